@@ -1,0 +1,89 @@
+//! The collections of the service with their indexes: declared once, made by every store.
+
+/// A collection and the indexes that the service's own queries need.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectionSpec {
+    /// The name that MongoDB tools see.
+    pub name: &'static str,
+    /// Its indexes beside the one on `_id`.
+    pub indexes: &'static [IndexSpec],
+}
+
+/// An index: a name and the paths it orders documents by.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexSpec {
+    /// Unique in its collection; [`StoreError::Duplicate`](super::StoreError::Duplicate) names it.
+    pub name: &'static str,
+    /// Paths in order of significance; at most one of them leads through an array.
+    pub keys: &'static [IndexKey],
+    /// Whether two documents with equal keys are refused.
+    pub unique: bool,
+}
+
+/// One path of an index.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexKey {
+    /// A dotted path, for instance `fields.value`.
+    pub path: &'static str,
+    /// Largest first.
+    pub descending: bool,
+}
+
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
+}
+
+const fn unique(name: &'static str, keys: &'static [IndexKey]) -> IndexSpec {
+    IndexSpec { name, keys, unique: true }
+}
+
+const fn plain(name: &'static str, keys: &'static [IndexKey]) -> IndexSpec {
+    IndexSpec { name, keys, unique: false }
+}
+
+/// The stored objects.
+pub const OBJECTS: &str = "framework.objects";
+/// The types of objects.
+pub const TYPES: &str = "framework.types";
+/// The categories of types.
+pub const CATEGORIES: &str = "framework.categories";
+/// The users.
+pub const USERS: &str = "management.users";
+/// The groups of users.
+pub const GROUPS: &str = "management.groups";
+/// The settings of users.
+pub const SETTINGS: &str = "management.users.settings";
+/// What users sign in with; no route reads it.
+pub const CREDENTIALS: &str = "service.credentials";
+/// The keys that tokens are signed with; no route reads it.
+pub const KEYS: &str = "service.keys";
+
+const PUBLIC_ID: IndexSpec = unique("public_id", &[up("public_id")]);
+
+/// Every collection of the service.
+pub const ALL: &[CollectionSpec] = &[
+    CollectionSpec {
+        name: OBJECTS,
+        indexes: &[
+            PUBLIC_ID,
+            plain("type_id", &[up("type_id"), up("public_id")]),
+            plain("fields", &[up("fields.name"), up("fields.value")]),
+        ],
+    },
+    CollectionSpec { name: TYPES, indexes: &[PUBLIC_ID, unique("name", &[up("name")])] },
+    CollectionSpec {
+        name: CATEGORIES,
+        indexes: &[
+            PUBLIC_ID,
+            unique("name", &[up("name")]),
+            plain("parent", &[up("parent")]),
+            plain("types", &[up("types")]),
+        ],
+    },
+    CollectionSpec { name: USERS, indexes: &[PUBLIC_ID, plain("group_id", &[up("group_id")])] },
+    CollectionSpec { name: GROUPS, indexes: &[PUBLIC_ID, unique("name", &[up("name")])] },
+    CollectionSpec { name: SETTINGS, indexes: &[unique("identifier", &[up("user_id"), up("identifier")])] },
+    CollectionSpec { name: CREDENTIALS, indexes: &[unique("user_name", &[up("login")]), unique("user_id", &[up("user_id")])] },
+    CollectionSpec { name: KEYS, indexes: &[] },
+    CollectionSpec { name: super::SCOPES, indexes: &[] },
+];

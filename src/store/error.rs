@@ -1,0 +1,68 @@
+//! What can go wrong in a store, told apart by what the caller can do about it.
+
+use std::error::Error;
+
+/// The failures of a [`Store`](super::Store).
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A unique index refused a document.
+    #[error("a document with the same {key} exists in {collection}")]
+    Duplicate {
+        /// The collection's name.
+        collection: String,
+        /// The name of the index as declared, for instance `public_id` or `name`.
+        key: String,
+    },
+    /// A document to replace or remove is no longer what it was when it was read.
+    #[error("the document changed since it was read")]
+    Stale,
+    /// A condition of the unit does not hold; its position in [`Unit::conditions`](super::Unit::conditions).
+    #[error("condition {index} does not hold")]
+    Condition {
+        /// Position among the unit's conditions.
+        index: usize,
+    },
+    /// The query failed on a document, or the store refused it; MongoDB's number for it and what was wrong.
+    #[error("{message}")]
+    Query {
+        /// The number that MongoDB gives this failure, for instance 2 (`BadValue`).
+        code: i32,
+        /// What was wrong, for the person who asked.
+        message: String,
+    },
+    /// The time budget of the query ran out.
+    #[error("the query took longer than its time budget")]
+    Timeout,
+    /// The store cannot do this, and another one could.
+    #[error("{what} is not supported by this store")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+    },
+    /// The store is away or overloaded; asking again later may help.
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// For the log, not for the client.
+        reason: String,
+    },
+    /// Stored data is not what it has to be.
+    #[error("stored data is damaged: {what}")]
+    Corrupt {
+        /// What was found where.
+        what: String,
+    },
+    /// Anything else that the store's own machinery reports.
+    #[error("the store failed")]
+    Backend {
+        /// The store's own error, for the log.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl StoreError {
+    /// Wraps an error of the store's own machinery.
+    pub fn backend(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Backend { source: source.into() }
+    }
+}

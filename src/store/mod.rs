@@ -1,0 +1,324 @@
+//! The store port: one trait over documents and query values, implemented by every store.
+//!
+//! Laws that every adapter keeps, and that `tests/it/contract` checks on each of them:
+//!
+//! - A query means what MongoDB's manual says it means; the adapters give equal answers.
+//! - What was acknowledged is on disk (MongoDB: on the disks of a majority).
+//! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect.
+//! - No adapter reads the clock or makes up identifiers: both come with the call.
+
+pub mod collections;
+pub mod embedded;
+mod error;
+pub mod mongo;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bson::raw::{RawDocument, RawDocumentBuf};
+
+use crate::query::{Filter, Projection, Sort, Update};
+
+pub use self::collections::{CollectionSpec, IndexKey, IndexSpec};
+pub use self::error::StoreError;
+
+/// Where the documents live.
+///
+/// Collections are addressed by the name that MongoDB tools see, for instance `framework.objects`.
+/// A collection that was never written to is empty, not an error.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Makes sure that the collections and their indexes exist; existing ones are kept.
+    ///
+    /// Call it before anything else. May be called again, also with other collections.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Duplicate`] when stored documents break a unique index that is to be made.
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError>;
+
+    /// The documents that the query selects, in the order of its sort, else in insertion order.
+    ///
+    /// All come from one point in time.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Query`] when evaluating the query failed on a document,
+    /// [`StoreError::Timeout`] when its time budget ran out.
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError>;
+
+    /// Like [`Store::find`], with the number of all documents that the filter matches.
+    ///
+    /// The embedded store takes both from one snapshot; on MongoDB they are two questions.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
+
+    /// How many documents match.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError>;
+
+    /// Takes `count` consecutive `public_id`s out of the collection's counter and returns the first.
+    ///
+    /// No two calls ever get the same one, whatever instance they come from, and none that was ever stored is given again.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store is away.
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError>;
+
+    /// Carries out a unit of changes: all of them, or none.
+    ///
+    /// Returns, change by change, how many documents it touched. An inserted document's `public_id`
+    /// moves the collection's counter up to at least that number in the same step.
+    ///
+    /// # Errors
+    /// - MUST be [`StoreError::Duplicate`] when a unique index refuses a document;
+    /// - MUST be [`StoreError::Stale`] when a document to replace or remove is no longer what the change says it was;
+    /// - MUST be [`StoreError::Condition`] when a condition does not hold.
+    ///
+    /// After each of these nothing has changed.
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError>;
+
+    /// A number that is another one after each change of the collection; equal numbers mean that nothing changed.
+    ///
+    /// Costs no round trip. Changes made through this store show at once, those of other instances
+    /// and tools within one second.
+    fn revision(&self, collection: &str) -> u64;
+
+    /// Answers when the store can be reached.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when it cannot.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// `embedded` or `mongodb`.
+    fn kind(&self) -> &'static str;
+}
+
+/// A question to a collection.
+#[derive(Debug, Clone)]
+pub struct FindQuery {
+    /// Which documents.
+    pub filter: Filter,
+    /// Which of their fields; `None`: whole documents, byte for byte as stored.
+    pub projection: Option<Projection>,
+    /// In which order; an empty sort is insertion order.
+    pub sort: Sort,
+    /// How many to pass over, after sorting.
+    pub skip: u64,
+    /// How many at the most; 0: all.
+    pub limit: u64,
+    /// The time budget.
+    pub max_time: Duration,
+}
+
+impl FindQuery {
+    /// All documents that `filter` matches, whole, in insertion order.
+    pub fn new(filter: Filter, max_time: Duration) -> Self {
+        Self { filter, projection: None, sort: Sort::default(), skip: 0, limit: 0, max_time }
+    }
+
+    /// The same question with an order.
+    #[must_use]
+    pub fn sorted(mut self, sort: Sort) -> Self {
+        self.sort = sort;
+        self
+    }
+
+    /// The same question, answered with at most `limit` documents (0: all).
+    #[must_use]
+    pub fn limited(mut self, limit: u64) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// Documents in one piece of memory, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Documents {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Documents {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a copy of the document.
+    pub fn push(&mut self, document: &RawDocument) {
+        self.bytes.extend_from_slice(document.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The document at `index`.
+    pub fn get(&self, index: usize) -> Option<&RawDocument> {
+        let end = *self.ends.get(index)?;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        Some(RawDocument::decode_from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
+    }
+
+    /// The first document.
+    pub fn first(&self) -> Option<&RawDocument> {
+        self.get(0)
+    }
+
+    /// The documents in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &RawDocument> {
+        (0..self.len()).map(|index| self.get(index).expect("the index is below the length"))
+    }
+}
+
+impl<'a> FromIterator<&'a RawDocument> for Documents {
+    fn from_iter<I: IntoIterator<Item = &'a RawDocument>>(documents: I) -> Self {
+        let mut all = Self::new();
+        for document in documents {
+            all.push(document);
+        }
+        all
+    }
+}
+
+/// One page of a question's answer.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The documents of this page.
+    pub documents: Documents,
+    /// How many documents the filter matches in all.
+    pub total: u64,
+}
+
+/// Changes that belong together, with what must hold for them.
+#[derive(Debug, Clone, Default)]
+pub struct Unit {
+    /// What must hold when the unit takes effect, checked before its changes.
+    pub conditions: Vec<Condition>,
+    /// What it does, in this order; later changes see the earlier ones.
+    pub changes: Vec<Change>,
+}
+
+impl Unit {
+    /// A unit of one change without conditions.
+    pub fn of(change: Change) -> Self {
+        Self { conditions: Vec::new(), changes: vec![change] }
+    }
+
+    /// The same unit with a further change.
+    #[must_use]
+    pub fn and(mut self, change: Change) -> Self {
+        self.changes.push(change);
+        self
+    }
+
+    /// The same unit with a further condition.
+    #[must_use]
+    pub fn given(mut self, condition: Condition) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+}
+
+/// What must hold for a [`Unit`] to take effect.
+///
+/// Two units that contradict each other never both succeed, however they overlap: one that inserts an
+/// object given its type [`Exists`](Condition::Exists), and one that deletes the type given that
+/// [`None`](Condition::None) of its objects exists.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// At least one document of the collection matches.
+    Exists {
+        /// The collection's name.
+        collection: &'static str,
+        /// What the document must match; use a key (`public_id`), it is asked on each write.
+        filter: Filter,
+    },
+    /// No document of the collection matches. The unit must remove or replace a document by
+    /// [`Change::Delete`] or [`Change::Replace`] (the one that such documents would refer to).
+    None {
+        /// The collection's name.
+        collection: &'static str,
+        /// What no document may match.
+        filter: Filter,
+    },
+    /// No other unit with the same `scope` took effect since [`scope_version`] gave the number `at`.
+    /// Taking effect moves the number on. For rules that no filter can state, such as "no cycles".
+    Unchanged {
+        /// What is being serialised, for instance `framework.categories`.
+        scope: &'static str,
+        /// The number that [`scope_version`] gave before the caller looked at the data.
+        at: i64,
+    },
+}
+
+/// One change of stored documents.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Stores a new document. It has an `_id`.
+    Insert {
+        /// The collection's name.
+        collection: &'static str,
+        /// The document.
+        document: RawDocumentBuf,
+    },
+    /// Puts `after` in the place of `before`; both have the same `_id`.
+    Replace {
+        /// The collection's name.
+        collection: &'static str,
+        /// The document as it was read. Another one by now: [`StoreError::Stale`].
+        before: RawDocumentBuf,
+        /// The document as it shall be.
+        after: RawDocumentBuf,
+    },
+    /// Removes a document.
+    Delete {
+        /// The collection's name.
+        collection: &'static str,
+        /// The document as it was read. Another one by now: [`StoreError::Stale`].
+        before: RawDocumentBuf,
+    },
+    /// Removes all documents that match.
+    DeleteMany {
+        /// The collection's name.
+        collection: &'static str,
+        /// Which ones.
+        filter: Filter,
+    },
+    /// Changes members of all documents that match.
+    UpdateMany {
+        /// The collection's name.
+        collection: &'static str,
+        /// Which ones.
+        filter: Filter,
+        /// What to change in them.
+        update: Update,
+    },
+}
+
+/// The collection that holds the counters of [`Condition::Unchanged`]: `{_id: scope, at: Int64}`.
+pub const SCOPES: &str = "service.scopes";
+
+/// Reads the number of a scope for [`Condition::Unchanged`]; 0 for a scope that was never used.
+///
+/// # Errors
+/// As [`Store::find`]; [`StoreError::Corrupt`] when the stored number is not one.
+pub async fn scope_version(store: &dyn Store, scope: &'static str, max_time: Duration) -> Result<i64, StoreError> {
+    let found = store.find(SCOPES, &FindQuery::new(Filter::equals("_id", scope), max_time).limited(1)).await?;
+    match found.first() {
+        None => Ok(0),
+        Some(document) => {
+            document.get_i64("at").map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") })
+        }
+    }
+}
