@@ -1,1 +1,5 @@
 //! The inventory service.
+
+pub mod json;
+pub mod query;
+pub mod store;
