@@ -167,7 +167,7 @@ impl Documents {
     pub fn get(&self, index: usize) -> Option<&RawDocument> {
         let end = *self.ends.get(index)?;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        Some(RawDocument::decode_from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
+        Some(RawDocument::from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
     }
 
     /// The first document.
