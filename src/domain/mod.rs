@@ -1,1 +1,5 @@
-//! (being written)
+//! The things the service is about: plain data and the rules it keeps.
+
+pub mod document;
+pub mod group;
+pub mod user;
