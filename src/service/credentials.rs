@@ -6,9 +6,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use bson::doc;
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
 
 use crate::domain::document::{integer, raw, text};
 use crate::domain::user::login_of;
@@ -61,7 +61,7 @@ impl Credential {
     }
 
     fn replaced(&self, hash: &str, epoch: i64, login: Option<String>) -> Change {
-        let mut after = self.stored.to_document().expect("it was read from a store");
+        let mut after = Document::try_from(&*self.stored).expect("it was read from a store");
         after.insert("hash", hash);
         after.insert("epoch", epoch);
         if let Some(login) = login {
@@ -87,7 +87,11 @@ pub fn insert(user_id: i64, user_name: &str, hash: &str) -> Change {
 ///
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the document is not whole.
-pub async fn of_login(store: &dyn Store, user_name: &str, max_time: Duration) -> Result<Option<Credential>, StoreError> {
+pub async fn of_login(
+    store: &dyn Store,
+    user_name: &str,
+    max_time: Duration,
+) -> Result<Option<Credential>, StoreError> {
     find(store, Filter::equals("login", login_of(user_name)), max_time).await
 }
 

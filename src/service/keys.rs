@@ -4,6 +4,7 @@
 //! make a key at the same time from making two: the second one's insert is refused, and it uses the first one's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::raw::RawDocument;
@@ -38,7 +39,9 @@ pub struct Keys {
     /// Whether the settings give the key, and the store has no say.
     given: bool,
     /// The revision of the collection that the keys in use were read at.
-    read_at: Mutex<Option<u64>>,
+    read_at: AtomicU64,
+    /// Held while reading, so that older keys never come after newer ones.
+    reading: Mutex<()>,
 }
 
 impl Keys {
@@ -53,13 +56,14 @@ impl Keys {
         now: DateTime<Utc>,
         max_time: Duration,
     ) -> Result<Self, StoreError> {
-        let keys = Self { store, tokens, max_time, given: settings.signing_key.is_some(), read_at: Mutex::new(None) };
+        let given = settings.signing_key.is_some();
+        let keys = Self { store, tokens, max_time, given, read_at: AtomicU64::new(0), reading: Mutex::new(()) };
         if let Some(secret) = &settings.signing_key {
             let key = SigningKey::new(FROM_SETTINGS, secret.expose(), DateTime::UNIX_EPOCH);
             keys.tokens.use_keys(&[key]);
         } else {
             keys.make_first(now).await?;
-            keys.refresh().await?;
+            keys.reload().await?;
         }
         Ok(keys)
     }
@@ -69,15 +73,17 @@ impl Keys {
     /// # Errors
     /// As [`Store::find`]; [`StoreError::Corrupt`] when a stored key is not one.
     pub async fn refresh(&self) -> Result<(), StoreError> {
-        if self.given {
+        if self.given || self.read_at.load(Ordering::Acquire) == self.store.revision(KEYS) {
             return Ok(());
         }
-        let mut read_at = self.read_at.lock().await;
+        self.reload().await
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        let _alone = self.reading.lock().await;
         let revision = self.store.revision(KEYS);
-        if *read_at != Some(revision) {
-            self.tokens.use_keys(&self.read().await?);
-            *read_at = Some(revision);
-        }
+        self.tokens.use_keys(&self.read().await?);
+        self.read_at.store(revision, Ordering::Release);
         Ok(())
     }
 
