@@ -3,11 +3,14 @@
 //! Nothing here knows of stores or requests. A stored document keeps members that other tools gave it.
 
 pub mod category_input;
+pub mod document;
+pub mod group;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_type;
 pub mod schema;
 pub mod type_input;
+pub mod user;
 mod violation;
 
 use bson::{Bson, DateTime, Document, doc};

@@ -5,8 +5,11 @@
 
 pub mod accounts;
 pub mod categories;
+pub mod credentials;
 pub mod directory;
 mod error;
+pub mod first_start;
+pub mod keys;
 pub mod objects;
 pub mod precondition;
 pub mod references;
