@@ -161,7 +161,7 @@ impl Rule {
             required: field.required,
             pattern: field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok()),
             options,
-            type_ids: object_type.types_referred_to_by(field),
+            type_ids: object_type.targets(field).collect(),
             default: kind.default_value(&field.value),
         }
     }

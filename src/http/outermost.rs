@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -108,7 +109,7 @@ fn log_line(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant) {
         return;
     }
     let request = response.request();
-    let user = request.extensions().get::<Caller>().map(|caller| caller.user_id);
+    let user = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
     let user = user.map_or_else(|| "-".to_owned(), |id| id.to_string());
     let route = request.match_pattern().unwrap_or_else(|| "-".to_owned());
     let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;

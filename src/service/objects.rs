@@ -13,7 +13,7 @@ use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, ObjectInput};
-use crate::domain::object_type::Permission;
+use crate::domain::acl::Permission;
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, Page, StoreError, Unit};
 

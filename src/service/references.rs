@@ -57,7 +57,7 @@ fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>,
             let object_type = &entry.object_type;
             let fields = object_type.fields.iter();
             let names: Vec<String> = fields
-                .filter(|field| object_type.types_referred_to_by(field).contains(&type_id))
+                .filter(|field| object_type.targets(field).any(|target| target == type_id))
                 .map(|field| field.name.clone())
                 .collect();
             (!names.is_empty()).then(|| (Arc::clone(entry), names))
