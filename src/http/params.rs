@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use bson::Document;
 use percent_encoding::percent_decode_str;
@@ -65,6 +66,14 @@ const COMMON: [&str; 5] = ["sort", "order", "page", "limit", "filter"];
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
 impl Parameters {
+    /// The parameters in a request's URL.
+    ///
+    /// # Errors
+    /// As [`Parameters::from_query`].
+    pub fn of(request: &HttpRequest) -> Result<Self, ApiError> {
+        Self::from_query(request.query_string())
+    }
+
     /// Reads a query string.
     ///
     /// # Errors
