@@ -90,6 +90,14 @@ impl Directory {
         Ok(value)
     }
 
+    /// Whether there is a user with this id, active or not.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn user_exists(&self, user_id: i64) -> Result<bool, StoreError> {
+        Ok(self.account(user_id).await?.is_some())
+    }
+
     /// What to call these users; those that do not exist are missing from the answer.
     ///
     /// Asks the store once for all that are not remembered, not at all when all are.
