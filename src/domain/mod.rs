@@ -1,1 +1,1 @@
-//! (being written)
+//! Plain data and its rules.
