@@ -97,6 +97,11 @@ impl<'a> Value<'a> {
         if self.kind == ElementType::String { str::from_utf8(self.text_bytes()).ok() } else { None }
     }
 
+    /// The bytes of a string that is compared, not shown.
+    pub fn as_text_bytes(self) -> Option<&'a [u8]> {
+        if self.kind == ElementType::String { Some(self.text_bytes()) } else { None }
+    }
+
     /// The boolean.
     pub fn as_bool(self) -> Option<bool> {
         if self.kind == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }

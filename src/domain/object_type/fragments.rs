@@ -3,7 +3,7 @@
 use bson::Document;
 use bson::raw::RawDocumentBuf;
 
-use super::{Field, ObjectType, Section};
+use super::{External, Field, ObjectType, Section};
 use crate::json::write::{DateStyle, ObjectWriter, Shape, array, object, write_date, write_document, write_string};
 
 /// The fixed text around a field's value.
@@ -13,6 +13,15 @@ pub(crate) struct FieldFragments {
     pub(crate) opening: Vec<u8>,
     /// Members after the value, each with its comma: `,"options":[..]`, `,"ref_types":[..]`; often empty.
     pub(crate) after_value: Vec<u8>,
+}
+
+/// The fixed text around a link's address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ExternalFragments {
+    /// `{"name":"wiki","href":`.
+    pub(crate) opening: Vec<u8>,
+    /// Members from `label` to `fields`, each with its comma.
+    pub(crate) after_href: Vec<u8>,
 }
 
 /// The fixed text of a type.
@@ -62,6 +71,24 @@ fn after_value(field: &Field) -> Vec<u8> {
         array(&mut members, |types| field.ref_types.iter().for_each(|&type_id| types.integer(type_id)));
     }
     members
+}
+
+impl ExternalFragments {
+    pub(super) fn of(external: &External) -> Self {
+        let mut opening = Vec::new();
+        object(&mut opening, |members| {
+            members.string("name", &external.name);
+            members.name("href");
+        });
+        opening.pop();
+        let mut after_href = b",".to_vec();
+        after_href.extend(bare(|members| {
+            members.string("label", &external.label);
+            members.optional_string("icon", external.icon.as_deref());
+            members.array("fields", |names| external.fields.iter().for_each(|name| names.string(name)));
+        }));
+        Self { opening, after_href }
+    }
 }
 
 impl TypeFragments {

@@ -35,6 +35,8 @@ pub(crate) struct Layout {
     pub(crate) shown: Vec<usize>,
     /// The summary's fields that exist.
     pub(crate) summary: Vec<usize>,
+    /// The fields that refer to objects, in the order they are shown.
+    pub(crate) references: Vec<usize>,
     /// Per section the fields that exist.
     pub(crate) sections: Vec<Vec<usize>>,
     /// Per external where its values come from.
@@ -43,6 +45,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(super) fn new(
+        fields: &[Field],
         positions: &HashMap<String, usize>,
         sections: &[Section],
         summary_fields: &[String],
@@ -51,8 +54,10 @@ impl Layout {
         let existing =
             |names: &[String]| -> Vec<usize> { names.iter().filter_map(|name| positions.get(name).copied()).collect() };
         let sections: Vec<Vec<usize>> = sections.iter().map(|section| existing(&section.fields)).collect();
+        let shown = shown(fields.len(), &sections);
         Self {
-            shown: shown(positions.len(), &sections),
+            references: shown.iter().copied().filter(|&position| fields[position].is_reference()).collect(),
+            shown,
             summary: existing(summary_fields),
             externals: externals.iter().map(|external| sources(positions, external)).collect(),
             sections,

@@ -14,10 +14,10 @@ use std::collections::{BTreeSet, HashMap};
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
+pub(crate) use self::fragments::{ExternalFragments, FieldFragments, TypeFragments};
+pub(crate) use self::layout::{Layout, LinkSource, Role};
 pub use super::acl::{Acl, Permission};
-use super::link_template::LinkTemplate;
-pub(crate) use fragments::{FieldFragments, TypeFragments};
-pub(crate) use layout::{Layout, LinkSource, Role};
+pub use super::link_template::LinkTemplate;
 
 /// The kind of a field that refers to another object.
 pub const REF: &str = "ref";
@@ -175,6 +175,7 @@ pub struct External {
     pub fields: Vec<String>,
     /// The address, when it may be rendered at all.
     pub link: Option<LinkTemplate>,
+    pub(crate) fragments: ExternalFragments,
 }
 
 impl ObjectType {
@@ -184,6 +185,11 @@ impl ObjectType {
     /// When the bytes are not BSON, or there is no `public_id`.
     pub fn from_document(document: &RawDocument) -> Result<Self, ObjectTypeError> {
         read::object_type(document)
+    }
+
+    /// What views show for a type that is gone.
+    pub(crate) fn missing(public_id: i64) -> Self {
+        read::missing(public_id)
     }
 
     /// The field called `name`.

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bson::raw::RawDocument;
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::layout::{Layout, role};
 use super::{
-    Acl, External, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError, REF_SECTION,
-    ReferenceSummary, Role, Section, SectionReference, TypeFragments,
+    Acl, External, ExternalFragments, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError,
+    REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
 };
 use crate::json::raw::whole;
 
@@ -17,7 +17,17 @@ const DEFAULT_VERSION: &str = "1.0.0";
 
 pub(super) fn object_type(document: &RawDocument) -> Result<ObjectType, ObjectTypeError> {
     let document = Document::try_from(document).map_err(|error| ObjectTypeError::Corrupt(error.to_string()))?;
-    let members = Members(&document);
+    let public_id = Members(&document).integer("public_id").ok_or(ObjectTypeError::NoPublicId)?;
+    Ok(compile(public_id, &document))
+}
+
+/// What stands in for a type that is gone: its id and nothing else.
+pub(super) fn missing(public_id: i64) -> ObjectType {
+    compile(public_id, &doc! { "active": false, "version": "" })
+}
+
+fn compile(public_id: i64, document: &Document) -> ObjectType {
+    let members = Members(document);
     let render_meta = members.inner("render_meta");
     let sections: Vec<Section> = render_meta.documents("sections").map(section).collect();
     let externals: Vec<External> = render_meta.documents("externals").map(external).collect();
@@ -25,7 +35,7 @@ pub(super) fn object_type(document: &RawDocument) -> Result<ObjectType, ObjectTy
     let (fields, positions) = fields(members, &sections);
     let name = members.text("name").unwrap_or_default();
     let mut object_type = ObjectType {
-        public_id: members.integer("public_id").ok_or(ObjectTypeError::NoPublicId)?,
+        public_id,
         label: members.text("label").filter(|label| !label.is_empty()).unwrap_or_else(|| name.clone()),
         name,
         active: members.boolean("active").unwrap_or(true),
@@ -34,7 +44,7 @@ pub(super) fn object_type(document: &RawDocument) -> Result<ObjectType, ObjectTy
         creation_time: members.time("creation_time"),
         icon: render_meta.text("icon"),
         description: members.text("description"),
-        layout: Layout::new(&positions, &sections, &summary_fields, &externals),
+        layout: Layout::new(&fields, &positions, &sections, &summary_fields, &externals),
         fields,
         sections,
         externals,
@@ -44,7 +54,7 @@ pub(super) fn object_type(document: &RawDocument) -> Result<ObjectType, ObjectTy
         fragments: TypeFragments::default(),
     };
     object_type.fragments = TypeFragments::of(&object_type, document.get_document("acl").ok());
-    Ok(object_type)
+    object_type
 }
 
 /// The fields, and where each stands by name. Fields without a name cannot be referred to; of two with the same
@@ -121,14 +131,17 @@ fn section_reference(members: Members<'_>) -> Option<SectionReference> {
 fn external(members: Members<'_>) -> External {
     let href = members.text("href").unwrap_or_default();
     let name = members.text("name").unwrap_or_default();
-    External {
+    let mut external = External {
         label: members.text("label").unwrap_or_else(|| name.clone()),
         icon: members.text("icon"),
         fields: members.texts("fields"),
         link: LinkTemplate::parse(&href),
         href,
         name,
-    }
+        fragments: ExternalFragments::default(),
+    };
+    external.fragments = ExternalFragments::of(&external);
+    external
 }
 
 /// The members of a stored document, read with the rule that odd is absent.

@@ -11,6 +11,7 @@ mod text;
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
 
+pub(crate) use self::dates::write_date_text;
 pub use self::dates::{DateStyle, write_date};
 pub use self::members::{ArrayWriter, ObjectWriter, array, object};
 pub use self::text::{write_f64, write_i64, write_string};
