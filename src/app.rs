@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 
-use crate::auth::{InvalidSetting, Passwords};
+use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
 use crate::http::links::LinkSettings;
 use crate::http::outermost::{no_such_path, outermost};
@@ -41,9 +41,9 @@ pub enum StartError {
     /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A setting below `auth` cannot be used.
-    #[error(transparent)]
-    Auth(#[from] InvalidSetting),
+    /// Passwords cannot be hashed with these settings.
+    #[error("auth.argon2: {0}")]
+    Passwords(#[from] PasswordError),
     /// The store cannot be opened.
     #[error("the store {uri} cannot be opened: {source}")]
     Store {
@@ -212,4 +212,3 @@ fn without_password(uri: &str) -> String {
         _ => uri.to_owned(),
     }
 }
-

@@ -41,8 +41,7 @@ pub async fn login(
     state.no_parameters(&request)?;
     let login = LoginRequest::read(&body.0)?;
     let address = state.links.client_address(&request);
-    let signed_in =
-        state.services.accounts.login(&login.user_name, Secret::new(login.password), address).await?;
+    let signed_in = state.services.accounts.login(&login.user_name, Secret::new(login.password), address).await?;
     let mut user = Vec::new();
     envelope::write_document(&signed_in.user, DateStyle::Spaced, &mut user)?;
     let user = String::from_utf8(user).expect("the writer writes UTF-8");

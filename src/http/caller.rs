@@ -65,9 +65,9 @@ async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Ar
         Access::SignedIn => None,
         Access::Right(right) => Some(right),
     };
-    let state = request.app_data::<web::Data<HttpState>>().ok_or_else(|| {
-        ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)
-    })?;
+    let state = request
+        .app_data::<web::Data<HttpState>>()
+        .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());

@@ -8,9 +8,9 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 
+use crate::auth::AuthError;
 use crate::domain::Violation;
 use crate::query::QueryError;
-use crate::auth::AuthError;
 use crate::service::ServiceError;
 use crate::service::accounts::AccountError;
 use crate::store::StoreError;
@@ -160,9 +160,7 @@ impl From<ServiceError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Query { code, message } => {
-                Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message)
-            }
+            StoreError::Query { code, message } => Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message),
             StoreError::Unsupported { what } => Self::new(
                 StatusCode::BAD_REQUEST,
                 "unsupported_by_embedded_store",

@@ -79,7 +79,9 @@ pub fn encode_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) ->
 fn is_host(host: &str) -> bool {
     !host.is_empty()
         && host.len() <= 255
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_'))
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_'))
 }
 
 #[cfg(test)]

@@ -66,11 +66,7 @@ impl Catalog for PageCatalog {
 ///
 /// # Errors
 /// What the store reports.
-pub async fn render_objects(
-    services: &Services,
-    caller: &Caller,
-    page: &Documents,
-) -> Result<Views, ServiceError> {
+pub async fn render_objects(services: &Services, caller: &Caller, page: &Documents) -> Result<Views, ServiceError> {
     let catalog = gather(services, page).await?;
     let context = RenderContext {
         now_ms: services.now().timestamp_millis(),
@@ -119,8 +115,7 @@ pub fn project(view: &[u8], projection: &Projection, filter: &Filter) -> Result<
 
 async fn gather(services: &Services, page: &Documents) -> Result<PageCatalog, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut catalog =
-        PageCatalog { types, users: HashMap::new(), objects: Vec::new(), places: HashMap::new() };
+    let mut catalog = PageCatalog { types, users: HashMap::new(), objects: Vec::new(), places: HashMap::new() };
     let mut gathering = Gathering::new();
     while let Some(needed) = gathering.next_round(page.iter(), &catalog).map_err(corrupt)? {
         if !needed.users.is_empty() {

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::Bson;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::Mutex;
 
 use super::{Caller, ServiceError};
-use crate::domain::object_fields::FieldRules;
 use crate::domain::acl::Permission;
+use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
 use crate::query::{Filter, Sort};
 use crate::store::{FindQuery, Store, collections};
@@ -145,4 +145,3 @@ fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
     let rules = FieldRules::of(&object_type);
     Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules }))
 }
-
