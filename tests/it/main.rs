@@ -1,1 +1,4 @@
-fn main() {}
+//! The tests, in one binary.
+
+mod api;
+mod support;
