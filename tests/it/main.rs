@@ -1,1 +1,4 @@
-fn main() {}
+//! The tests, in one binary.
+
+mod mongo;
+mod support;

