@@ -58,7 +58,7 @@ impl Filter {
     /// # Errors
     /// What MongoDB refuses, what exceeds `limits`, and server-side JavaScript; with the place.
     pub fn parse(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
-        let mut parser = Parser::new(*limits);
+        let mut parser = Parser::at(*limits, "filter");
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         Ok(Self::from_parts(document.clone(), tree, parser.server))
@@ -181,8 +181,9 @@ const TOP_OPERATORS: [&str; 10] =
     ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
 
 impl Parser {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, at: Location::new("filter"), server: None, nodes: 0 }
+    /// A parser at the top of the document that `root` names.
+    pub(super) fn at(limits: Limits, root: &'static str) -> Self {
+        Self { limits, at: Location::new(root), server: None, nodes: 0 }
     }
 
     /// Parses within one more step of the location.
@@ -202,7 +203,7 @@ impl Parser {
     }
 
     /// Looks at everything before anything is compiled: the limits, and JavaScript in whatever place.
-    fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
+    pub(super) fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
         for (name, value) in document {
             self.within(name.clone(), |parser| {
                 if matches!(name.as_str(), "$where" | "$function" | "$accumulator") {
@@ -268,7 +269,7 @@ impl Parser {
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
         match name {
             "$and" => self.branches(name, value, level).map(Node::And),
-            "$or" => self.branches(name, value, level).map(Node::Or),
+            "$or" => self.branches(name, value, level).map(Node::any_of),
             "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
             "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
