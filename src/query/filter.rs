@@ -29,8 +29,13 @@ pub struct Limits {
 
 impl Limits {
     /// No limits but MongoDB's own depth: for conditions that the service makes itself.
-    pub const NONE: Self =
-        Self { max_depth: 180, max_nodes: usize::MAX, max_in_items: usize::MAX, max_regex_chars: usize::MAX, code_values: true };
+    pub const NONE: Self = Self {
+        max_depth: 180,
+        max_nodes: usize::MAX,
+        max_in_items: usize::MAX,
+        max_regex_chars: usize::MAX,
+        code_values: true,
+    };
 }
 
 impl Default for Limits {
@@ -78,13 +83,13 @@ impl Filter {
 
     /// `path` leads to one of `values`.
     pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(Test::In);
+        let test = in_set(&values).map(InSet::into_test);
         Self::of_test(doc! { path: { "$in": values } }, path, test)
     }
 
     /// `path` leads to none of `values`.
     pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(|set| Test::Not(Box::new(Test::In(set))));
+        let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
         Self::of_test(doc! { path: { "$nin": values } }, path, test)
     }
 
@@ -273,7 +278,8 @@ impl Parser {
             "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
             "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
-                let message = format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
+                let message =
+                    format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
                 Err(self.at.malformed(code::NOT_ALLOWED, message))
             }
             "$text" => {

@@ -57,7 +57,7 @@ impl Node {
                 _ => return None,
             }
         }
-        Some(Node::Path(path.clone(), Test::In(InSet::new(values, regexes))))
+        Some(Node::Path(path.clone(), InSet::new(values, regexes).into_test()))
     }
 }
 
@@ -166,6 +166,15 @@ impl InSet {
         values.dedup_by(|left, right| compare_values(left.value(), right.value()).is_eq());
         let has_null = values.iter().any(|value| matches!(value.view(), View::Null));
         Self { values, regexes, has_null }
+    }
+
+    /// The simplest test for it: one value alone is an equality.
+    pub fn into_test(mut self) -> Test {
+        match (self.values.len(), self.regexes.len()) {
+            (1, 0) => Test::Eq(self.values.remove(0)),
+            (0, 1) => Test::Regex(self.regexes.remove(0)),
+            _ => Test::In(self),
+        }
     }
 
     /// The values, in order, each once.

@@ -30,7 +30,8 @@ fn keep_members(branch: &Branch, includes: bool, document: &[u8], bytes: &mut Ve
     end(bytes, start);
 }
 
-/// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them.
+/// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, unless
+/// computed members take their place afterwards.
 fn keep_below(branch: &Branch, includes: bool, element: Element<'_>, bytes: &mut Vec<u8>) {
     let Element { name, value } = element;
     if value.is_document() {
@@ -47,7 +48,7 @@ fn keep_below(branch: &Branch, includes: bool, element: Element<'_>, bytes: &mut
             position += usize::from(bytes.len() > before);
         }
         end(bytes, start);
-    } else if !includes {
+    } else if !includes || branch.computes {
         append(bytes, name, value);
     }
 }
@@ -60,7 +61,7 @@ fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
 
 /// Sets what is made up: in the place of a member that is there, else at the end.
 pub(super) fn with_computed(root: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
-    Ok(compute_members(root, document, kept)?)
+    compute_members(root, document, kept)
 }
 
 fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
@@ -192,7 +193,13 @@ fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut 
 }
 
 /// Leaves one element of the first array on the path.
-pub(super) fn positional(document: &[u8], path: &[String], position: usize) -> Result<Vec<u8>, EvalError> {
+///
+/// `position` is asked only when there is one, as a document without an array needs none.
+pub(super) fn positional(
+    document: &[u8],
+    path: &[String],
+    position: &mut dyn FnMut() -> Result<usize, EvalError>,
+) -> Result<Vec<u8>, EvalError> {
     let mut bytes = Vec::with_capacity(document.len());
     position_members(document, path, position, &mut bytes)?;
     Ok(bytes)
@@ -201,14 +208,14 @@ pub(super) fn positional(document: &[u8], path: &[String], position: usize) -> R
 fn position_members(
     document: &[u8],
     path: &[String],
-    position: usize,
+    position: &mut dyn FnMut() -> Result<usize, EvalError>,
     bytes: &mut Vec<u8>,
 ) -> Result<(), EvalError> {
     let start = begin(bytes);
     for element in Elements::of(document) {
         let on_path = path.first().is_some_and(|name| name.as_bytes() == element.name);
         if on_path && element.value.is_array() {
-            let Some(found) = element.value.elements().nth(position) else {
+            let Some(found) = element.value.elements().nth(position()?) else {
                 return Err(EvalError::new(51247, "the positional $ found an element that the projected array lacks"));
             };
             append(bytes, element.name, array_of(found.value).value());

@@ -100,7 +100,6 @@ impl Projection {
     /// # Errors
     /// When an expression fails on the document, or the positional `$` finds no element.
     pub fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf, EvalError> {
-        let position = self.position(document, filter)?;
         let mut bytes = apply::keep(&self.root, self.includes, document);
         if self.root.computes {
             bytes = apply::with_computed(&self.root, document, &bytes)?;
@@ -108,20 +107,18 @@ impl Projection {
         for step in &self.afterwards {
             bytes = match step {
                 Afterwards::Slice(path, slice) => apply::slice(&bytes, path, *slice),
-                Afterwards::Position(path) => apply::positional(&bytes, path, position)?,
+                Afterwards::Position(path) => apply::positional(&bytes, path, &mut || position(document, filter))?,
             };
         }
         RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
     }
+}
 
-    fn position(&self, document: &RawDocument, filter: &Filter) -> Result<usize, EvalError> {
-        if !self.afterwards.iter().any(|step| matches!(step, Afterwards::Position(_))) {
-            return Ok(0);
-        }
-        matched_position(filter.tree(), document)?.ok_or_else(|| {
-            EvalError::new(51246, "the positional $ found no matching array element; the filter must test the array")
-        })
-    }
+/// The position of the array element by which the filter matches.
+fn position(document: &RawDocument, filter: &Filter) -> Result<usize, EvalError> {
+    matched_position(filter.tree(), document)?.ok_or_else(|| {
+        EvalError::new(51246, "the positional $ found no matching array element; the filter must test the array")
+    })
 }
 
 impl Branch {

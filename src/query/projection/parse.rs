@@ -51,9 +51,7 @@ impl Parser {
             self.mentions_id |= name == "_id" || name.starts_with("_id.");
             self.member(name, value, &[], &mut root)?;
         }
-        let includes = self.includes.unwrap_or_else(|| {
-            self.id == Some(true) || self.has_elem_match && !self.has_slice
-        });
+        let includes = self.includes.unwrap_or_else(|| self.id == Some(true) || self.has_elem_match && !self.has_slice);
         settle_id(&mut root, includes, &self);
         note_computed(&mut root);
         Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards })
