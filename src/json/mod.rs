@@ -1,1 +1,3 @@
-//! (being written)
+//! Extended JSON, the text form of BSON.
+
+pub mod read;

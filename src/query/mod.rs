@@ -1,1 +1,34 @@
-//! (being written)
+//! MongoDB's query language as values: filters, sorts, projections and our own updates. Pure.
+//!
+//! Laws:
+//! - Parsing may fail, running may not, except where MongoDB fails on a document as well ([`EvalError`]).
+//! - Two phases, as in a compiler: what can be prepared is prepared when a query is parsed.
+//! - There is one comparison of values, in [`compare`].
+
+mod bits;
+pub mod compare;
+mod error;
+mod filter;
+mod matcher;
+pub mod number;
+mod operators;
+mod path;
+mod projection;
+pub mod raw;
+mod regex;
+mod sort;
+mod suggest;
+mod tree;
+mod types;
+mod update;
+
+pub use self::bits::BitTest;
+pub use self::error::{EvalError, QueryError, QueryErrorKind};
+pub use self::filter::{Filter, Limits};
+pub use self::path::{Leaf, Part, Path};
+pub use self::projection::Projection;
+pub use self::regex::Regex;
+pub use self::sort::{Sort, SortKey, SortValue};
+pub use self::tree::{InSet, Node, Operand, Test};
+pub use self::types::TypeSet;
+pub use self::update::Update;

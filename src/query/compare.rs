@@ -1,0 +1,193 @@
+//! The order of BSON values, MongoDB's: the only comparison of this package.
+//!
+//! Filters, sorts and index keys all use it. Types come first (see [`type_rank`]), numbers compare by
+//! their exact values whatever their type, documents member by member: type, then name, then value.
+//! See "Comparison/Sort Order" in MongoDB's manual.
+
+use std::cmp::Ordering;
+
+use bson::Bson;
+use bson::raw::RawBsonRef;
+
+use super::number::{Decimal, Number};
+use super::raw::{Elements, Owned, Value, View};
+
+/// Orders two values, decoded ones.
+pub fn compare_bson(left: &Bson, right: &Bson) -> Ordering {
+    match (left, right) {
+        (Bson::Document(left), Bson::Document(right)) => compare_documents(left, right),
+        (Bson::Array(left), Bson::Array(right)) => compare_lists(left, right),
+        (Bson::JavaScriptCodeWithScope(left), Bson::JavaScriptCodeWithScope(right)) => {
+            left.code.as_bytes().cmp(right.code.as_bytes()).then_with(|| compare_documents(&left.scope, &right.scope))
+        }
+        (Bson::DbPointer(_), Bson::DbPointer(_)) => compare_encoded(left, right),
+        _ => compare_views(left.into(), right.into()),
+    }
+}
+
+/// Orders two values where they lie.
+pub fn compare_raw(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+    if let (RawBsonRef::DbPointer(_), RawBsonRef::DbPointer(_)) = (left, right) {
+        return match (Bson::try_from(left), Bson::try_from(right)) {
+            (Ok(left), Ok(right)) => compare_encoded(&left, &right),
+            _ => Ordering::Equal,
+        };
+    }
+    compare_views(left.into(), right.into())
+}
+
+/// The `bson` crate does not show what is in its pointers, but it encodes them.
+fn compare_encoded(left: &Bson, right: &Bson) -> Ordering {
+    match (Owned::encode(left), Owned::encode(right)) {
+        (Ok(left), Ok(right)) => compare_values(left.value(), right.value()),
+        _ => Ordering::Equal,
+    }
+}
+
+/// Orders two values of the walker.
+#[inline]
+pub fn compare_values(left: Value<'_>, right: Value<'_>) -> Ordering {
+    compare_views(left.view(), right.view())
+}
+
+/// Orders two values that were read.
+#[inline]
+pub fn compare_views(left: View<'_>, right: View<'_>) -> Ordering {
+    match (left, right) {
+        (View::Text(left), View::Text(right)) | (View::Code(left), View::Code(right)) => left.cmp(right),
+        (View::Document(left), View::Document(right)) => compare_members(left, right, true),
+        (View::Array(left), View::Array(right)) => compare_members(left, right, false),
+        (View::Binary(left_type, left), View::Binary(right_type, right)) => {
+            left.len().cmp(&right.len()).then(left_type.cmp(&right_type)).then_with(|| left.cmp(right))
+        }
+        (View::ObjectId(left), View::ObjectId(right)) => left.cmp(&right),
+        (View::Bool(left), View::Bool(right)) => left.cmp(&right),
+        (View::Date(left), View::Date(right)) => left.cmp(&right),
+        (View::Timestamp(left), View::Timestamp(right)) => left.cmp(&right),
+        (View::Regex(left, left_options), View::Regex(right, right_options)) => {
+            left.cmp(right).then_with(|| left_options.cmp(right_options))
+        }
+        (View::DbPointer(left, left_id), View::DbPointer(right, right_id)) => {
+            left.len().cmp(&right.len()).then_with(|| left.cmp(right)).then_with(|| left_id.cmp(&right_id))
+        }
+        (View::CodeWithScope(left, left_scope), View::CodeWithScope(right, right_scope)) => {
+            left.cmp(right).then_with(|| compare_members(left_scope, right_scope, true))
+        }
+        _ => match (number(left), number(right)) {
+            (Some(left), Some(right)) => left.compare(right),
+            _ => type_rank(left).cmp(&type_rank(right)),
+        },
+    }
+}
+
+/// Whether two values lie in the same bracket of types; ordinary comparisons never leave it.
+#[inline]
+pub fn same_bracket(left: View<'_>, right: View<'_>) -> bool {
+    type_rank(left) == type_rank(right)
+}
+
+/// The place of the value's type in the order of types. All numbers share one, as do strings and symbols.
+#[inline]
+pub fn type_rank(value: View<'_>) -> i8 {
+    match value {
+        View::MinKey => -1,
+        View::Undefined => 0,
+        View::Null => 5,
+        View::Int32(_) | View::Int64(_) | View::Double(_) | View::Decimal(_) => 10,
+        View::Text(_) => 15,
+        View::Document(_) => 20,
+        View::Array(_) => 25,
+        View::Binary(..) => 30,
+        View::ObjectId(_) => 35,
+        View::Bool(_) => 40,
+        View::Date(_) => 45,
+        View::Timestamp(_) => 47,
+        View::Regex(..) => 50,
+        View::DbPointer(..) => 55,
+        View::Code(_) => 60,
+        View::CodeWithScope(..) => 65,
+        View::MaxKey => 127,
+    }
+}
+
+/// The value as a number, if it is one.
+#[inline]
+pub fn number(value: View<'_>) -> Option<Number> {
+    Some(match value {
+        View::Int32(value) => Number::Int(i64::from(value)),
+        View::Int64(value) => Number::Int(value),
+        View::Double(value) => Number::Double(value),
+        View::Decimal(bytes) => Number::Decimal(Decimal::from_bytes(bytes)),
+        _ => return None,
+    })
+}
+
+/// Member by member: type, then (in documents) name, then value; the shorter one is below.
+fn compare_members(left: &[u8], right: &[u8], with_names: bool) -> Ordering {
+    let mut right = Elements::of(right);
+    for left in Elements::of(left) {
+        let Some(right) = right.next() else { return Ordering::Greater };
+        let (left_view, right_view) = (left.value.view(), right.value.view());
+        let order = type_rank(left_view)
+            .cmp(&type_rank(right_view))
+            .then_with(|| if with_names { left.name.cmp(right.name) } else { Ordering::Equal })
+            .then_with(|| compare_views(left_view, right_view));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    if right.next().is_some() { Ordering::Less } else { Ordering::Equal }
+}
+
+fn compare_documents(left: &bson::Document, right: &bson::Document) -> Ordering {
+    let mut right = right.iter();
+    for (left_name, left_value) in left {
+        let Some((right_name, right_value)) = right.next() else { return Ordering::Greater };
+        let order = type_rank(left_value.into())
+            .cmp(&type_rank(right_value.into()))
+            .then_with(|| left_name.as_bytes().cmp(right_name.as_bytes()))
+            .then_with(|| compare_bson(left_value, right_value));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    if right.next().is_some() { Ordering::Less } else { Ordering::Equal }
+}
+
+fn compare_lists(left: &[Bson], right: &[Bson]) -> Ordering {
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| compare_bson(left, right))
+        .find(|order| order.is_ne())
+        .unwrap_or_else(|| left.len().cmp(&right.len()))
+}
+
+/// Documents and arrays give an empty view: [`compare_bson`] looks into them itself.
+impl<'a> From<&'a Bson> for View<'a> {
+    fn from(value: &'a Bson) -> Self {
+        match value {
+            Bson::Double(number) => View::Double(*number),
+            Bson::String(text) | Bson::Symbol(text) => View::Text(text.as_bytes()),
+            Bson::Array(_) => View::Array(&[]),
+            Bson::Document(_) => View::Document(&[]),
+            Bson::Boolean(truth) => View::Bool(*truth),
+            Bson::Null => View::Null,
+            Bson::RegularExpression(regex) => {
+                View::Regex(regex.pattern.as_str().as_bytes(), regex.options.as_str().as_bytes())
+            }
+            Bson::JavaScriptCode(code) => View::Code(code.as_bytes()),
+            Bson::JavaScriptCodeWithScope(code) => View::CodeWithScope(code.code.as_bytes(), &[]),
+            Bson::Int32(number) => View::Int32(*number),
+            Bson::Int64(number) => View::Int64(*number),
+            Bson::Timestamp(time) => View::Timestamp(u64::from(time.time) << 32 | u64::from(time.increment)),
+            Bson::Binary(binary) => View::Binary(binary.subtype.into(), &binary.bytes),
+            Bson::ObjectId(id) => View::ObjectId(id.bytes()),
+            Bson::DateTime(date) => View::Date(date.timestamp_millis()),
+            Bson::Decimal128(decimal) => View::Decimal(decimal.bytes()),
+            Bson::Undefined => View::Undefined,
+            Bson::MaxKey => View::MaxKey,
+            Bson::MinKey => View::MinKey,
+            Bson::DbPointer(_) => View::DbPointer(&[], [0; 12]),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What can be wrong with a filter, a sort or a projection.
+
+use std::fmt::Write as _;
+
+/// Why a filter, a sort or a projection was refused before it was run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct QueryError {
+    /// The number that MongoDB reports for the same mistake.
+    pub code: i32,
+    /// Where it is, for people: `filter.fields.$elemMatch`.
+    pub path: String,
+    /// Where it is, for programs: the JSON pointer `/fields/$elemMatch`.
+    pub pointer: String,
+    /// What was expected, and what to do.
+    pub message: String,
+    /// Whose rule was broken.
+    pub kind: QueryErrorKind,
+}
+
+/// The sorts of refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryErrorKind {
+    /// MongoDB refuses it too.
+    Malformed,
+    /// It is larger than this service allows.
+    LimitExceeded,
+    /// It is something that this service does not do, such as server-side JavaScript.
+    Refused,
+}
+
+/// A query that failed on a document, as it would have in MongoDB.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EvalError {
+    /// The number that MongoDB reports.
+    pub code: i32,
+    /// What went wrong.
+    pub message: String,
+}
+
+impl EvalError {
+    /// An error with MongoDB's number.
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// MongoDB's numbers for the usual mistakes.
+pub mod code {
+    /// `BadValue`.
+    pub const BAD_VALUE: i32 = 2;
+    /// `FailedToParse`.
+    pub const FAILED_TO_PARSE: i32 = 9;
+    /// `TypeMismatch`.
+    pub const TYPE_MISMATCH: i32 = 14;
+    /// `Overflow`.
+    pub const OVERFLOW: i32 = 15;
+    /// `QueryFeatureNotAllowed`: also what is refused here on purpose.
+    pub const NOT_ALLOWED: i32 = 224;
+}
+
+/// Where in the client's document the parser is.
+#[derive(Debug, Clone)]
+pub struct Location {
+    root: &'static str,
+    steps: Vec<String>,
+}
+
+impl Location {
+    /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
+    pub fn new(root: &'static str) -> Self {
+        Self { root, steps: Vec::new() }
+    }
+
+    /// Goes into the member or the position.
+    pub fn enter(&mut self, step: impl Into<String>) {
+        self.steps.push(step.into());
+    }
+
+    /// Goes back out.
+    pub fn leave(&mut self) {
+        self.steps.pop();
+    }
+
+    /// How deep the parser is.
+    pub fn depth(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// MongoDB's refusal of what is here.
+    pub fn malformed(&self, code: i32, message: impl Into<String>) -> QueryError {
+        self.error(code, QueryErrorKind::Malformed, message.into())
+    }
+
+    /// A refusal of the service's own.
+    pub fn refused(&self, message: impl Into<String>) -> QueryError {
+        self.error(code::NOT_ALLOWED, QueryErrorKind::Refused, message.into())
+    }
+
+    /// A limit that is exceeded here.
+    pub fn limit(&self, message: impl Into<String>) -> QueryError {
+        self.error(code::BAD_VALUE, QueryErrorKind::LimitExceeded, message.into())
+    }
+
+    fn error(&self, code: i32, kind: QueryErrorKind, message: String) -> QueryError {
+        let mut path = self.root.to_owned();
+        let mut pointer = String::new();
+        for step in &self.steps {
+            // Writing into a string cannot fail.
+            let _ = write!(path, ".{step}");
+            let _ = write!(pointer, "/{}", step.replace('~', "~0").replace('/', "~1"));
+        }
+        QueryError { code, path, pointer, message, kind }
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs a compiled filter over the bytes of a document.
+//!
+//! Laws: a document that does not match costs no memory on plain comparisons; only expressions and the
+//! bound on regular expressions can fail.
+
+use bson::raw::RawDocument;
+
+use super::compare::{compare_views, number, same_bracket};
+use super::error::EvalError;
+use super::path::{Leaf, Path};
+use super::raw::{Elements, Value, View};
+use super::tree::{InSet, Node, Operand, Test};
+
+/// What a run has found out beside its answer.
+#[derive(Debug, Default)]
+struct Run {
+    error: Option<EvalError>,
+    /// The position in an array by which the last test on an array held; the positional projection wants it.
+    position: Option<usize>,
+}
+
+/// Whether the document matches.
+#[inline]
+pub(super) fn matches(node: &Node, document: &RawDocument) -> Result<bool, EvalError> {
+    let mut run = Run::default();
+    let matched = node_matches(node, document.as_bytes(), &mut run);
+    run.error.map_or(Ok(matched), Err)
+}
+
+/// The position of the array element by which the document matches: `Some(None)` when it matches otherwise.
+pub(super) fn matched_position(node: &Node, document: &RawDocument) -> Result<Option<usize>, EvalError> {
+    let mut run = Run::default();
+    let matched = node_matches(node, document.as_bytes(), &mut run);
+    run.error.map_or(Ok(run.position.filter(|_| matched)), Err)
+}
+
+/// Whether one value alone passes the test, as `$elemMatch` asks of elements.
+fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
+    match node {
+        Node::Always => true,
+        Node::Never | Node::Server(_) => false,
+        Node::And(nodes) => nodes.iter().all(|node| node_matches(node, document, run)),
+        Node::Or(nodes) => nodes.iter().any(|node| node_matches(node, document, run)),
+        Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
+        Node::Path(path, test) => path_matches(path, test, document, run),
+    }
+}
+
+/// Runs a negation: what matched inside it says nothing about a position.
+fn without_position(run: &mut Run, negation: impl FnOnce(&mut Run) -> bool) -> bool {
+    let position = run.position;
+    let matched = negation(run);
+    run.position = position;
+    matched
+}
+
+fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run) -> bool {
+    match test {
+        Test::Not(test) => without_position(run, |run| !path_matches(path, test, document, run)),
+        Test::All(tests) => tests.iter().all(|test| path_matches(path, test, document, run)),
+        _ => path.any_in(document, leaf_of(test), &mut |value, position| {
+            let matched = value_matches(test, value, run);
+            if matched && position.is_some() {
+                run.position = position;
+            }
+            matched
+        }),
+    }
+}
+
+fn leaf_of(test: &Test) -> Leaf {
+    match test {
+        Test::Size(_) | Test::ElemMatchDocument(_) | Test::ElemMatchValue(_) => Leaf::Whole,
+        _ => Leaf::ElementsAndWhole,
+    }
+}
+
+/// Whether the test holds for this one value; `None` is a missing one.
+fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run) -> bool {
+    match test {
+        Test::Eq(operand) => compares(value, operand, Relation { less: false, equal: true, greater: false }),
+        Test::Gt(operand) => compares(value, operand, Relation { less: false, equal: false, greater: true }),
+        Test::Gte(operand) => compares(value, operand, Relation { less: false, equal: true, greater: true }),
+        Test::Lt(operand) => compares(value, operand, Relation { less: true, equal: false, greater: false }),
+        Test::Lte(operand) => compares(value, operand, Relation { less: true, equal: true, greater: false }),
+        Test::In(set) => is_in(set, value, run),
+        Test::Regex(regex) => value.is_some_and(|value| regex_matches(regex, value, run)),
+        Test::Exists => value.is_some(),
+        Test::Type(types) => value.is_some_and(|value| types.contains(value.kind)),
+        Test::Size(size) => value.is_some_and(|value| value.is_array() && has_size(value, *size)),
+        Test::Mod { divisor, remainder } => value
+            .and_then(|value| number(value.view()))
+            .and_then(super::number::Number::truncated)
+            .is_some_and(|number| number.checked_rem(*divisor).unwrap_or(0) == *remainder),
+        Test::Bits(bits) => value.is_some_and(|value| bits.matches(value.view())),
+        Test::All(tests) => tests.iter().all(|test| value_matches(test, value, run)),
+        Test::ElemMatchDocument(node) => value.is_some_and(|value| element_matches(node, value, run)),
+        Test::ElemMatchValue(tests) => value.is_some_and(|value| element_passes(tests, value, run)),
+        Test::Not(test) => without_position(run, |run| !value_matches(test, value, run)),
+        Test::Server(_) => false,
+    }
+}
+
+/// Which outcomes of a comparison a test accepts.
+#[derive(Clone, Copy)]
+struct Relation {
+    less: bool,
+    equal: bool,
+    greater: bool,
+}
+
+/// Comparisons stay in the bracket of the operand's type, except with `MinKey` and `MaxKey`.
+#[inline]
+fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> bool {
+    let right = operand.view();
+    let left = value.map_or(View::Undefined, Value::view);
+    if !same_bracket(left, right) {
+        return match right {
+            // Missing, undefined and null are one for the tests that accept equality.
+            View::Null => matches!(left, View::Undefined) && relation.equal,
+            View::MaxKey => relation.less,
+            View::MinKey => relation.greater,
+            _ => false,
+        };
+    }
+    if operand.is_nan() || number(left).is_some_and(super::number::Number::is_nan) {
+        return relation.equal && operand.is_nan() && number(left).is_some_and(super::number::Number::is_nan);
+    }
+    match compare_views(left, right) {
+        std::cmp::Ordering::Less => relation.less,
+        std::cmp::Ordering::Equal => relation.equal,
+        std::cmp::Ordering::Greater => relation.greater,
+    }
+}
+
+fn is_in(set: &InSet, value: Option<Value<'_>>, run: &mut Run) -> bool {
+    let Some(value) = value else { return set.has_null() };
+    set.contains(value) || set.regexes().iter().any(|regex| regex_matches(regex, value, run))
+}
+
+fn regex_matches(regex: &super::regex::Regex, value: Value<'_>, run: &mut Run) -> bool {
+    match regex.matches(value.view()) {
+        Ok(matched) => matched,
+        Err(error) => {
+            run.error = Some(error);
+            false
+        }
+    }
+}
+
+fn has_size(array: Value<'_>, size: i64) -> bool {
+    i64::try_from(Elements::of(array.bytes).count()).is_ok_and(|count| count == size)
+}
+
+fn element_matches(node: &Node, array: Value<'_>, run: &mut Run) -> bool {
+    if !array.is_array() {
+        return false;
+    }
+    for (index, element) in Elements::of(array.bytes).enumerate() {
+        let looks_inside = element.value.is_document() || element.value.is_array();
+        if looks_inside && without_position(run, |run| node_matches(node, element.value.bytes, run)) {
+            run.position = Some(index);
+            return true;
+        }
+    }
+    false
+}
+
+fn element_passes(tests: &[Test], array: Value<'_>, run: &mut Run) -> bool {
+    if !array.is_array() {
+        return false;
+    }
+    for (index, element) in Elements::of(array.bytes).enumerate() {
+        let passes = |run: &mut Run| tests.iter().all(|test| value_matches(test, Some(element.value), run));
+        if without_position(run, passes) {
+            run.position = Some(index);
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,339 @@
+//! Parses what a filter says about one field: a plain value, or a document of operators.
+
+use bson::{Bson, Document};
+
+use super::bits::{BitQuestion, BitTest};
+use super::compare::number;
+use super::error::{QueryError, code};
+use super::filter::{Level, Parser};
+use super::number::Number;
+use super::path::Path;
+use super::regex::Regex;
+use super::suggest::nearest;
+use super::tree::{InSet, Node, Operand, Test};
+use super::types::TypeSet;
+
+/// The operators of a field.
+const OPERATORS: [&str; 27] = [
+    "$eq",
+    "$ne",
+    "$gt",
+    "$gte",
+    "$lt",
+    "$lte",
+    "$in",
+    "$nin",
+    "$not",
+    "$exists",
+    "$type",
+    "$size",
+    "$mod",
+    "$all",
+    "$elemMatch",
+    "$regex",
+    "$options",
+    "$bitsAllSet",
+    "$bitsAllClear",
+    "$bitsAnySet",
+    "$bitsAnyClear",
+    "$near",
+    "$nearSphere",
+    "$geoWithin",
+    "$geoIntersects",
+    "$within",
+    "$geoNear",
+];
+
+/// Parses `name: value` where `name` is a path.
+pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
+    let path = Path::new(name);
+    match value {
+        Bson::Document(document) if is_operators(document) => {
+            let tests = operators(parser, document)?;
+            let mut nodes: Vec<Node> = tests.into_iter().map(|test| node(path.clone(), test)).collect();
+            Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::And(nodes) })
+        }
+        _ => plain(parser, value).map(|test| Node::Path(path, test)),
+    }
+}
+
+fn node(path: Path, test: Test) -> Node {
+    match test {
+        Test::All(tests) if tests.is_empty() => Node::Never,
+        Test::In(set) if set.values().is_empty() && set.regexes().is_empty() => Node::Never,
+        Test::All(tests) => Node::And(tests.into_iter().map(|test| node(path.clone(), test)).collect()),
+        test => Node::Path(path, test),
+    }
+}
+
+/// A document is one of operators when its first name begins with `$`, references to documents excepted.
+fn is_operators(document: &Document) -> bool {
+    document
+        .keys()
+        .next()
+        .is_some_and(|first| first.starts_with('$') && !matches!(first.as_str(), "$ref" | "$id" | "$db"))
+}
+
+/// A plain value: equality, or a match for a regular expression.
+fn plain(parser: &Parser, value: &Bson) -> Result<Test, QueryError> {
+    match value {
+        Bson::RegularExpression(regex) => {
+            compile(parser, regex.pattern.as_str(), regex.options.as_str()).map(Test::Regex)
+        }
+        _ => operand(parser, value).map(Test::Eq),
+    }
+}
+
+fn operand(parser: &Parser, value: &Bson) -> Result<Operand, QueryError> {
+    if matches!(value, Bson::Undefined) {
+        return parser.bad("cannot compare to undefined; use null, or $exists");
+    }
+    Operand::new(value.clone()).or_else(|error| parser.bad(error.to_string()))
+}
+
+fn compile(parser: &Parser, pattern: &str, options: &str) -> Result<Regex, QueryError> {
+    let limit = parser.limits.max_regex_chars;
+    if pattern.chars().count() > limit {
+        return Err(parser.at.limit(format!("a regular expression of more than {limit} characters; make it shorter")));
+    }
+    Regex::new(pattern, options).map_err(|(code, message)| parser.at.malformed(code, message))
+}
+
+/// Parses a document of operators, one test each.
+fn operators(parser: &mut Parser, document: &Document) -> Result<Vec<Test>, QueryError> {
+    let mut tests = Vec::with_capacity(document.len());
+    for (name, value) in document {
+        let test = parser.within(name.clone(), |parser| operator(parser, name, value, document))?;
+        tests.extend(test);
+    }
+    Ok(tests)
+}
+
+fn not(test: Test) -> Option<Test> {
+    Some(Test::Not(Box::new(test)))
+}
+
+/// Parses one operator; nothing for `$options`, which belongs to `$regex`.
+fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) -> Result<Option<Test>, QueryError> {
+    Ok(match name {
+        "$eq" => Some(Test::Eq(operand(parser, value)?)),
+        "$ne" => not(Test::Eq(without_regex(parser, name, value)?)),
+        "$gt" => Some(Test::Gt(without_regex(parser, name, value)?)),
+        "$gte" => Some(Test::Gte(without_regex(parser, name, value)?)),
+        "$lt" => Some(Test::Lt(without_regex(parser, name, value)?)),
+        "$lte" => Some(Test::Lte(without_regex(parser, name, value)?)),
+        "$in" => Some(Test::In(list(parser, name, value)?)),
+        "$nin" => not(Test::In(list(parser, name, value)?)),
+        "$not" => not(negated(parser, value)?),
+        "$exists" if truthy(value) => Some(Test::Exists),
+        "$exists" => not(Test::Exists),
+        "$type" => Some(Test::Type(types(parser, value)?)),
+        "$size" => Some(Test::Size(size(parser, value)?)),
+        "$mod" => Some(modulo(parser, value)?),
+        "$all" => Some(all(parser, value)?),
+        "$elemMatch" => Some(elem_match(parser, value)?),
+        "$regex" => Some(Test::Regex(regex(parser, value, siblings)?)),
+        "$options" if siblings.contains_key("$regex") => None,
+        "$options" => return parser.bad("$options needs a $regex beside it"),
+        "$bitsAllSet" => Some(bits(parser, BitQuestion::AllSet, value)?),
+        "$bitsAllClear" => Some(bits(parser, BitQuestion::AllClear, value)?),
+        "$bitsAnySet" => Some(bits(parser, BitQuestion::AnySet, value)?),
+        "$bitsAnyClear" => Some(bits(parser, BitQuestion::AnyClear, value)?),
+        "$near" => Some(server(parser, "$near")),
+        "$nearSphere" => Some(server(parser, "$nearSphere")),
+        "$geoNear" => Some(server(parser, "$geoNear")),
+        "$geoWithin" => Some(server(parser, "$geoWithin")),
+        "$within" => Some(server(parser, "$within")),
+        "$geoIntersects" => Some(server(parser, "$geoIntersects")),
+        "$minDistance" | "$maxDistance" if parser.server.is_some() => None,
+        _ => {
+            let hint = nearest(name, &OPERATORS);
+            return parser.bad(format!("unknown operator{hint}"));
+        }
+    })
+}
+
+fn server(parser: &mut Parser, name: &'static str) -> Test {
+    parser.server = parser.server.or(Some(name));
+    Test::Server(name)
+}
+
+/// What MongoDB takes for true: everything but false, zero, null and undefined.
+fn truthy(value: &Bson) -> bool {
+    match value {
+        Bson::Boolean(truth) => *truth,
+        Bson::Null | Bson::Undefined => false,
+        _ => number(value.into()).is_none_or(|number| number.is_nan() || number.compare(Number::Int(0)).is_ne()),
+    }
+}
+
+fn without_regex(parser: &Parser, name: &str, value: &Bson) -> Result<Operand, QueryError> {
+    if matches!(value, Bson::RegularExpression(_)) {
+        return parser.bad(format!("{name} cannot compare to a regular expression; use $regex or $not"));
+    }
+    operand(parser, value)
+}
+
+fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<InSet, QueryError> {
+    let Bson::Array(items) = value else {
+        return parser.bad(format!("{name} needs an array"));
+    };
+    check_items(parser, name, items)?;
+    let mut values = Vec::with_capacity(items.len());
+    let mut regexes = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        parser.within(index.to_string(), |parser| {
+            match item {
+                Bson::RegularExpression(regex) => {
+                    regexes.push(compile(parser, regex.pattern.as_str(), regex.options.as_str())?);
+                }
+                Bson::Document(document) if is_operators(document) => {
+                    return parser.bad(format!("{name} takes values, not operators"));
+                }
+                _ => values.push(operand(parser, item)?),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(InSet::new(values, regexes))
+}
+
+fn check_items(parser: &Parser, name: &str, items: &[Bson]) -> Result<(), QueryError> {
+    let limit = parser.limits.max_in_items;
+    if items.len() > limit {
+        return Err(parser.at.limit(format!("{name} with more than {limit} values; ask in several parts")));
+    }
+    Ok(())
+}
+
+fn negated(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
+    match value {
+        Bson::RegularExpression(_) => plain(parser, value),
+        Bson::Document(document) if document.is_empty() => parser.bad("$not needs at least one operator"),
+        Bson::Document(document) => {
+            let mut tests = operators(parser, document)?;
+            Ok(if tests.len() == 1 { tests.remove(0) } else { Test::All(tests) })
+        }
+        _ => parser.bad("$not needs operators or a regular expression; for a value use $ne"),
+    }
+}
+
+fn types(parser: &mut Parser, value: &Bson) -> Result<TypeSet, QueryError> {
+    let one = |parser: &Parser, value: &Bson| match value {
+        Bson::String(name) => {
+            TypeSet::of_name(name).map_or_else(|| parser.bad(format!("unknown type name {name:?}")), Ok)
+        }
+        _ if number(value.into()).is_some() => {
+            TypeSet::of_number(value).map_or_else(|| parser.bad(format!("unknown type number {value}")), Ok)
+        }
+        _ => Err(parser.at.malformed(code::TYPE_MISMATCH, "a type is a name or a number")),
+    };
+    match value {
+        Bson::Array(items) if items.is_empty() => {
+            Err(parser.at.malformed(code::FAILED_TO_PARSE, "$type must name at least one type"))
+        }
+        Bson::Array(items) => items.iter().try_fold(TypeSet::default(), |set, item| Ok(set.union(one(parser, item)?))),
+        _ => one(parser, value),
+    }
+}
+
+fn size(parser: &Parser, value: &Bson) -> Result<i64, QueryError> {
+    let refused = |message: &str| parser.bad(format!("$size {message}"));
+    let Some(size) = number(value.into()) else { return refused("needs a number") };
+    match size.as_exact_int() {
+        Some(size) if size >= 0 => Ok(size),
+        Some(_) => refused("needs a number that is not negative"),
+        None => refused("needs a whole number"),
+    }
+}
+
+fn modulo(parser: &Parser, value: &Bson) -> Result<Test, QueryError> {
+    let Bson::Array(items) = value else { return parser.bad("$mod needs an array [divisor, remainder]") };
+    let [divisor, remainder] = items.as_slice() else {
+        return parser.bad("$mod needs exactly two numbers, [divisor, remainder]");
+    };
+    let whole = |value: &Bson| number(value.into()).and_then(Number::truncated);
+    match (whole(divisor), whole(remainder)) {
+        (Some(0), _) => parser.bad("the divisor of $mod must not be 0"),
+        (Some(divisor), Some(remainder)) => Ok(Test::Mod { divisor, remainder }),
+        _ => parser.bad("$mod needs two numbers that fit 64 bits"),
+    }
+}
+
+fn all(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
+    let Bson::Array(items) = value else { return parser.bad("$all needs an array") };
+    check_items(parser, "$all", items)?;
+    let mut tests = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let test = parser.within(index.to_string(), |parser| match item {
+            Bson::Document(document) if document.contains_key("$elemMatch") => {
+                parser.within("$elemMatch", |parser| elem_match(parser, &document["$elemMatch"]))
+            }
+            Bson::Document(document) if is_operators(document) => parser.bad("$all takes values or $elemMatch"),
+            _ => plain(parser, item),
+        })?;
+        tests.push(test);
+    }
+    Ok(Test::All(tests))
+}
+
+fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
+    let Bson::Document(document) = value else { return parser.bad("$elemMatch needs a document of conditions") };
+    let on_values = document.keys().next().is_some_and(|first| {
+        is_operators(document)
+            && !matches!(
+                first.as_str(),
+                "$and" | "$or" | "$nor" | "$expr" | "$where" | "$text" | "$jsonSchema" | "$comment"
+            )
+    });
+    if on_values {
+        return operators(parser, document).map(Test::ElemMatchValue);
+    }
+    parser.document(document, Level::Element).map(|node| Test::ElemMatchDocument(Box::new(node)))
+}
+
+fn regex(parser: &mut Parser, value: &Bson, siblings: &Document) -> Result<Regex, QueryError> {
+    let options = match siblings.get("$options") {
+        None => None,
+        Some(Bson::String(options)) => Some(options.as_str()),
+        Some(_) => return parser.bad("$options must be a text"),
+    };
+    match value {
+        Bson::String(pattern) => compile(parser, pattern, options.unwrap_or_default()),
+        Bson::RegularExpression(regex) if options.is_some() && !regex.options.as_str().is_empty() => {
+            Err(parser.at.malformed(51075, "options are given both in the regular expression and in $options"))
+        }
+        Bson::RegularExpression(regex) => {
+            compile(parser, regex.pattern.as_str(), options.unwrap_or(regex.options.as_str()))
+        }
+        _ => parser.bad("$regex must be a text or a regular expression"),
+    }
+}
+
+fn bits(parser: &Parser, question: BitQuestion, value: &Bson) -> Result<Test, QueryError> {
+    let positions: Box<[u64]> = match value {
+        Bson::Array(items) => items
+            .iter()
+            .map(|item| {
+                number(item.into()).and_then(Number::as_exact_int).and_then(|position| u64::try_from(position).ok())
+            })
+            .collect::<Option<_>>()
+            .map_or_else(|| parser.bad("bit positions must be whole numbers that are not negative"), Ok)?,
+        Bson::Binary(binary) => set_bits(&binary.bytes),
+        _ => match number(value.into()).and_then(Number::as_exact_int) {
+            Some(mask) if mask >= 0 => set_bits(&mask.to_le_bytes()),
+            _ => {
+                return parser
+                    .bad("a bit mask is a whole number that is not negative, an array of positions, or binary data");
+            }
+        },
+    };
+    Ok(Test::Bits(BitTest { question, positions }))
+}
+
+fn set_bits(bytes: &[u8]) -> Box<[u64]> {
+    (0_u64..)
+        .zip(bytes)
+        .flat_map(|(index, byte)| (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| index * 8 + bit))
+        .collect()
+}

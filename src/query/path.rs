@@ -1,0 +1,181 @@
+//! Dotted paths through documents and arrays, as MongoDB walks them.
+//!
+//! The traps, see "Query an Array" in MongoDB's manual: a path goes through the elements of an array, but
+//! not through an array directly inside an array; `0` is a position as well as a name; a missing member
+//! is visited as a missing value, a scalar element on the way is not visited at all.
+
+use bson::raw::RawDocument;
+
+use super::raw::{Element, Elements, Value, member};
+
+/// A path taken apart once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    text: String,
+    parts: Box<[Part]>,
+}
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    name_with_end: Box<[u8]>,
+    position: Option<usize>,
+}
+
+impl Part {
+    fn new(name: &str) -> Self {
+        let mut bytes = name.as_bytes().to_vec();
+        bytes.push(0);
+        Self { name_with_end: bytes.into(), position: position(name) }
+    }
+
+    /// The name of the member.
+    pub fn name(&self) -> &[u8] {
+        &self.name_with_end[..self.name_with_end.len() - 1]
+    }
+
+    /// The position in an array, when the step is a number in its shortest form.
+    pub fn position(&self) -> Option<usize> {
+        self.position
+    }
+
+    /// The member that the step leads to.
+    #[inline]
+    pub fn member<'a>(&self, document: &'a [u8]) -> Option<Value<'a>> {
+        member(document, &self.name_with_end)
+    }
+}
+
+/// `0`, `7`, `12`, but not `07` or `+7`.
+fn position(name: &str) -> Option<usize> {
+    let shortest = name == "0" || !name.starts_with('0');
+    (shortest && name.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.parse().ok()).flatten()
+}
+
+/// Whether the array at the end of a path is also looked at element by element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaf {
+    /// Its elements, then the array itself: ordinary tests.
+    ElementsAndWhole,
+    /// The array alone: `$size`, `$elemMatch`.
+    Whole,
+}
+
+impl Path {
+    /// Splits at the dots.
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), parts: text.split('.').map(Part::new).collect() }
+    }
+
+    /// The path as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its steps; at least one.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Shows `visit` every value that the path leads to, `None` for a missing one, until it returns true.
+    ///
+    /// With each value comes the position in the outermost array that was walked through. Returns whether
+    /// `visit` returned true.
+    #[inline]
+    pub fn any<'a, F>(&self, document: &'a RawDocument, leaf: Leaf, visit: &mut F) -> bool
+    where
+        F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
+    {
+        any_in_document(document.as_bytes(), &self.parts, leaf, None, visit)
+    }
+
+    /// Like [`Path::any`] over the bytes of a document.
+    #[inline]
+    pub fn any_in<'a, F>(&self, document: &'a [u8], leaf: Leaf, visit: &mut F) -> bool
+    where
+        F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
+    {
+        any_in_document(document, &self.parts, leaf, None, visit)
+    }
+}
+
+/// Walks by names until an array or the end of the path, then looks into the array.
+fn any_in_document<'a, F>(document: &'a [u8], parts: &[Part], leaf: Leaf, outer: Option<usize>, visit: &mut F) -> bool
+where
+    F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
+{
+    let mut document = document;
+    let mut rest = parts;
+    while let Some((part, after)) = rest.split_first() {
+        rest = after;
+        let Some(value) = part.member(document) else { return visit(None, outer) };
+        if value.is_array() {
+            return any_in_array(value, rest, leaf, outer, visit);
+        }
+        if rest.is_empty() {
+            return visit(Some(value), outer);
+        }
+        if !value.is_document() {
+            return visit(None, outer);
+        }
+        document = value.bytes;
+    }
+    false
+}
+
+/// `rest` is what remains of the path behind the array.
+fn any_in_array<'a, F>(array: Value<'a>, rest: &[Part], leaf: Leaf, outer: Option<usize>, visit: &mut F) -> bool
+where
+    F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
+{
+    if ends(rest) {
+        if leaf == Leaf::ElementsAndWhole {
+            for (index, Element { value, .. }) in Elements::of(array.bytes).enumerate() {
+                if visit(Some(value), outer.or(Some(index))) {
+                    return true;
+                }
+            }
+        }
+        return visit(Some(array), outer);
+    }
+    any_in_elements(array, rest, leaf, outer, visit)
+}
+
+/// Documents among the elements are walked by name; the element at the position that the path names, if it
+/// names one, is where the path goes on.
+fn any_in_elements<'a, F>(array: Value<'a>, rest: &[Part], leaf: Leaf, outer: Option<usize>, visit: &mut F) -> bool
+where
+    F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
+{
+    for (index, Element { value, .. }) in Elements::of(array.bytes).enumerate() {
+        if value.is_document() && any_in_document(value.bytes, rest, leaf, outer.or(Some(index)), visit) {
+            return true;
+        }
+        if rest[0].position != Some(index) {
+            continue;
+        }
+        let after = &rest[1..];
+        let hit = if ends(after) {
+            visit(Some(value), outer.or(Some(index)))
+        } else if value.is_document() {
+            any_in_document(value.bytes, after, leaf, outer, visit)
+        } else if value.is_array() {
+            any_in_elements(value, after, leaf, outer, visit)
+        } else {
+            false
+        };
+        if hit {
+            return true;
+        }
+    }
+    false
+}
+
+/// MongoDB takes an empty last step behind an array (`a.`) for no step at all.
+fn ends(rest: &[Part]) -> bool {
+    match rest {
+        [] => true,
+        [only] => only.name().is_empty(),
+        _ => false,
+    }
+}

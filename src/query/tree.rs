@@ -1,0 +1,160 @@
+//! The compiled form of a filter: what the matcher runs and what a planner of indexes reads.
+//!
+//! Law: whatever can be checked, compiled, split or sorted was, when the tree was made.
+
+use bson::Bson;
+
+use super::bits::BitTest;
+use super::compare::{compare_values, number};
+use super::path::Path;
+use super::raw::{Owned, Value, View};
+use super::regex::Regex;
+use super::types::TypeSet;
+
+/// A condition on a document.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// Every document matches: `{}`.
+    Always,
+    /// No document matches, as with `{a: {$in: []}}`.
+    Never,
+    /// All of them hold: `$and`, and several members of one document.
+    And(Vec<Node>),
+    /// At least one holds: `$or`.
+    Or(Vec<Node>),
+    /// None holds: `$nor`.
+    Nor(Vec<Node>),
+    /// A test of what a path leads to.
+    Path(Path, Test),
+    /// `$text`, or an operator of geometry: only a MongoDB server can answer.
+    Server(&'static str),
+}
+
+/// A condition on what a path leads to.
+///
+/// A path can lead to several values: the elements of an array, and then the array. The test holds when it
+/// holds for one of them, except where the variant says otherwise.
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// `$eq`, and a plain value. `null` also holds for a missing value.
+    Eq(Operand),
+    /// `$gt`.
+    Gt(Operand),
+    /// `$gte`.
+    Gte(Operand),
+    /// `$lt`.
+    Lt(Operand),
+    /// `$lte`.
+    Lte(Operand),
+    /// `$in`.
+    In(InSet),
+    /// `$regex`, and a plain regular expression.
+    Regex(Regex),
+    /// `$exists: true`.
+    Exists,
+    /// `$type`.
+    Type(TypeSet),
+    /// `$size`: the length of the array, which is not looked into.
+    Size(i64),
+    /// `$mod`.
+    Mod {
+        /// Not zero.
+        divisor: i64,
+        /// With the sign of the number tested.
+        remainder: i64,
+    },
+    /// `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+    Bits(BitTest),
+    /// `$all`, and several operators under `$not`: each test holds, though maybe for another value.
+    All(Vec<Test>),
+    /// `$elemMatch` on documents: one element of the array, a document or an array, matches the node.
+    ElemMatchDocument(Box<Node>),
+    /// `$elemMatch` on values: one element of the array passes all tests; arrays in it count as one value.
+    ElemMatchValue(Vec<Test>),
+    /// `$not`, `$ne`, `$nin`, `$exists: false`: the test holds for none of the values.
+    Not(Box<Test>),
+    /// A geometry operator: only a MongoDB server can answer.
+    Server(&'static str),
+}
+
+/// A value to compare with, in the forms in which it is needed.
+#[derive(Debug, Clone)]
+pub struct Operand {
+    bson: Bson,
+    encoded: Owned,
+    is_nan: bool,
+}
+
+impl Operand {
+    /// Prepares a value.
+    ///
+    /// # Errors
+    /// When BSON cannot hold it: a zero byte in a name.
+    pub fn new(bson: Bson) -> Result<Self, bson::error::Error> {
+        let encoded = Owned::encode(&bson)?;
+        let is_nan = number(encoded.value().view()).is_some_and(super::number::Number::is_nan);
+        Ok(Self { bson, encoded, is_nan })
+    }
+
+    /// The value as the client sent it.
+    pub fn bson(&self) -> &Bson {
+        &self.bson
+    }
+
+    /// The value as bytes.
+    #[inline]
+    pub fn value(&self) -> Value<'_> {
+        self.encoded.value()
+    }
+
+    /// The value as it is compared.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        self.encoded.value().view()
+    }
+
+    /// Whether it is a NaN, which equals itself and is neither below nor above anything.
+    #[inline]
+    pub fn is_nan(&self) -> bool {
+        self.is_nan
+    }
+}
+
+/// The operand of `$in`.
+#[derive(Debug, Clone, Default)]
+pub struct InSet {
+    values: Vec<Operand>,
+    regexes: Vec<Regex>,
+    has_null: bool,
+}
+
+impl InSet {
+    /// Sorts the values and drops repeated ones.
+    pub fn new(mut values: Vec<Operand>, regexes: Vec<Regex>) -> Self {
+        values.sort_by(|left, right| compare_values(left.value(), right.value()));
+        values.dedup_by(|left, right| compare_values(left.value(), right.value()).is_eq());
+        let has_null = values.iter().any(|value| matches!(value.view(), View::Null));
+        Self { values, regexes, has_null }
+    }
+
+    /// The values, in order, each once.
+    pub fn values(&self) -> &[Operand] {
+        &self.values
+    }
+
+    /// The regular expressions among them.
+    pub fn regexes(&self) -> &[Regex] {
+        &self.regexes
+    }
+
+    /// Whether `null` is in it, which a missing value equals.
+    pub fn has_null(&self) -> bool {
+        self.has_null
+    }
+
+    /// Whether the value equals one of the values.
+    #[inline]
+    pub fn contains(&self, value: Value<'_>) -> bool {
+        self.values.binary_search_by(|operand| compare_values(operand.value(), value)).is_ok()
+    }
+}
