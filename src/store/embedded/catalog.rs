@@ -235,12 +235,6 @@ impl From<bson::error::Error> for CatalogError {
     }
 }
 
-impl From<bson::document::ValueAccessError> for CatalogError {
-    fn from(error: bson::document::ValueAccessError) -> Self {
-        Self(error.to_string())
-    }
-}
-
 fn number(stored: &Document, name: &str) -> Result<u32, CatalogError> {
     u32::try_from(stored.get_i64(name)?).map_err(|_| CatalogError(format!("{name} is out of range")))
 }
@@ -281,6 +275,18 @@ impl Catalog {
         let number = u32::try_from(self.collections.len()).expect("collections are declared by hand");
         self.collections.push(Arc::new(Collection::new(number, name)));
         number
+    }
+
+    /// Takes over what only the process knows from the catalog that was in use before the file was opened again.
+    pub(super) fn continue_after(&mut self, before: &Self) {
+        for collection in &mut self.collections {
+            let Some(known) = before.get(&collection.name) else { continue };
+            let own = Arc::make_mut(collection);
+            known.next_id.fetch_max(own.next_id.load(Ordering::Acquire), Ordering::AcqRel);
+            own.next_id = Arc::clone(&known.next_id);
+            // Whether the failed commit reached the disk is not known; to be safe it counts as a change.
+            own.revision = known.revision + 1;
+        }
     }
 
     /// All collections.

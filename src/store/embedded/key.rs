@@ -5,7 +5,8 @@
 //! - the order of keys never contradicts the order of values, and equal values have equal keys;
 //! - no key is the beginning of another one, so keys of several values can be joined into one.
 
-use bson::raw::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::Bson;
+use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::BinarySubtype;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -205,4 +206,10 @@ pub(super) fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
         key.extend_from_slice(&hash.to_be_bytes());
     }
     true
+}
+
+/// The key of a decoded value; `None` for one that BSON cannot hold.
+pub(super) fn of_bson(value: &Bson) -> Option<Vec<u8>> {
+    let encoded = RawBson::try_from(value.clone()).ok()?;
+    of_value(encoded.as_raw_bson_ref()).ok()
 }
