@@ -1,1 +1,6 @@
-fn main() {}
+//! All integration tests, in one binary.
+
+#[macro_use]
+mod contract;
+
+mod embedded;

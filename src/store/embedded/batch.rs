@@ -169,7 +169,10 @@ impl<'t> Batch<'t> {
             Change::Replace { collection, before, after } => {
                 validate::document(after)?;
                 if id_of(before)? != id_of(after)? {
-                    return Err(StoreError::Query { code: IMMUTABLE_FIELD, message: "_id cannot be changed".to_owned() });
+                    return Err(StoreError::Query {
+                        code: IMMUTABLE_FIELD,
+                        message: "_id cannot be changed".to_owned(),
+                    });
                 }
                 let number = self.open(collection)?;
                 let row = self.unchanged_row(number, before)?;
@@ -196,9 +199,11 @@ impl<'t> Batch<'t> {
                 let number = self.open(collection)?;
                 for row in &rows {
                     let before = self.document(number, *row)?;
-                    let mut document = bson::Document::try_from(before.clone()).map_err(|_| failure::damaged(collection, *row))?;
+                    let mut document =
+                        bson::Document::try_from(before.clone()).map_err(|_| failure::damaged(collection, *row))?;
                     if update.apply(&mut document) {
-                        let after = RawDocumentBuf::try_from(document).map_err(|_| failure::damaged(collection, *row))?;
+                        let after =
+                            RawDocumentBuf::try_from(document).map_err(|_| failure::damaged(collection, *row))?;
                         validate::document(&after)?;
                         self.write(number, *row, Some(before), Some(&after))?;
                     }
@@ -230,9 +235,7 @@ impl<'t> Batch<'t> {
 
     fn document(&self, collection: u32, row: u64) -> Result<RawDocumentBuf, StoreError> {
         let reader = self.reader(collection);
-        reader
-            .document(row, ToOwned::to_owned)?
-            .ok_or_else(|| failure::damaged(&self.catalog.at(collection).name, row))
+        reader.document(row, ToOwned::to_owned)?.ok_or_else(|| failure::damaged(&self.catalog.at(collection).name, row))
     }
 
     /// Opens the tables of a collection, which is made if there is none of this name.
@@ -298,7 +301,13 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    fn put(&mut self, collection: u32, row: u64, after: Option<&RawDocument>, keys: &[KeyChange]) -> Result<(), StoreError> {
+    fn put(
+        &mut self,
+        collection: u32,
+        row: u64,
+        after: Option<&RawDocument>,
+        keys: &[KeyChange],
+    ) -> Result<(), StoreError> {
         let tables = self.tables.get_mut(&collection).expect("written collections are open");
         match after {
             Some(document) => tables.data.insert(row, document.as_bytes()).map(drop),
@@ -324,7 +333,8 @@ impl<'t> Batch<'t> {
             known.note_id(id);
         }
         let is_news = |(index, change): (&super::catalog::Index, &KeyChange)| {
-            let new_arrays = index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
+            let new_arrays =
+                index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
             new_arrays || (change.cut && !index.has_cut_keys)
         };
         if row < known.next_row && !known.indexes.iter().zip(keys).any(is_news) {
@@ -343,7 +353,8 @@ impl<'t> Batch<'t> {
     /// Writes back what the unit wrote, latest first.
     fn undo(&mut self) -> Result<(), StoreError> {
         while let Some(written) = self.written.pop() {
-            let turned = written.keys.into_iter().map(|change| KeyChange { add: change.remove, remove: change.add, ..change });
+            let turned =
+                written.keys.into_iter().map(|change| KeyChange { add: change.remove, remove: change.add, ..change });
             let keys: Vec<KeyChange> = turned.collect();
             self.put(written.collection, written.row, written.before.as_deref(), &keys)?;
         }
@@ -377,5 +388,6 @@ fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, StoreError> {
 /// The `public_id` of a document, if it is a whole number.
 fn public_id(document: &RawDocument) -> Option<i64> {
     let key = document.get("public_id").ok()??;
-    crate::query::compare::number(crate::query::raw::View::from(key)).and_then(crate::query::number::Number::as_exact_int)
+    crate::query::compare::number(crate::query::raw::View::from(key))
+        .and_then(crate::query::number::Number::as_exact_int)
 }

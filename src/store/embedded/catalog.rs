@@ -73,8 +73,7 @@ impl Component {
 
 impl Index {
     fn new(number: u32, spec: &IndexSpec) -> Self {
-        let component =
-            |path: &str, descending| Component { path: path.to_owned(), descending, arrays: 0 };
+        let component = |path: &str, descending| Component { path: path.to_owned(), descending, arrays: 0 };
         Self {
             number,
             name: spec.name.to_owned(),
@@ -97,7 +96,11 @@ impl Index {
     fn is_declared_as(&self, spec: &IndexSpec) -> bool {
         self.unique == spec.unique
             && self.components.len() == spec.keys.len()
-            && self.components.iter().zip(spec.keys).all(|(own, key)| own.path == key.path && own.descending == key.descending)
+            && self
+                .components
+                .iter()
+                .zip(spec.keys)
+                .all(|(own, key)| own.path == key.path && own.descending == key.descending)
     }
 }
 
@@ -187,7 +190,9 @@ impl Index {
         let components: Vec<Bson> = self
             .components
             .iter()
-            .map(|part| doc! { "path": &part.path, "descending": part.descending, "arrays": part.arrays.cast_signed() }.into())
+            .map(|part| {
+                doc! { "path": &part.path, "descending": part.descending, "arrays": part.arrays.cast_signed() }.into()
+            })
             .collect();
         doc! {
             "number": i64::from(self.number),

@@ -207,7 +207,11 @@ impl<'a, A: Access> Reader<'a, A> {
         visit(row, self.whole(row, stored.value())?)
     }
 
-    fn forward(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+    fn forward(
+        &mut self,
+        scan: &IndexScan,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
         let mut seen = Seen::of(self.collection, scan);
         for range in &scan.ranges {
             if self.ascend(scan.index, range, &mut seen, visit)?.is_break() {
@@ -237,7 +241,11 @@ impl<'a, A: Access> Reader<'a, A> {
 
     /// From the last key to the first. Documents with equal keys still come in insertion order: each key is
     /// looked up from behind, then its entries are read forwards.
-    fn backward(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+    fn backward(
+        &mut self,
+        scan: &IndexScan,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
         let tables = self.tables;
         let mut seen = Seen::of(self.collection, scan);
         for range in scan.ranges.iter().rev() {

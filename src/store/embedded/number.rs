@@ -137,7 +137,11 @@ impl Unpacked {
             _ => {
                 let biased = i32::try_from(bits >> 113 & 0x3fff).expect("14 bits fit");
                 let coefficient = Some(bits & ((1 << 113) - 1)).filter(|digits| *digits <= MAX_COEFFICIENT);
-                Self::Finite(Decimal { negative, coefficient: coefficient.unwrap_or(0), exponent: biased - DECIMAL_BIAS })
+                Self::Finite(Decimal {
+                    negative,
+                    coefficient: coefficient.unwrap_or(0),
+                    exponent: biased - DECIMAL_BIAS,
+                })
             }
         }
     }

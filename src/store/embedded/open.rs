@@ -73,11 +73,8 @@ pub(super) struct Location {
 impl Location {
     /// Makes the directory if there is none.
     pub(super) fn prepare(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let location = Self {
-            directory: directory.to_owned(),
-            file: directory.join(FILE),
-            cache_bytes: options.cache_bytes,
-        };
+        let location =
+            Self { directory: directory.to_owned(), file: directory.join(FILE), cache_bytes: options.cache_bytes };
         match fs::metadata(directory) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(OpenError::NotADirectory(location.directory)),

@@ -297,7 +297,8 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chosen {
             }
         }
         chosen.used += usable.len();
-        chosen.by_component[position] = usable.iter().map(|condition| condition.bounds.clone()).reduce(|a, b| a.and(&b));
+        chosen.by_component[position] =
+            usable.iter().map(|condition| condition.bounds.clone()).reduce(|a, b| a.and(&b));
     }
     chosen
 }
@@ -306,12 +307,10 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chosen {
 fn preferred_element(index: &Index, conditions: &Conditions<'_>) -> Option<u32> {
     let first = index.components.iter().find(|component| component.is_multikey())?;
     let elements = conditions.list.iter().filter(|condition| condition.path == first.path).filter_map(|c| c.element);
-    elements
-        .map(|element| element.number)
-        .max_by_key(|number| {
-            let own = conditions.list.iter().filter(|c| c.element.is_some_and(|element| element.number == *number));
-            own.filter(|c| index.components.iter().any(|component| component.path == c.path)).count()
-        })
+    elements.map(|element| element.number).max_by_key(|number| {
+        let own = conditions.list.iter().filter(|c| c.element.is_some_and(|element| element.number == *number));
+        own.filter(|c| index.components.iter().any(|component| component.path == c.path)).count()
+    })
 }
 
 /// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.
@@ -413,9 +412,8 @@ impl KeyRange {
 ///
 /// A path with arrays is never taken for it: what a document is sorted by may lie outside of the bounds.
 fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
-    let fixed = |position: usize| {
-        bounds[position].as_ref().is_some_and(|bounds| bounds.is_points() && bounds.spans.len() == 1)
-    };
+    let fixed =
+        |position: usize| bounds[position].as_ref().is_some_and(|bounds| bounds.is_points() && bounds.spans.len() == 1);
     let leading = (0..index.components.len()).take_while(|position| fixed(*position)).count();
     let (constant, free) = index.components.split_at(leading);
     let is_constant = |path: &str| constant.iter().any(|component| component.path == path && !component.is_multikey());
@@ -428,7 +426,8 @@ fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
     }
     let covered = wanted.len() == free.len() || (index.unique && !index.is_multikey() && wanted.len() > free.len());
     let pairs = || wanted.iter().zip(free);
-    let usable = covered && !index.has_cut_keys && pairs().all(|((path, _), own)| own.path == *path && !own.is_multikey());
+    let usable =
+        covered && !index.has_cut_keys && pairs().all(|((path, _), own)| own.path == *path && !own.is_multikey());
     if !usable || sort.is_empty() {
         return Order::Unused;
     }

@@ -44,7 +44,12 @@ pub(super) fn declare(
 }
 
 /// Fills a new index with the keys of the documents that are stored.
-fn build(catalog: &mut Catalog, collection: u32, index: u32, tables: &mut Tables<Working<'_>>) -> Result<(), StoreError> {
+fn build(
+    catalog: &mut Catalog,
+    collection: u32,
+    index: u32,
+    tables: &mut Tables<Working<'_>>,
+) -> Result<(), StoreError> {
     let own = catalog.at_mut(collection);
     let position = own.indexes.iter().position(|known| known.number == index).expect("it was just declared");
     let name = &own.name;

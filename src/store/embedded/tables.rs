@@ -5,8 +5,8 @@
 //! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
 
 use redb::{
-    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, StorageError, Table, TableDefinition, TableError,
-    WriteTransaction,
+    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
 };
 
 use super::catalog::{Collection, Index};

@@ -40,8 +40,14 @@ pub(super) struct Handle {
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 enum Job {
-    Commit { unit: Unit, reply: Reply<Vec<u64>> },
-    Prepare { collections: Vec<CollectionSpec>, reply: Reply<()> },
+    Commit {
+        unit: Unit,
+        reply: Reply<Vec<u64>>,
+    },
+    Prepare {
+        collections: Vec<CollectionSpec>,
+        reply: Reply<()>,
+    },
     /// A reader met a failure of the storage.
     Reopen,
     Stop,
