@@ -1,5 +1,6 @@
 //! The tests, in one binary.
 
 mod api;
+mod contract;
 mod mongo;
 mod support;
