@@ -1,4 +1,5 @@
 //! The tests, in one binary.
 
+mod api;
 mod mongo;
 mod support;

@@ -1,3 +1,4 @@
-//! What the tests stand on.
+//! What tests share.
 
+pub(crate) mod app;
 pub(crate) mod mongod;
