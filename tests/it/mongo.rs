@@ -593,7 +593,7 @@ async fn a_query_over_its_time_is_a_timeout(deployment: Deployment) {
     foreign.insert_many(many).await.expect("stored by another tool");
     let filter = doc! { "text": { "$regex": "(a|b|c)+(a|b|c)+(a|b|c)+d$" } };
     let filter = Filter::parse(&filter, &inventory_service::query::Limits::NONE).expect("a filter");
-    let query = FindQuery::new(filter, Duration::from_millis(20));
+    let query = FindQuery::new(filter, Duration::from_millis(1));
     let outcome = store.find(OBJECTS, &query).await;
     assert!(matches!(outcome, Err(StoreError::Timeout)), "{:?}", outcome.map(|found| found.len()));
 }
