@@ -33,8 +33,9 @@ impl<'a> StoredObject<'a> {
             version: DEFAULT_VERSION,
             fields: None,
         };
-        for element in Elements::of(document) {
-            stored.take(element?);
+        let mut elements = Elements::of(document);
+        while let Some(element) = elements.next_element()? {
+            stored.take(element);
         }
         Ok(stored)
     }
@@ -69,8 +70,9 @@ impl<'a> FieldValues<'a> {
     ) -> Result<Self, CorruptBson> {
         let mut values: Vec<Option<Value<'a>>> = vec![None; object_type.fields.len()];
         let mut expected = 0;
-        for entry in stored.fields.clone().into_iter().flatten() {
-            let Some((name, value)) = name_and_value(entry?.value)? else { continue };
+        let mut entries = stored.fields.clone().unwrap_or(Elements::none());
+        while let Some(entry) = entries.next_element()? {
+            let Some((name, value)) = name_and_value(entry.value)? else { continue };
             let Some(position) = position(object_type, name, expected) else { continue };
             expected = position + 1;
             values[position].get_or_insert(value);
@@ -92,8 +94,8 @@ impl<'a> FieldValues<'a> {
 fn name_and_value(entry: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
     let mut name = None;
     let mut value = Value::NULL;
-    for member in entry.as_document().into_iter().flatten() {
-        let member = member?;
+    let mut members = entry.as_document().unwrap_or(Elements::none());
+    while let Some(member) = members.next_element()? {
         match member.name {
             b"name" => name = member.value.as_text_bytes(),
             b"value" => value = member.value,

@@ -25,7 +25,7 @@ fn write_notation(
     depth: u32,
     members: &mut ObjectWriter<'_>,
 ) -> Result<(), CorruptBson> {
-    match value.kind {
+    match value.kind() {
         ElementType::ObjectId => members.string("$oid", &hex(value.bytes)),
         ElementType::Decimal128 => {
             members.string("$numberDecimal", &Decimal128::from_bytes(value.fixed()).to_string());

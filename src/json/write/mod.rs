@@ -65,10 +65,14 @@ pub fn write_value(value: Value<'_>, dates: DateStyle, out: &mut Vec<u8>) -> Res
     write_at_depth(value, dates, 0, out)
 }
 
-fn write_members(elements: Elements<'_>, shape: Shape<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
+fn write_members(
+    mut elements: Elements<'_>,
+    shape: Shape<'_>,
+    depth: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
     let mut separator = b'{';
-    for element in elements {
-        let element = element?;
+    while let Some(element) = elements.next_element()? {
         if shape.without.iter().any(|name| name.as_bytes() == element.name) {
             continue;
         }
@@ -82,12 +86,12 @@ fn write_members(elements: Elements<'_>, shape: Shape<'_>, depth: u32, out: &mut
     Ok(())
 }
 
-fn write_items(elements: Elements<'_>, dates: DateStyle, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
+fn write_items(mut elements: Elements<'_>, dates: DateStyle, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
     let mut separator = b'[';
-    for element in elements {
+    while let Some(element) = elements.next_element()? {
         out.push(separator);
         separator = b',';
-        write_at_depth(element?.value, dates, depth, out)?;
+        write_at_depth(element.value, dates, depth, out)?;
     }
     out.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
     Ok(())
@@ -97,7 +101,7 @@ fn write_at_depth(value: Value<'_>, dates: DateStyle, depth: u32, out: &mut Vec<
     if depth > MAX_DEPTH {
         return Err(CorruptBson("documents within documents without end"));
     }
-    match value.kind {
+    match value.kind() {
         ElementType::String => text::write_utf8(value.text_bytes(), out)?,
         ElementType::Int32 => write_i64(i64::from(i32::from_le_bytes(value.fixed())), out),
         ElementType::Int64 => write_i64(i64::from_le_bytes(value.fixed()), out),
