@@ -22,15 +22,16 @@ pub struct Element<'a> {
 /// A value as it is stored: its type, and exactly the bytes that belong to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Value<'a> {
-    /// The type's tag, a word wide: a lone byte makes the compiler copy the padding behind it in pieces,
-    /// which took half the time of every walk.
+    /// The type's tag, a word wide: behind a lone byte there is padding, which gets copied in pieces that are slow
+    /// to put together again (measured: a third of a walk).
     tag: u64,
     /// The bytes after the name, length prefix included.
     pub bytes: &'a [u8],
 }
 
 /// The elements of a document or an array, in stored order.
-////// ```text
+///
+/// ```text
 /// while let Some(Element { name, value }) = elements.next_element()? { .. }
 /// ```
 #[derive(Debug, Clone)]
@@ -240,7 +241,7 @@ fn length(bytes: &[u8]) -> Result<usize, CorruptBson> {
 
 #[cfg(test)]
 mod tests {
-    use bson::rawdoc;
+    use bson::{doc, rawdoc};
 
     use super::*;
 
@@ -258,8 +259,9 @@ mod tests {
     fn names_of_every_length_are_found() {
         for length in 0..30 {
             let name = "n".repeat(length);
-            let document = rawdoc! { name.as_str(): 1_i32 };
-            let mut elements = Elements::of(&document);
+            let bytes = doc! { &name: 1 }.to_vec().unwrap();
+            let document = RawDocument::from_bytes(&bytes).unwrap();
+            let mut elements = Elements::of(document);
             assert_eq!(elements.next_element().unwrap().map(|element| element.name.len()), Some(length));
             assert!(elements.next_element().unwrap().is_none());
             assert_eq!(first_zero(name.as_bytes()), None);
