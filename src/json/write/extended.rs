@@ -87,7 +87,8 @@ fn write_scoped_code(
 ) -> Result<(), CorruptBson> {
     let (code, scope) = split_string(bytes.get(4..).ok_or(CUT_OFF)?)?;
     text::write_utf8(code, members.name("$code"))?;
-    write_members(Elements::checked(scope)?, Shape::whole(dates), depth + 1, members.name("$scope"))
+    let elements = Elements::checked(scope)?;
+    members.object("$scope", |members| write_members(elements, Shape::whole(dates), depth + 1, members))
 }
 
 /// The content of the string that the bytes begin with, and what follows it.
