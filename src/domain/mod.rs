@@ -2,9 +2,11 @@
 //!
 //! Nothing here knows of stores or requests. A stored document keeps members that other tools gave it.
 
+pub mod acl;
 pub mod category_input;
 pub mod document;
 pub mod group;
+pub mod link_template;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_type;

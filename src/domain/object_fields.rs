@@ -161,7 +161,7 @@ impl Rule {
             required: field.required,
             pattern: field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok()),
             options,
-            type_ids: object_type.types_referred_to_by(field),
+            type_ids: object_type.targets(field).collect(),
             default: kind.default_value(&field.value),
         }
     }
@@ -175,11 +175,7 @@ impl Rule {
             (ValueKind::Number, Bson::Double(number)) if number.is_finite() => Ok(value.clone()),
             (ValueKind::Reference, Bson::Int32(_) | Bson::Int64(_)) => {
                 let object_id = value.as_i64().or_else(|| value.as_i32().map(i64::from)).unwrap_or_default();
-                references.push(Reference {
-                    pointer: pointer.to_owned(),
-                    object_id,
-                    type_ids: self.type_ids.clone(),
-                });
+                references.push(Reference { pointer: pointer.to_owned(), object_id, type_ids: self.type_ids.clone() });
                 Ok(Bson::Int64(object_id))
             }
             (ValueKind::Date, Bson::DateTime(_)) => Ok(value.clone()),

@@ -132,7 +132,7 @@ impl ObjectInput {
         let changed = fields.iter().filter(|field| !before.contains(field)).count();
         let removed = before.iter().filter(|old| fields.iter().all(|field| field.name != old.name)).count();
         let differs =
-            |name: &str, sent: Option<bool>| sent.is_some_and(|sent| stored.get_bool(name) != Ok(sent));
+            |name: &str, sent: Option<bool>| sent.is_some_and(|sent| stored.get_bool(name).ok() != Some(sent));
         let beside = differs("active", self.active) || differs("status", self.status);
         bumped(current, changed + removed, fields.len(), beside)
     }

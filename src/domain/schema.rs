@@ -134,7 +134,9 @@ impl Kind {
                 Some(value.clone())
             }
             (Self::EmptyOr(_), Bson::Document(body)) if body.is_empty() => Some(value.clone()),
-            (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => Some(schema.check(body, pointer, violations).into()),
+            (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => {
+                Some(schema.check(body, pointer, violations).into())
+            }
             (Self::List(kind), Bson::Array(items)) => Some(check_items(kind, items, pointer, violations)),
             _ => None,
         };

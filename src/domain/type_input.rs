@@ -75,8 +75,7 @@ const EXTERNAL: Schema = Schema {
     strict: true,
 };
 
-const SUMMARY: Schema =
-    Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], strict: true };
+const SUMMARY: Schema = Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], strict: true };
 
 const RENDER_META: Schema = Schema {
     members: &[

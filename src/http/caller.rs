@@ -1,6 +1,7 @@
 //! Who is calling: checked in front of every route that is not public, before anything of the request is read.
 
 use std::future::{Ready, ready};
+use std::sync::Arc;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -11,6 +12,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::auth::Authorization;
 use crate::service::Caller;
 
 /// Who may use a route.
@@ -25,14 +27,14 @@ pub enum Access {
 }
 
 /// The caller of a route that is not public; a public route that asks for one answers 401.
-pub struct Authenticated(pub Caller);
+pub struct Authenticated(pub Arc<Caller>);
 
 impl FromRequest for Authenticated {
     type Error = ApiError;
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = request.extensions().get::<Caller>().cloned();
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
         ready(caller.map(Self).ok_or_else(|| ApiError::unauthorized("token_missing", "this needs a token")))
     }
 }
@@ -57,17 +59,19 @@ pub async fn authorize<B: MessageBody + 'static>(
     }
 }
 
-async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Caller>, ApiError> {
+async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Arc<Caller>>, ApiError> {
     let right = match access {
         Access::Public => return Ok(None),
         Access::SignedIn => None,
         Access::Right(right) => Some(right),
     };
-    let state = request.app_data::<web::Data<HttpState>>().ok_or_else(|| {
-        ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)
-    })?;
+    let state = request
+        .app_data::<web::Data<HttpState>>()
+        .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let caller = state.services.accounts.authenticate(header).await?;
+    let shown = header.and_then(Authorization::parse);
+    let address = state.links.client_address(request.request());
+    let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
     match right {
         Some(right) if !caller.rights.grants(right) => {
             let message = format!("this needs the right {right}, which your group does not hold");

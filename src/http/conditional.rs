@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn if_none_match_knows_weak_tags_and_the_star() {
-        for (header, known) in [("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)] {
+        for (header, known) in [("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)]
+        {
             let request = TestRequest::get().insert_header(("If-None-Match", header)).to_http_request();
             assert_eq!(is_known(&request, "a"), known, "{header}");
         }

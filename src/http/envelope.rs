@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::links::{encode_query, resource_url};
 use super::params::ListParams;
 use super::state::HttpState;
-use crate::json::write::{self, DateStyle};
+use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
 use crate::service::resource::Resource;
 use crate::store::{Documents, StoreError};
@@ -131,7 +131,7 @@ impl Items {
 /// # Errors
 /// When its bytes are damaged.
 pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8>) -> Result<(), ApiError> {
-    write::document(document, dates, out)
+    write::write_document(document, Shape::new(dates), out)
         .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
 }
 

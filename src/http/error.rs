@@ -8,9 +8,11 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 
+use crate::auth::AuthError;
 use crate::domain::Violation;
 use crate::query::QueryError;
 use crate::service::ServiceError;
+use crate::service::accounts::AccountError;
 use crate::store::StoreError;
 
 /// Seconds after which asking again makes sense when the store is away.
@@ -158,9 +160,7 @@ impl From<ServiceError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Query { code, message } => {
-                Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message)
-            }
+            StoreError::Query { code, message } => Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message),
             StoreError::Unsupported { what } => Self::new(
                 StatusCode::BAD_REQUEST,
                 "unsupported_by_embedded_store",
@@ -175,6 +175,39 @@ impl From<StoreError> for ApiError {
             }
             error => {
                 log::error!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl From<AccountError> for ApiError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Store(error) => error.into(),
+            AccountError::Auth(error) => error.into(),
+            error @ AccountError::PasswordFile { .. } => {
+                log::error!("{error}");
+                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        let message = error.to_string();
+        match error {
+            AuthError::Missing => Self::unauthorized("token_missing", &message),
+            AuthError::WrongCredentials => Self::unauthorized("credentials_wrong", &message),
+            AuthError::InvalidToken => Self::unauthorized("token_invalid", &message),
+            AuthError::ExpiredToken => Self::unauthorized("token_expired", &message),
+            AuthError::TooManyAttempts { retry_after } | AuthError::Busy { retry_after } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message)
+                    .with(header::RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)))
+            }
+            AuthError::Internal { reason } => {
+                log::error!("{reason}");
                 Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }

@@ -37,6 +37,16 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
+    /// The address that the request comes from, behind a trusted proxy the one that the proxy names.
+    pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
+        let peer = request.peer_addr().map(|address| address.ip())?;
+        if !self.trusted_proxies.contains(&peer) {
+            return Some(peer);
+        }
+        let named = request.connection_info().realip_remote_addr().and_then(|address| address.parse().ok());
+        Some(named.unwrap_or(peer))
+    }
+
     /// Scheme, host and port as the client sees them, without a slash at the end.
     pub fn origin(&self, request: &HttpRequest) -> String {
         if !self.base_url.is_empty() {
@@ -69,7 +79,9 @@ pub fn encode_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) ->
 fn is_host(host: &str) -> bool {
     !host.is_empty()
         && host.len() <= 255
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_'))
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_'))
 }
 
 #[cfg(test)]

@@ -197,8 +197,7 @@ pub async fn delete_object(
         return remove_many(&state, &request, &caller.0, &ids?).await;
     }
     let on_references = on_references(&state, &request)?;
-    let deleted =
-        service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
+    let deleted = service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
     envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted, &Nothing {})
 }
 

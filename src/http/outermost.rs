@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -45,14 +46,9 @@ pub async fn outermost(
     let mut response = next.call(request).await?.map_into_boxed_body();
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
-        response = response.map_body(|head, body| {
-            let error = head.extensions().get::<ApiError>().cloned();
-            match error {
-                Some(error) => BoxBody::new(error.body(&id)),
-                None if is_json(head.headers()) => body,
-                None => BoxBody::new(ApiError::of_status(head.status).body(&id)),
-            }
-        });
+        let error = response.response().extensions().get::<ApiError>().cloned();
+        let error = error.unwrap_or_else(|| ApiError::of_status(status));
+        response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     log_line(&response, &id, begun);
@@ -67,10 +63,6 @@ pub async fn outermost(
 /// 404 in the one shape, for paths that no route has.
 pub async fn no_such_path() -> HttpResponse {
     actix_web::ResponseError::error_response(&ApiError::no_such_path())
-}
-
-fn is_json(headers: &header::HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
 }
 
 /// The client's own id when it is short and plain, else a new one.
@@ -108,7 +100,7 @@ fn log_line(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant) {
         return;
     }
     let request = response.request();
-    let user = request.extensions().get::<Caller>().map(|caller| caller.user_id);
+    let user = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
     let user = user.map_or_else(|| "-".to_owned(), |id| id.to_string());
     let route = request.match_pattern().unwrap_or_else(|| "-".to_owned());
     let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;

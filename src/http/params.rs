@@ -211,7 +211,9 @@ fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
         None => Ok(None),
         Some("1") => Ok(Some(1)),
         Some("-1") => Ok(Some(-1)),
-        Some(other) => Err(ApiError::parameter("order", format!("must be 1 (ascending) or -1 (descending), not {other}"))),
+        Some(other) => {
+            Err(ApiError::parameter("order", format!("must be 1 (ascending) or -1 (descending), not {other}")))
+        }
     }
 }
 

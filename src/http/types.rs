@@ -88,5 +88,10 @@ pub async fn delete_type(
     sent.only(&["cascade"], state.params.unknown)?;
     let cascade = sent.flag("cascade")?;
     let (deleted, also_changed) = service::delete_type(&state.services, id.0, &condition.0, cascade).await?;
-    envelope::deleted::<Types>(&state, StatusCode::ACCEPTED, &deleted, &serde_json::json!({"also_changed": also_changed}))
+    envelope::deleted::<Types>(
+        &state,
+        StatusCode::ACCEPTED,
+        &deleted,
+        &serde_json::json!({"also_changed": also_changed}),
+    )
 }

@@ -11,11 +11,11 @@ use super::resource::{self, Decision, ListQuery, Objects, Resource, Types};
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
+use crate::domain::acl::Permission;
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, ObjectInput};
-use crate::domain::object_type::Permission;
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, Documents, FindQuery, Page, StoreError, Unit};
+use crate::store::{Condition, Documents, FindQuery, Page, StoreError, Unit};
 
 /// Most ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
@@ -99,8 +99,7 @@ pub async fn create_object(
     entry.require_active()?;
     let accepted = check_fields(services, entry, &input, &[]).await?;
     let now = services.now();
-    let condition =
-        Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id) };
+    let condition = Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id) };
     let build = |id| input.created(id, type_id, &accepted.fields, now);
     match resource::create::<Objects>(services, input.public_id, vec![condition], build).await {
         Err(ServiceError::Store(StoreError::Condition { .. })) => Err(unknown_type()),
@@ -205,7 +204,9 @@ async fn dangling(services: &Services, references: &[Reference]) -> Result<Vec<V
         let id = reference.object_id;
         let message = match type_of(id) {
             None => format!("object {id} does not exist"),
-            Some(type_id) if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) => {
+            Some(type_id)
+                if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
+            {
                 return None;
             }
             Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
@@ -230,7 +231,12 @@ pub async fn delete_object(
         changeable(services, caller, before, Permission::Delete).await?;
         references::unit_for_removal(services, before, on_references).await
     };
-    Ok(resource::remove::<Objects>(services, id, if_match, decide).await?.0)
+    match resource::remove::<Objects>(services, id, if_match, decide).await {
+        Ok((removed, _)) => Ok(removed),
+        // Someone referred to it between the count and the delete.
+        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(references::refused(1)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes several objects, each by itself.
@@ -290,7 +296,7 @@ pub async fn set_state(
     let decide = async |before: &RawDocument| {
         changeable(services, caller, before, Permission::Update).await?;
         let mut after = resource::decode(before)?;
-        if after.get_bool("active") == Ok(active) {
+        if after.get_bool("active").ok() == Some(active) {
             return Ok(Decision { unit: Unit::default(), after: before.to_owned() });
         }
         after.insert("active", active);
@@ -329,7 +335,8 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
     let mut outcome = Cleaning::default();
     let mut last_id = 0_i64;
     loop {
-        let filter = unclean(&entry).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &crate::query::Limits::NONE)?);
+        let filter =
+            unclean(&entry).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &crate::query::Limits::NONE)?);
         let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         for object in found.iter() {

@@ -57,7 +57,7 @@ fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>,
             let object_type = &entry.object_type;
             let fields = object_type.fields.iter();
             let names: Vec<String> = fields
-                .filter(|field| object_type.types_referred_to_by(field).contains(&type_id))
+                .filter(|field| object_type.targets(field).any(|target| target == type_id))
                 .map(|field| field.name.clone())
                 .collect();
             (!names.is_empty()).then(|| (Arc::clone(entry), names))
@@ -83,12 +83,17 @@ pub async fn unit_for_removal(
     if on_references == OnReferences::Refuse {
         let count = services.store.count(Objects::COLLECTION, &filter, services.max_time).await?;
         if count > 0 {
-            let message = format!("{count} objects refer to this one; on_references=clear sets their references to null");
-            return Err(ServiceError::invalid("object_referenced", message));
+            return Err(refused(count));
         }
         return Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter }));
     }
     clear_references(services, object, filter).await
+}
+
+/// The refusal to remove an object that `count` others refer to.
+pub fn refused(count: u64) -> ServiceError {
+    let message = format!("objects refer to this one ({count}); on_references=clear sets their references to null");
+    ServiceError::invalid("object_referenced", message)
 }
 
 async fn clear_references(services: &Services, object: &RawDocument, filter: Filter) -> Result<Unit, ServiceError> {

@@ -6,8 +6,8 @@ use bson::{Document, doc};
 
 use super::precondition::IfMatch;
 use super::{ServiceError, Services};
-use crate::json::write::DateStyle;
 use crate::json;
+use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collections};
 
@@ -232,9 +232,10 @@ pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Documen
         return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
     }
     let unreadable = |what: String| ServiceError::invalid("patch_unreadable", format!("the patched resource: {what}"));
-    let text = json::write::document_text(stored, DateStyle::Millis)
+    let mut text = Vec::new();
+    write_document(stored, Shape::new(DateStyle::Millis), &mut text)
         .map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
-    let mut body: serde_json::Value = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let mut body: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
     json_patch::merge(&mut body, patch);
     json::read::document_from_str(&body.to_string()).map_err(|error| unreadable(error.to_string()))
 }

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::Bson;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::Mutex;
 
 use super::{Caller, ServiceError};
+use crate::domain::acl::Permission;
 use crate::domain::object_fields::FieldRules;
-use crate::domain::object_type::{ObjectType, Permission, TypeModelError};
+use crate::domain::object_type::{ObjectType, ObjectTypeError};
 use crate::query::{Filter, Sort};
 use crate::store::{FindQuery, Store, collections};
 
@@ -139,9 +140,8 @@ fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry
     (entry.document.as_bytes() == document.as_bytes()).then(|| Arc::clone(entry))
 }
 
-fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, TypeModelError> {
+fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
     let object_type = ObjectType::from_document(document)?;
     let rules = FieldRules::of(&object_type);
     Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules }))
 }
-
