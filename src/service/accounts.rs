@@ -143,20 +143,20 @@ impl Accounts {
         })
     }
 
-    /// Who is calling, by the `Authorization` header of the request.
+    /// Who is calling, by what the request shows.
     ///
     /// # Errors
-    /// [`AuthError::Missing`] when there is none that can be read; as [`Accounts::authenticate_token`]; as
-    /// [`Accounts::login`] when it holds a name and a password and the settings allow that.
+    /// [`AuthError::Missing`] when it shows nothing; as [`Accounts::authenticate_token`]; as [`Accounts::login`] when it
+    /// shows a name and a password and the settings allow that.
     pub async fn authenticate(
         &self,
-        header: Option<&str>,
+        shown: Option<&Authorization>,
         address: Option<IpAddr>,
     ) -> Result<Arc<Caller>, AccountError> {
-        match (header.and_then(Authorization::parse), &self.basic) {
+        match (shown, &self.basic) {
             (Some(Authorization::Token(token)), _) => self.authenticate_token(token.expose()).await,
             (Some(Authorization::Basic { user_name, password }), Some(remembered)) => {
-                self.authenticate_basic(remembered, &user_name, &password, address).await
+                self.authenticate_basic(remembered, user_name, password, address).await
             }
             (Some(Authorization::Basic { .. }) | None, _) => Err(AuthError::Missing.into()),
         }

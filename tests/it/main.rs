@@ -1,1 +1,3 @@
-fn main() {}
+//! The tests.
+mod accounts;
+mod memory_throwaway;
