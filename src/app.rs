@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 
@@ -125,6 +126,18 @@ impl Application {
     /// # Errors
     /// When the server cannot be started.
     pub async fn run(self) -> io::Result<()> {
+        self.server(true)?.await
+    }
+
+    /// The same without an ear for signals, for a process that has more than one service in it.
+    ///
+    /// # Errors
+    /// As [`Application::run`].
+    pub async fn run_without_signals(self) -> io::Result<()> {
+        self.server(false)?.await
+    }
+
+    fn server(self, signals: bool) -> io::Result<Server> {
         let Self { state, settings, listener, .. } = self;
         let workers = match settings.server.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -139,7 +152,8 @@ impl Application {
                 .configure(|config| routes::all().configure(config))
                 .default_service(web::to(no_such_path))
         });
-        server.workers(workers).shutdown_timeout(SHUTDOWN_S).listen(listener)?.run().await
+        let server = server.workers(workers).shutdown_timeout(SHUTDOWN_S).listen(listener)?;
+        Ok(if signals { server.run() } else { server.disable_signals().run() })
     }
 }
 

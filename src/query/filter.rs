@@ -23,17 +23,19 @@ pub struct Limits {
     pub max_in_items: usize,
     /// How many characters a regular expression may have.
     pub max_regex_chars: usize,
+    /// Whether JavaScript may be compared with as a plain value. It is never run.
+    pub code_values: bool,
 }
 
 impl Limits {
     /// No limits but MongoDB's own depth: for conditions that the service makes itself.
     pub const NONE: Self =
-        Self { max_depth: 180, max_nodes: usize::MAX, max_in_items: usize::MAX, max_regex_chars: usize::MAX };
+        Self { max_depth: 180, max_nodes: usize::MAX, max_in_items: usize::MAX, max_regex_chars: usize::MAX, code_values: true };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000 }
+        Self { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000, code_values: false }
     }
 }
 
@@ -162,10 +164,8 @@ fn in_set(values: &[Bson]) -> Option<InSet> {
 pub(super) enum Level {
     /// The filter itself.
     Top,
-    /// An entry of `$and`, `$or`, `$nor`.
-    Logical,
-    /// The operand of `$elemMatch`.
-    Element,
+    /// The operand of `$elemMatch`, or a logical operator in it.
+    Inner,
 }
 
 /// The state of one parse.
@@ -234,7 +234,7 @@ impl Parser {
                 }
                 Ok(())
             }
-            Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => {
+            Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) if !self.limits.code_values => {
                 Err(self.at.refused("JavaScript is not offered; use a plain value or another operator"))
             }
             _ => Ok(()),
@@ -267,10 +267,14 @@ impl Parser {
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
         match name {
-            "$and" => self.branches(name, value).map(Node::And),
-            "$or" => self.branches(name, value).map(Node::Or),
-            "$nor" => self.branches(name, value).map(Node::Nor),
+            "$and" => self.branches(name, value, level).map(Node::And),
+            "$or" => self.branches(name, value, level).map(Node::Or),
+            "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
+            "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
+                let message = format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
+                Err(self.at.malformed(code::NOT_ALLOWED, message))
+            }
             "$text" => {
                 self.server = self.server.or(Some("$text"));
                 Ok(Node::Server("$text"))
@@ -279,7 +283,6 @@ impl Parser {
             "$alwaysTrue" => Ok(Node::Always),
             "$alwaysFalse" => Ok(Node::Never),
             _ => {
-                let _ = level;
                 let hint = nearest(name, &TOP_OPERATORS);
                 self.bad(format!(
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
@@ -288,7 +291,7 @@ impl Parser {
         }
     }
 
-    fn branches(&mut self, name: &str, value: &Bson) -> Result<Vec<Node>, QueryError> {
+    fn branches(&mut self, name: &str, value: &Bson, level: Level) -> Result<Vec<Node>, QueryError> {
         let Bson::Array(items) = value else {
             return self.bad(format!("{name} must be an array of filters"));
         };
@@ -298,7 +301,7 @@ impl Parser {
         let mut nodes = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let node = self.within(index.to_string(), |parser| match item {
-                Bson::Document(document) => parser.document(document, Level::Logical),
+                Bson::Document(document) => parser.document(document, level),
                 _ => parser.bad(format!("the entries of {name} must be filters")),
             })?;
             nodes.push(node);

@@ -1,3 +1,5 @@
-//! The tests.
-mod accounts;
-mod memory_throwaway;
+//! The tests, in one binary.
+
+mod api;
+mod mongo;
+mod support;

@@ -1,0 +1,4 @@
+//! What tests share.
+
+pub(crate) mod app;
+pub(crate) mod mongod;
