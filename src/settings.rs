@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::auth::AuthSettings;
 use crate::query::Limits;
+use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
 
 /// The file that is compiled in, so that the binary alone starts.
@@ -199,6 +200,11 @@ impl Settings {
 }
 
 impl StoreSettings {
+    /// How to open an embedded store.
+    pub fn embedded_options(&self) -> Options {
+        Options { cache_bytes: self.cache_mib.saturating_mul(1024 * 1024), ..Options::default() }
+    }
+
     /// How to reach a MongoDB deployment.
     pub fn mongo_options(&self) -> MongoOptions {
         MongoOptions {

@@ -1,6 +1,10 @@
 //! The tests, in one binary.
 
-mod api;
+#[macro_use]
 mod contract;
+
+mod api;
+mod embedded;
 mod mongo;
+mod render;
 mod support;
