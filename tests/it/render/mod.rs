@@ -3,6 +3,7 @@
 mod fields;
 mod gathering;
 mod links;
+mod properties;
 mod references;
 mod summaries;
 mod view;
