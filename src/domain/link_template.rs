@@ -68,6 +68,7 @@ impl LinkTemplate {
 }
 
 fn whole_address(value: &str) -> Option<String> {
+    let value = value.trim();
     if scheme(value).is_none() {
         return Some(utf8_percent_encode(value, IN_VALUES).to_string());
     }
@@ -164,6 +165,7 @@ mod tests {
     #[test]
     fn a_whole_address_may_come_from_a_value() {
         assert_eq!(filled("{}", &["https://x.org/a?b=c%20d e"]).as_deref(), Some("https://x.org/a?b=c%20d%20e"));
+        assert_eq!(filled("{}", &[" https://x.org\n"]).as_deref(), Some("https://x.org"));
         assert_eq!(filled("{}", &["readme"]).as_deref(), Some("readme"));
         assert_eq!(filled("{}", &["//host/x"]).as_deref(), Some("%2F%2Fhost%2Fx"));
         assert_eq!(filled("{}", &[" javascript:alert(1)"]), None);
