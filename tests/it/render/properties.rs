@@ -30,7 +30,9 @@ fn full_type() -> Document {
                 { "type": "ref-section", "name": "through", "label": "T", "fields": ["through-field"],
                   "reference": { "type_id": 1, "section_name": "s", "selected_fields": [] } },
             ],
-            "externals": [{ "name": "n", "href": "https://x/{}/{}", "label": "l", "icon": "i", "fields": ["a", "object_id"] }],
+            "externals": [
+                { "name": "n", "href": "https://x/{}/{}", "label": "l", "icon": "i", "fields": ["a", "object_id"] },
+            ],
             "summary": { "fields": ["a", "day"] },
         },
         "acl": { "activated": true, "groups": { "includes": { "1": ["READ"] } } },
