@@ -17,7 +17,7 @@ fn a_view_has_the_members_of_the_interface() {
             "icon": "fa fa-cube",
             "sections": [{ "type": "section", "name": "main", "label": "Main", "fields": ["row"] }],
             "externals": [
-                { "name": "map", "href": "https://x.example/{}", "label": "Map", "icon": "fa", "fields": ["row"] },
+                { "name": "map", "href": "https://x.org/{}", "label": "Map", "icon": "fa", "fields": ["row"] },
             ],
             "summary": { "fields": ["row"] },
         },
@@ -50,7 +50,7 @@ fn a_view_has_the_members_of_the_interface() {
                 "summaries": [row],
                 "summary_line": "A 7",
                 "externals": [
-                    { "name": "map", "href": "https://x.example/A%207", "label": "Map", "icon": "fa", "fields": ["row"] },
+                    { "name": "map", "href": "https://x.org/A%207", "label": "Map", "icon": "fa", "fields": ["row"] },
                 ],
             },
         })
