@@ -8,6 +8,7 @@
 mod bits;
 pub mod compare;
 mod error;
+pub mod expr;
 mod filter;
 mod matcher;
 pub mod number;
@@ -24,6 +25,7 @@ mod update;
 
 pub use self::bits::BitTest;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
+pub use self::expr::Expression;
 pub use self::filter::{Filter, Limits};
 pub use self::path::{Leaf, Part, Path};
 pub use self::projection::Projection;

@@ -35,6 +35,11 @@ impl Regex {
         Ok(Self { pattern: pattern.to_owned(), options: options.to_owned(), engine })
     }
 
+    /// For searches that want to know where a text matches.
+    pub(super) fn engine(&self) -> &fancy_regex::Regex {
+        &self.engine
+    }
+
     /// The pattern as the client sent it.
     pub fn pattern(&self) -> &str {
         &self.pattern
