@@ -280,11 +280,15 @@ fn log(arguments: &Arguments<'_>) -> Outcome {
     let Some(base) = base.as_ref().and_then(Number::of) else {
         return failure(28757, format!("$log's base must be numeric, not {}", type_name(base.as_ref())));
     };
-    if !x.is_nan() && !is_positive(x) {
+    if x.is_nan() || base.is_nan() {
+        // Also for decimals.
+        return found(f64::NAN);
+    }
+    if !is_positive(x) {
         return failure(28758, format!("$log's argument must be a positive number, but is {}", general(x.to_double())));
     }
     let is_one = difference(base, Number::Int(1)) == Bson::Int32(0) || base.to_double().total_cmp(&1.0).is_eq();
-    if !base.is_nan() && (!is_positive(base) || is_one) {
+    if !is_positive(base) || is_one {
         let shown = general(base.to_double());
         return failure(28759, format!("$log's base must be a positive number not equal to 1, but is {shown}"));
     }

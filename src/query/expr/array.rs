@@ -187,7 +187,8 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
 }
 
 fn range(arguments: &Arguments<'_>) -> Outcome {
-    const MEMORY: i64 = 100 * 1024 * 1024;
+    // MongoDB's bound is 100 MB as well, but its values are smaller.
+    const MOST: i64 = 1_000_000;
     let start = range_bound(arguments.value(0)?.as_ref(), "starting", 34443)?;
     let end = range_bound(arguments.value(1)?.as_ref(), "ending", 34445)?;
     let step = if arguments.is_given(2) { range_bound(arguments.value(2)?.as_ref(), "step", 34447)? } else { 1 };
@@ -196,7 +197,7 @@ fn range(arguments: &Arguments<'_>) -> Outcome {
     }
     let (start, end, step) = (i64::from(start), i64::from(end), i64::from(step));
     let count = if (end > start) == (step > 0) { (end - start).abs().div_euclid(step.abs()) } else { 0 };
-    if count * 16 > MEMORY {
+    if count > MOST {
         return failure(146, "$range would use too much memory");
     }
     let mut numbers = Vec::new();

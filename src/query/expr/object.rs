@@ -130,7 +130,6 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
     let Some(field) = document.get("field") else {
         return parser.refuse(4_161_102, format!("{name} requires 'field' to be specified"));
     };
-    let field = field_name(parser, field, operator, &SET)?;
     let value = match document.get("value") {
         Some(value) => parser.at("value", value)?,
         None if sets => return parser.refuse(4_161_103, format!("{name} requires 'value' to be specified")),
@@ -139,6 +138,7 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
     let Some(input) = document.get("input") else {
         return parser.refuse(4_161_109, format!("{name} requires 'input' to be specified"));
     };
+    let field = field_name(parser, field, operator, &SET)?;
     let input = parser.at("input", input)?;
     Ok(call(operator, vec![Some(field), Some(input), Some(value)]))
 }

@@ -220,6 +220,9 @@ impl<'a> Parser<'a> {
     fn variable(&self, text: &str) -> Result<Node, QueryError> {
         let (name, path) = text.split_once('.').map_or((text, None), |(name, path)| (name, Some(path)));
         self.check_variable(name, false)?;
+        if text.ends_with('.') {
+            return self.refuse(40353, "a field path must not end with a '.'");
+        }
         let path = path.map_or(Ok(Vec::new()), |path| self.parts(path))?;
         if let Some(node) = self.bound(name, path.clone()) {
             return Ok(node);

@@ -208,11 +208,14 @@ pub(super) fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, op
     let document = members(parser, operator, operand, &["vars", "in"], (16874, 16875))?;
     let vars = require(parser, operator, document, "vars", 16876)?;
     let body = require(parser, operator, document, "in", 16877)?;
-    let Bson::Document(vars) = vars else {
-        return parser.refuse(10065, "invalid parameter: expected an object (vars)");
+    let vars = match vars {
+        Bson::Document(vars) => vars.clone(),
+        // An array is a document whose names are the positions, which are no names of variables.
+        Bson::Array(values) => (0..values.len()).map(|index| index.to_string()).zip(values.iter().cloned()).collect(),
+        _ => return parser.refuse(10065, "invalid parameter: expected an object (vars)"),
     };
     let mut bindings = Vec::with_capacity(vars.len());
-    for (name, value) in vars {
+    for (name, value) in &vars {
         parser.check_variable(name, true)?;
         bindings.push(parser.at(name, value)?);
     }

@@ -36,9 +36,10 @@ impl Unit {
         })
     }
 
-    /// About how long it is, in milliseconds.
+    /// At least how long it is, in milliseconds.
     fn length(self) -> i64 {
         match self {
+            Self::Months(12) => 365 * DAY,
             Self::Months(months) => months * 30 * DAY,
             Self::Days(days) => days * DAY,
             Self::Millis(millis) => millis,
@@ -75,8 +76,8 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
 /// Days and longer units move the clock on the wall, shorter ones the instant.
 fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
     // The whole range of dates is less than twice as long.
-    let bound = (i64::MAX / unit.length()).saturating_mul(2);
-    if unit != Unit::Millis(1) && amount.unsigned_abs() > bound.unsigned_abs() {
+    let bound = u64::MAX / unit.length().unsigned_abs();
+    if unit != Unit::Millis(1) && amount.unsigned_abs() > bound {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {
