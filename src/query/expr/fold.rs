@@ -97,22 +97,25 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
     if folding != Folding::Whole {
         join_constants(&mut call)?;
     }
-    if call.operator.name == "$setIsSubset" {
-        check_whole_set(&call)?;
+    match call.operator.name {
+        "$setIsSubset" => check_sets(&call, 1, 17311)?,
+        "$setEquals" => check_sets(&call, 0, 5_887_502)?,
+        _ => {}
     }
     Ok(short_circuit(call))
 }
 
-/// MongoDB turns a constant second operand into a set ahead, and fails then if it is no array.
-fn check_whole_set(call: &Call) -> Result<(), EvalError> {
-    match call.operands.get(1) {
-        Some(Some(Node::Constant(value))) if !matches!(value, Some(Bson::Array(_))) => {
-            let message =
-                format!("the second operand of $setIsSubset must be an array, not {}", type_name(value.as_ref()));
-            Err(EvalError::new(17311, message))
+/// MongoDB turns constant operands from the one at `first` on into sets ahead, and fails then if one is no array.
+fn check_sets(call: &Call, first: usize, code: i32) -> Result<(), EvalError> {
+    for operand in call.operands.iter().skip(first).flatten() {
+        if let Some(value) = operand.constant()
+            && !matches!(value, Some(Bson::Array(_)))
+        {
+            let (name, found) = (call.operator.name, type_name(value.as_ref()));
+            return Err(EvalError::new(code, format!("operands of {name} must be arrays, not {found}")));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 fn is_constant(operand: &Option<Node>) -> bool {

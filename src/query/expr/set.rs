@@ -65,7 +65,8 @@ fn set_equals(arguments: &Arguments<'_>) -> Outcome {
             other => {
                 let (found, place) = (type_name(other.as_ref()), index + 1);
                 let message = format!("all operands of $setEquals must be arrays, number {place} is of type: {found}");
-                return failure(5_887_502, message);
+                let all_constant = (0..arguments.len()).all(|index| arguments.is_constant(index));
+                return failure(if all_constant { 5_887_502 } else { 17044 }, message);
             }
         };
         let set = set_of(elements);

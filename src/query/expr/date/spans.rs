@@ -25,6 +25,12 @@ fn day_of_week(arguments: &Arguments<'_>, value: &Value) -> Result<i64, EvalErro
     }
 }
 
+/// The start of the week is absent although it is written down; it only counts for weeks.
+fn no_week_start(arguments: &Arguments<'_>, unit: &Value) -> Result<bool, EvalError> {
+    let weeks = matches!(unit, Some(Bson::String(name)) if name == "week");
+    Ok(weeks && arguments.is_given(4) && is_nullish(arguments.value(4)?.as_ref()))
+}
+
 fn unit(arguments: &Arguments<'_>, value: &Value) -> Result<Unit, EvalError> {
     let Some(Bson::String(name)) = value else {
         let found = type_name(value.as_ref());
@@ -40,9 +46,9 @@ fn unit(arguments: &Arguments<'_>, value: &Value) -> Result<Unit, EvalError> {
 
 /// `{startDate, endDate, unit, timezone, startOfWeek}`
 pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
-    let [start, end, unit_name, _, week_start] = arguments.values()?;
+    let [start, end, unit_name] = arguments.values()?;
     let absent = [&start, &end, &unit_name].iter().any(|value| is_nullish(value.as_ref()));
-    if absent || (arguments.is_given(4) && is_nullish(week_start.as_ref())) {
+    if absent || no_week_start(arguments, &unit_name)? {
         return null();
     }
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
@@ -55,7 +61,7 @@ pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
     };
     let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
     let unit = unit(arguments, &unit_name)?;
-    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &week_start)? } else { 0 };
+    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
         None => failure(15, "the difference of the dates overflows"),
@@ -91,10 +97,10 @@ fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<
 
 /// `{date, unit, binSize, timezone, startOfWeek}`
 pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
-    let [date, unit_name, bin_size, _, week_start] = arguments.values()?;
-    let given =
-        [(&date, true), (&unit_name, true), (&bin_size, arguments.is_given(2)), (&week_start, arguments.is_given(4))];
-    if given.iter().any(|(value, given)| *given && is_nullish(value.as_ref())) {
+    let [date, unit_name, bin_size] = arguments.values()?;
+    let bin_is_absent = arguments.is_given(2) && is_nullish(bin_size.as_ref());
+    let absent = is_nullish(date.as_ref()) || is_nullish(unit_name.as_ref()) || bin_is_absent;
+    if absent || no_week_start(arguments, &unit_name)? {
         return null();
     }
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
@@ -104,7 +110,7 @@ pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
     };
     let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
     let unit = unit(arguments, &unit_name)?;
-    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &week_start)? } else { 0 };
+    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match truncated(date, unit, size, first, zone) {
         Some(millis) => found(DateTime::from_millis(millis)),
         None => failure(5_439_006, "dateTrunc unsupported binSize value"),

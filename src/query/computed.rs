@@ -1,0 +1,25 @@
+//! Values made up by aggregation expressions: `$expr` in filters, computed members in projections.
+
+use bson::raw::RawDocument;
+use bson::{Bson, DateTime};
+
+use super::error::{EvalError, Location, QueryError};
+use super::expr::Expression;
+
+/// An expression ready to run.
+#[derive(Debug, Clone)]
+pub struct Computed {
+    expression: Expression,
+}
+
+impl Computed {
+    /// Reads an expression. The clock is read here, once for the whole query.
+    pub(super) fn parse(value: &Bson, at: &mut Location) -> Result<Self, QueryError> {
+        Expression::parse(value, at, DateTime::now()).map(|expression| Self { expression })
+    }
+
+    /// The value for a document; nothing when it is missing.
+    pub(super) fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
+        self.expression.evaluate(document)
+    }
+}
