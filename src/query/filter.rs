@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::computed::Computed;
 use super::error::{EvalError, Location, QueryError, code};
 use super::matcher;
 use super::operators::parse_field;
@@ -286,7 +287,8 @@ impl Parser {
                 self.server = self.server.or(Some("$text"));
                 Ok(Node::Server("$text"))
             }
-            "$expr" | "$jsonSchema" => Err(self.at.malformed(code::BAD_VALUE, format!("{name} is not supported"))),
+            "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),
+            "$jsonSchema" => Err(self.at.malformed(code::BAD_VALUE, format!("{name} is not supported"))),
             "$alwaysTrue" => Ok(Node::Always),
             "$alwaysFalse" => Ok(Node::Never),
             _ => {

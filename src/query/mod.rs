@@ -26,6 +26,7 @@ mod types;
 mod update;
 
 pub use self::bits::BitTest;
+pub use self::computed::Computed;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
 pub use self::filter::{Filter, Limits};

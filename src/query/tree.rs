@@ -6,6 +6,7 @@ use bson::Bson;
 
 use super::bits::BitTest;
 use super::compare::{compare_values, number};
+use super::computed::Computed;
 use super::path::Path;
 use super::raw::{Owned, Value, View};
 use super::regex::Regex;
@@ -26,6 +27,8 @@ pub enum Node {
     Nor(Vec<Node>),
     /// A test of what a path leads to.
     Path(Path, Test),
+    /// `$expr`: the value of an expression counts as true.
+    Expr(Box<Computed>),
     /// `$text`, or an operator of geometry: only a MongoDB server can answer.
     Server(&'static str),
 }
