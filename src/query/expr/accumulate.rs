@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// What is accumulated: the operands, or the elements of a single operand that is an array.
-pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
+fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
     let mut values = arguments.each().collect::<Result<Vec<_>, _>>()?;
     if let [Some(Bson::Array(elements))] = &mut values[..] {
         return Ok(std::mem::take(elements).into_iter().map(Some).collect());
@@ -27,7 +27,8 @@ pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError>
     Ok(values)
 }
 
-/// A sum of doubles in two parts, so that little is lost by rounding.
+/// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
+/// last one it is left out. Decimals take both.
 #[derive(Debug, Clone, Copy, Default)]
 struct DoubleDouble {
     sum: f64,
@@ -40,8 +41,8 @@ impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
         let (value, low) = two_sum(value, self.rest);
-        let (sum, value) = two_sum(self.sum, value);
-        (self.sum, self.rest) = two_sum(sum, value + low);
+        let (sum, rest) = two_sum(self.sum, value);
+        (self.sum, self.rest) = (sum, rest + low);
     }
 
     fn add_integer(&mut self, value: i64) {
@@ -52,8 +53,7 @@ impl DoubleDouble {
     }
 
     fn total(self) -> f64 {
-        let total = self.sum + self.rest;
-        if total.is_nan() { self.plain } else { total }
+        if self.sum.is_nan() { self.plain } else { self.sum }
     }
 
     fn to_decimal(self) -> Decimal {

@@ -303,7 +303,19 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
             let odd = whole.is_some_and(|whole| whole % 2 != 0);
             if negative && odd { power.negated() } else { power }
         }
-        _ => Decimal::from_f64_exactly(x.to_f64().powf(y.to_f64())),
+        _ => {
+            // One of them is infinite: the power grows beyond all bounds or vanishes.
+            let distance = x.absolute().subtract(ONE);
+            if distance.is_zero() {
+                return padded(ONE);
+            }
+            let vanishes = distance.is_negative() != y.is_negative();
+            let odd = whole.is_some_and(|whole| whole % 2 != 0);
+            match (vanishes, x.is_negative() && odd) {
+                (true, _) => zero(MIN_EXPONENT),
+                (false, negative) => Decimal::Infinity { negative },
+            }
+        }
     }
 }
 
@@ -530,9 +542,10 @@ pub(super) fn tanh(x: Decimal) -> Decimal {
         return padded(x);
     }
     let magnitude = match exponentials(x) {
+        // Above this nothing is left of the difference to 1 in 34 digits.
+        Some(_) if Fixed::from_decimal(x).exceeds(40) => ONE,
         Some((up, down)) => up.subtract(&down).divide(&up.add(&down)).to_decimal(0),
-        None if matches!(x, Decimal::Infinity { .. }) => ONE,
-        None => padded(ONE),
+        None => ONE,
     };
     with_sign_of(x, magnitude)
 }
@@ -585,9 +598,10 @@ pub(super) fn atanh(x: Decimal) -> Decimal {
     with_sign_of(x, total.to_decimal(0))
 }
 
-/// A half turn divided by 180, or the other way round.
+/// Degrees to radians or back, by a factor of 34 digits.
 pub(super) fn convert_angle(x: Decimal, to_radians: bool) -> Decimal {
-    let half_turn = pi().to_decimal(0);
-    let degrees = Decimal::from_i64(180);
-    if to_radians { x.multiply(half_turn).divide(degrees) } else { x.multiply(degrees).divide(half_turn) }
+    let half_turn = pi();
+    let degrees = Fixed::whole(180);
+    let factor = if to_radians { half_turn.divide(&degrees) } else { degrees.divide(&half_turn) };
+    x.multiply(factor.to_decimal(0))
 }

@@ -17,29 +17,26 @@ pub(super) const FAILED: i32 = 241;
 /// `{dateString, format, timezone, onNull, onError}`
 pub(super) fn date_from_string(arguments: &Arguments<'_>) -> Outcome {
     let text = arguments.value(0)?;
-    let format = if arguments.is_given(1) {
-        match arguments.value(1)? {
-            Some(Bson::String(format)) => {
-                check(&format, "dGHLmMSuVYzZ")?;
-                Some(format)
-            }
-            format if is_nullish(format.as_ref()) => return null(),
-            format => {
-                let found = type_name(format.as_ref());
-                return arguments.fail(40684, &format!("requires that 'format' be a string, found: {found}"));
-            }
+    let format = match arguments.value(1)? {
+        Some(Bson::String(format)) => {
+            check(&format, "dGHLmMSuVYzZ")?;
+            Some(format)
         }
-    } else {
-        None
+        format if is_nullish(format.as_ref()) => None,
+        format => {
+            let found = type_name(format.as_ref());
+            return arguments.fail(40684, &format!("requires that 'format' be a string, found: {found}"));
+        }
     };
-    let zone = if arguments.is_given(2) { Some(time_zone(arguments, 2)?) } else { None };
+    let zone = if arguments.is_given(2) { time_zone(arguments, 2)? } else { None };
     if is_nullish(text.as_ref()) {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };
     }
-    if matches!(zone, Some(None)) {
+    let absent = |index, is_none| arguments.is_given(index) && is_none;
+    if absent(1, format.is_none()) || absent(2, zone.is_none()) {
         return null();
     }
-    match parse(text.as_ref(), format.as_deref(), zone.flatten()) {
+    match parse(text.as_ref(), format.as_deref(), zone) {
         Ok(millis) => found(DateTime::from_millis(millis)),
         Err(error) if error.code == FAILED && arguments.is_given(4) => arguments.value(4),
         Err(error) => Err(error),
