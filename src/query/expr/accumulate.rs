@@ -3,8 +3,8 @@
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::decimal::Decimal;
-use super::value::{Number, Outcome, Value, found, int_or_long, is_nullish, null};
+use super::decimal::{Decimal, Rounding};
+use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;
 use crate::query::error::EvalError;
 
@@ -126,6 +126,21 @@ impl Total {
                 Ok(total) if width == 0 => Number::of(&int_or_long(total)).unwrap_or(Number::Long(total)),
                 Ok(total) => Number::Long(total),
             },
+        }
+    }
+
+    /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
+    pub(super) fn to_millis(self) -> Option<i64> {
+        match self.sum() {
+            Number::Decimal(sum) => {
+                Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating())
+            }
+            Number::Double(sum) => {
+                let rounded = sum.round();
+                let rest = ((sum - rounded) + self.doubles.rest).round();
+                exact_i64(rounded).zip(exact_i64(rest + 0.0)).and_then(|(rounded, rest)| rounded.checked_add(rest))
+            }
+            whole => whole.to_exact_i64(),
         }
     }
 

@@ -56,16 +56,8 @@ fn add(arguments: &Arguments<'_>) -> Outcome {
         }
     }
     let Some(date) = date else { return found(total.sum()) };
-    let millis = date.timestamp_millis();
-    let sum = match total.sum() {
-        Number::Double(amount) if !(-9.3e18..9.3e18).contains(&amount) => None,
-        Number::Decimal(amount) => {
-            let sum = amount.add(Decimal::from_i64(millis)).quantized(0, Rounding::HalfEven);
-            Some(Number::Decimal(sum).to_i64_saturating())
-        }
-        amount => millis.checked_add(amount.to_i64_saturating()),
-    };
-    match sum {
+    total.add(Number::Long(date.timestamp_millis()));
+    match total.to_millis() {
         Some(millis) => found(DateTime::from_millis(millis)),
         None => failure(15, "date overflow in $add"),
     }
@@ -110,7 +102,7 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
 fn to_long(number: Number) -> Option<i64> {
     match number {
         Number::Double(value) => super::value::exact_i64(value.trunc()),
-        Number::Decimal(value) => value.quantized(0, Rounding::HalfEven).to_i64_truncated(),
+        Number::Decimal(value) => Some(value.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
         whole => whole.to_exact_i64(),
     }
 }
@@ -215,13 +207,17 @@ fn modulo(arguments: &Arguments<'_>) -> Outcome {
     if is_zero(right) {
         return failure(16610, "can't $mod by zero");
     }
-    let right_whole = right.to_exact_i64();
-    found(match (left, right, right_whole) {
-        (Number::Int(left), Number::Int(_) | Number::Double(_), Some(right)) if i32::try_from(right).is_ok() => {
-            int_or_long(i64::from(left).wrapping_rem(right))
+    // A double counts as an integer only when it fits 32 bits.
+    let divisor = match right {
+        Number::Double(_) => right.to_exact_i32().map(i64::from),
+        whole => whole.to_exact_i64(),
+    };
+    found(match (left, right, divisor) {
+        (Number::Int(left), Number::Int(_) | Number::Double(_), Some(divisor)) => {
+            int_or_long(i64::from(left).wrapping_rem(divisor))
         }
-        (Number::Int(_) | Number::Long(_), _, Some(right)) => {
-            Bson::Int64(left.to_exact_i64().unwrap_or(0).wrapping_rem(right))
+        (Number::Int(_) | Number::Long(_), _, Some(divisor)) => {
+            Bson::Int64(left.to_exact_i64().unwrap_or(0).wrapping_rem(divisor))
         }
         _ => Bson::Double(left.to_double() % right.to_double()),
     })

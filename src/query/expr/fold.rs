@@ -166,19 +166,18 @@ fn short_circuit(call: Call) -> Node {
 /// Branches that can never be taken are dropped before their values are computed.
 fn fold_switch(switch: Switch) -> Result<Node, EvalError> {
     let mut branches = Vec::new();
-    let mut otherwise = switch.otherwise;
+    let mut otherwise = switch.otherwise.map(fold).transpose()?;
     for (case, then) in switch.branches {
         let case = fold(case)?;
         match case.constant().map(|value| is_true(value.as_ref())) {
             Some(false) => {}
             Some(true) => {
-                otherwise = Some(then);
+                otherwise = Some(fold(then)?);
                 break;
             }
             None => branches.push((case, fold(then)?)),
         }
     }
-    let otherwise = otherwise.map(fold).transpose()?;
     if !branches.is_empty() {
         return Ok(Node::Switch(Box::new(Switch { branches, otherwise })));
     }

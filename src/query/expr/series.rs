@@ -211,6 +211,11 @@ fn zero(exponent: i32) -> Decimal {
     Decimal::Finite { negative: false, coefficient: 0, exponent }
 }
 
+/// What the library makes of zero where it computes instead of looking.
+fn small_zero(x: Decimal) -> Decimal {
+    parts(x).map_or(x, |(_, _, exponent)| zero((exponent - 40).max(MIN_EXPONENT)))
+}
+
 const ONE: Decimal = Decimal::Finite { negative: false, coefficient: 1, exponent: 0 };
 const INFINITY: Decimal = Decimal::Infinity { negative: false };
 
@@ -379,7 +384,7 @@ pub(super) fn cos(x: Decimal) -> Decimal {
 /// The tangent.
 pub(super) fn tan(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) { padded(x) } else { circular(x).map_or(Decimal::NaN, |(sin, cos)| sin.divide(&cos).to_decimal(0)) }
 }
@@ -450,7 +455,7 @@ pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
 /// The inverse sine of a number from -1 to 1.
 pub(super) fn asin(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) {
         return padded(x);
@@ -513,7 +518,7 @@ fn with_sign_of(x: Decimal, magnitude: Decimal) -> Decimal {
 /// The hyperbolic sine.
 pub(super) fn sinh(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) {
         return padded(x);

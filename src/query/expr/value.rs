@@ -187,7 +187,7 @@ pub(super) fn int_or_long(number: i64) -> Bson {
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked and there is no fraction")]
 pub(super) fn exact_i64(number: f64) -> Option<i64> {
     const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-    (number.trunc().total_cmp(&number).is_eq() && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
+    (number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
 }
 
 /// The whole number that a value is, when it is one and fits 32 bits.

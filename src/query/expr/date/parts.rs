@@ -173,17 +173,15 @@ fn check_year(year: i64, index: usize, code: i32) -> Result<(), EvalError> {
 /// Days since 1970; nothing when a part is absent.
 fn day(arguments: &Arguments<'_>) -> Result<Option<i64>, EvalError> {
     if arguments.is_given(7) {
-        let year = part_number(arguments, 7, 1970)?;
-        let week = small_number(arguments, 8, 1)?;
-        let weekday = small_number(arguments, 9, 1)?;
-        let (Some(year), Some(week), Some(weekday)) = (year, week, weekday) else { return Ok(None) };
+        let Some(year) = part_number(arguments, 7, 1970)? else { return Ok(None) };
+        let Some(week) = small_number(arguments, 8, 1)? else { return Ok(None) };
+        let Some(weekday) = small_number(arguments, 9, 1)? else { return Ok(None) };
         check_year(year, 7, 31095)?;
         return Ok(Some(first_iso_monday(year) + (week - 1) * 7 + weekday - 1));
     }
-    let year = part_number(arguments, 0, 1970)?;
-    let month = small_number(arguments, 1, 1)?;
-    let day = small_number(arguments, 2, 1)?;
-    let (Some(year), Some(month), Some(day)) = (year, month, day) else { return Ok(None) };
+    let Some(year) = part_number(arguments, 0, 1970)? else { return Ok(None) };
+    let Some(month) = small_number(arguments, 1, 1)? else { return Ok(None) };
+    let Some(day) = small_number(arguments, 2, 1)? else { return Ok(None) };
     check_year(year, 0, 40523)?;
     Ok(Some(days_from_civil(year, month, day)))
 }
@@ -204,6 +202,6 @@ pub(super) fn from_parts(arguments: &Arguments<'_>) -> Outcome {
         .and_then(|time| time.checked_add(day * DAY));
     match local {
         Some(local) => found(DateTime::from_millis(zone.to_utc(local))),
-        None => failure(15, "the parts make no date that can be represented"),
+        None => failure(159, "the parts make no date that can be represented"),
     }
 }
