@@ -3,8 +3,8 @@
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::decimal::Decimal;
-use super::value::{Number, Outcome, Value, found, int_or_long, is_nullish, null};
+use super::decimal::{Decimal, Rounding};
+use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;
 use crate::query::error::EvalError;
 
@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// What is accumulated: the operands, or the elements of a single operand that is an array.
-pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
+fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
     let mut values = arguments.each().collect::<Result<Vec<_>, _>>()?;
     if let [Some(Bson::Array(elements))] = &mut values[..] {
         return Ok(std::mem::take(elements).into_iter().map(Some).collect());
@@ -27,7 +27,8 @@ pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError>
     Ok(values)
 }
 
-/// A sum of doubles in two parts, so that little is lost by rounding.
+/// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
+/// last one it is left out. Decimals take both.
 #[derive(Debug, Clone, Copy, Default)]
 struct DoubleDouble {
     sum: f64,
@@ -40,8 +41,8 @@ impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
         let (value, low) = two_sum(value, self.rest);
-        let (sum, value) = two_sum(self.sum, value);
-        (self.sum, self.rest) = two_sum(sum, value + low);
+        let (sum, rest) = two_sum(self.sum, value);
+        (self.sum, self.rest) = (sum, rest + low);
     }
 
     fn add_integer(&mut self, value: i64) {
@@ -52,8 +53,7 @@ impl DoubleDouble {
     }
 
     fn total(self) -> f64 {
-        let total = self.sum + self.rest;
-        if total.is_nan() { self.plain } else { total }
+        if self.sum.is_nan() { self.plain } else { self.sum }
     }
 
     fn to_decimal(self) -> Decimal {
@@ -126,6 +126,21 @@ impl Total {
                 Ok(total) if width == 0 => Number::of(&int_or_long(total)).unwrap_or(Number::Long(total)),
                 Ok(total) => Number::Long(total),
             },
+        }
+    }
+
+    /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
+    pub(super) fn to_millis(self) -> Option<i64> {
+        match self.sum() {
+            Number::Decimal(sum) => {
+                Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating())
+            }
+            Number::Double(sum) => {
+                let rounded = sum.round();
+                let rest = ((sum - rounded) + self.doubles.rest).round();
+                exact_i64(rounded).zip(exact_i64(rest + 0.0)).and_then(|(rounded, rest)| rounded.checked_add(rest))
+            }
+            whole => whole.to_exact_i64(),
         }
     }
 

@@ -61,8 +61,10 @@ pub(super) enum Folding {
     Associative,
     /// Also all constants among other operands, which are moved to the end.
     Commutative,
-    /// Nothing, because MongoDB does not either: a failure must not be seen when there are no documents.
+    /// Only the operands, because MongoDB does no more: a failure must not be seen when there are no documents.
     Never,
+    /// Not even the operands.
+    Untouched,
 }
 
 /// An operator together with its operands.

@@ -43,7 +43,8 @@ fn short(arguments: &Arguments<'_>, conversion: Conversion) -> Outcome {
 }
 
 fn convert(arguments: &Arguments<'_>) -> Outcome {
-    let [input, to] = arguments.values()?;
+    let to = arguments.value(1)?;
+    let input = arguments.value(0)?;
     let conversion = if is_nullish(to.as_ref()) { None } else { Some(target(to.as_ref())?) };
     let Some(input) = input.filter(|value| !is_nullish(Some(value))) else {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };

@@ -339,11 +339,11 @@ impl Decimal {
 
     /// The square root of a number that is not below zero.
     pub(super) fn square_root(self) -> Self {
-        let Self::Finite { coefficient, exponent, .. } = self else {
+        let Self::Finite { negative, coefficient, exponent } = self else {
             return if self == (Self::Infinity { negative: false }) { self } else { Self::NaN };
         };
         if coefficient == 0 {
-            return Self::Finite { negative: false, coefficient: 0, exponent: exponent.div_euclid(2) };
+            return Self::Finite { negative, coefficient, exponent: exponent.div_euclid(2) };
         }
         // An even exponent, and digits enough for 34 and one more in the root.
         let odd = exponent.rem_euclid(2);

@@ -1,8 +1,10 @@
 //! Dates in free text, in the notations that MongoDB's library understands: ISO 8601 in long and short forms,
 //! American and European orders, names of months, times with `am` and `pm`, offsets and usual abbreviations.
 //!
-//! Words that are relative to the clock (`tomorrow`, `+1 day`) are refused, as MongoDB does.
+//! A text needs a whole date. Beside one, `noon`, `tomorrow` and the name of a weekday move it; other relative
+//! notations (`+1 day`, `last monday`) are refused.
 
+use super::calendar::{DAY, days_from_civil, weekday};
 use super::from_text::{Parts, digits, numeric_offset, unreadable};
 use super::zone::Zone;
 use crate::query::error::EvalError;
@@ -31,25 +33,40 @@ pub(in crate::query::expr) fn parse_text(text: &str, zone: Option<Zone>) -> Resu
     if text.is_empty() {
         return unreadable(text);
     }
-    let mut reader = Reader { rest: text, parts: Parts::default() };
+    let mut reader = Reader { rest: text, parts: Parts::default(), weekday: None, days: 0 };
     while !reader.rest.is_empty() {
         if reader.step().is_none() {
             return unreadable(text);
         }
     }
-    reader.parts.millis(text, zone)
+    let millis = reader.parts.millis(text, zone)?;
+    let days = match (reader.weekday, reader.parts.year, reader.parts.month, reader.parts.day) {
+        (Some(wanted), Some(year), Some(month), Some(day)) => {
+            (wanted - weekday(days_from_civil(year, month, day))).rem_euclid(7)
+        }
+        _ => 0,
+    };
+    if days + reader.days == 0 {
+        return Ok(millis);
+    }
+    let zone = zone.unwrap_or(Zone::UTC);
+    Ok(zone.to_utc(zone.to_local(millis) + (days + reader.days) * DAY))
 }
 
 struct Reader<'a> {
     rest: &'a str,
     parts: Parts,
+    /// To be moved to the next such day of the week, 0 for Sunday.
+    weekday: Option<i64>,
+    /// To be moved by so many days.
+    days: i64,
 }
 
 impl Reader<'_> {
     /// Reads one element: a date, a time, an offset, a word.
     fn step(&mut self) -> Option<()> {
         let next = self.rest.chars().next()?;
-        if matches!(next, ' ' | ',' | '\t') {
+        if matches!(next, ' ' | ',' | '\t' | '(' | ')') {
             self.rest = &self.rest[1..];
             return Some(());
         }
@@ -63,7 +80,8 @@ impl Reader<'_> {
     }
 
     fn zone_offset(&mut self) -> Option<()> {
-        if self.parts.hour.is_none() || self.parts.offset.is_some() {
+        let has_date = self.parts.year.is_some() || self.parts.iso_year.is_some();
+        if !has_date || self.parts.offset.is_some() {
             return None;
         }
         self.parts.offset = Some(numeric_offset(&mut self.rest)?);
@@ -76,6 +94,11 @@ impl Reader<'_> {
         }
         (self.parts.year, self.parts.month, self.parts.day) = (Some(year), Some(month), Some(day));
         Some(())
+    }
+
+    fn set_hour(&mut self, hour: i64) {
+        (self.parts.hour, self.parts.minute) = (Some(hour), Some(0));
+        (self.parts.second, self.parts.millisecond) = (Some(0), Some(0));
     }
 
     fn number(&mut self) -> Option<()> {
@@ -241,17 +264,28 @@ impl Reader<'_> {
             }
             self.parts.month = Some(month + 1);
             tail = tail.strip_prefix(['.', '-']).unwrap_or(tail);
-        } else if name_index(&DAYS, word).is_some() {
+        } else if let Some(day) = name_index(&DAYS, word) {
+            self.weekday = Some(day);
             tail = tail.strip_prefix('.').unwrap_or(tail);
         } else if lower == "t" && self.parts.year.is_some() {
             // Between date and time.
         } else if lower == "of" && self.parts.day.is_some() {
             // `8th of February`.
+        } else if let Some(hour) = [("noon", 12), ("midnight", 0), ("today", 0)].into_iter().find(|(known, _)| *known == lower) {
+            self.set_hour(hour.1);
+        } else if let Some(days) = [("tomorrow", 1), ("yesterday", -1)].into_iter().find(|(known, _)| *known == lower) {
+            self.days += days.1;
+            self.set_hour(0);
         } else {
             if self.parts.offset.is_some() || tail.starts_with('/') {
                 return None;
             }
-            self.parts.offset = Some(abbreviation(&lower)?);
+            let seconds = abbreviation(&lower)?;
+            self.parts.offset = Some(seconds);
+            // `GMT+0200` is one offset.
+            if lower == "gmt" && tail.starts_with(['+', '-']) {
+                self.parts.offset = Some(numeric_offset(&mut tail)?);
+            }
         }
         self.rest = tail;
         Some(())
@@ -291,7 +325,7 @@ fn name_index(names: &[&str], word: &str) -> Option<i64> {
 }
 
 /// Seconds east of Greenwich of a usual abbreviation.
-fn abbreviation(name: &str) -> Option<i64> {
+pub(super) fn abbreviation(name: &str) -> Option<i64> {
     let hours = match name {
         "z" | "utc" | "gmt" | "wet" => 0,
         "cet" | "bst" | "west" | "met" => 1,

@@ -133,6 +133,18 @@ fn coerced(value: Option<&Bson>) -> Result<i64, EvalError> {
         .map_or_else(|| failure(16006, format!("can't convert from BSON type {} to Date", type_name(value))), Ok)
 }
 
+/// The first `N` operands, nothing as soon as one of them is absent.
+fn present<const N: usize>(arguments: &Arguments<'_>) -> Result<Option<[Bson; N]>, EvalError> {
+    let mut values = [const { Bson::Null }; N];
+    for (index, slot) in values.iter_mut().enumerate() {
+        match arguments.value(index)? {
+            Some(value) if !is_nullish(Some(&value)) => *slot = value,
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(values))
+}
+
 /// The time zone under the operand with this index; nothing when it is absent although written down.
 fn time_zone(arguments: &Arguments<'_>, index: usize) -> Result<Option<Zone>, EvalError> {
     if !arguments.is_given(index) {

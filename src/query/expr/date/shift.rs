@@ -3,10 +3,10 @@
 use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, days_from_civil, days_in_month};
-use super::{Zone, millis, time_zone};
+use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
 use crate::query::expr::call::Arguments;
-use crate::query::expr::value::{Number, Outcome, failure, is_nullish, null};
+use crate::query::expr::value::{Number, Outcome, failure, null};
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,21 +49,18 @@ impl Unit {
 
 /// `{startDate, unit, amount, timezone}`
 pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
-    let [date, unit, amount] = arguments.values()?;
-    if [&date, &unit, &amount].iter().any(|value| is_nullish(value.as_ref())) {
-        return null();
-    }
+    let Some([date, unit, amount]) = present(arguments)? else { return null() };
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
-    let Some(start) = millis(date.as_ref()) else {
+    let Some(start) = millis(Some(&date)) else {
         return arguments.fail(5_166_403, "requires startDate to be convertible to a date");
     };
-    let Some(Bson::String(unit)) = unit else {
+    let Bson::String(unit) = unit else {
         return arguments.fail(5_166_404, "expects a string defining the time unit");
     };
     let Some(unit) = Unit::parse(&unit) else {
         return failure(9, format!("unknown time unit value: {unit}"));
     };
-    let Some(amount) = amount.as_ref().and_then(Number::of).and_then(Number::to_exact_i64) else {
+    let Some(amount) = Number::of(&amount).and_then(Number::to_exact_i64) else {
         return arguments.fail(5_166_405, "expects an integer amount of time units");
     };
     let amount = if backwards { amount.checked_neg() } else { Some(amount) };
@@ -92,7 +89,9 @@ fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError
         }
         Unit::Months(length) => add_months(zone.to_local(start), amount * length).map(|local| zone.to_utc(local)),
     };
-    match sum {
+    // MongoDB takes dates before 1970 apart at whole seconds and loses one where there are milliseconds.
+    let lost = if start < 0 && start % 1000 != 0 && unit != Unit::Millis(1) { 1000 } else { 0 };
+    match sum.and_then(|millis| millis.checked_sub(lost)) {
         Some(millis) => Ok(millis),
         None if unit == Unit::Millis(1) => failure(159, "overflow while adding milliseconds"),
         None => failure(5_166_406, "dateAdd overflowed"),
