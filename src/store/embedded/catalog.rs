@@ -222,6 +222,26 @@ impl Index {
     }
 }
 
+#[cfg(test)]
+impl Index {
+    /// An index over ascending paths.
+    pub(super) fn over(name: &str, paths: &[&str]) -> Self {
+        let component = |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0 };
+        let components = paths.iter().map(component).collect();
+        Self { number: 1, name: name.to_owned(), components, unique: false, has_cut_keys: false }
+    }
+}
+
+#[cfg(test)]
+impl Collection {
+    /// A collection with these indexes beside the one on `_id`.
+    pub(super) fn with_indexes(indexes: Vec<Index>) -> Self {
+        let mut collection = Self::new(0, "test");
+        collection.indexes.extend(indexes);
+        collection
+    }
+}
+
 /// What [`Collection::declare`] changed: numbers of indexes.
 #[derive(Debug, Default)]
 pub(super) struct Declared {

@@ -140,3 +140,73 @@ fn parallel(index: &Index) -> StoreError {
 fn damaged(error: bson::error::Error) -> StoreError {
     StoreError::Corrupt { what: format!("a document: {error}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::raw::RawDocumentBuf;
+    use bson::{Bson, Document, doc};
+
+    use super::*;
+
+    fn keys(paths: &[&str], document: Document) -> Keys {
+        let document = RawDocumentBuf::try_from(document).expect("documents of tests are BSON");
+        keys_of(&Index::over("tested", paths), &document).expect("the document has keys")
+    }
+
+    /// The joined keys of these values, in order.
+    fn expected(values: &[&[Bson]]) -> Vec<Vec<u8>> {
+        let join = |values: &&[Bson]| values.iter().flat_map(|value| key::of_bson(value).expect("a key")).collect();
+        let mut all: Vec<Vec<u8>> = values.iter().map(join).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn a_missing_member_is_indexed_as_null() {
+        assert_eq!(keys(&["a"], doc! { "b": 1 }).keys, expected(&[&[Bson::Null]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": 5 }).keys, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn each_distinct_element_has_a_key() {
+        let found = keys(&["a"], doc! { "a": [2, 1, 2.0, [3]] });
+        assert_eq!(found.keys, expected(&[&[1.into()], &[2.into()], &[vec![3].into()]]));
+        assert_eq!(found.arrays, [1]);
+    }
+
+    #[test]
+    fn an_empty_array_is_indexed_as_undefined_at_the_end_of_a_path_only() {
+        assert_eq!(keys(&["a"], doc! { "a": [] }).keys, expected(&[&[Bson::Undefined]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": [] }).keys, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn members_of_one_element_stay_together() {
+        let document =
+            doc! { "fields": [{ "name": "a", "value": 1 }, { "name": "b", "value": [2, 3] }, { "name": "c" }, 4] };
+        let found = keys(&["fields.name", "fields.value"], document);
+        let pairs: [&[Bson]; 5] = [
+            &["a".into(), 1.into()],
+            &["b".into(), 2.into()],
+            &["b".into(), 3.into()],
+            &["c".into(), Bson::Null],
+            &[Bson::Null, Bson::Null],
+        ];
+        assert_eq!(found.keys, expected(&pairs));
+        assert_eq!(found.arrays, [0b01, 0b11]);
+    }
+
+    #[test]
+    fn a_single_value_beside_an_array_is_in_each_key() {
+        let found = keys(&["kind", "tags"], doc! { "kind": 7, "tags": ["x", "y"] });
+        assert_eq!(found.keys, expected(&[&[7.into(), "x".into()], &[7.into(), "y".into()]]));
+        assert_eq!(found.arrays, [0, 1]);
+    }
+
+    #[test]
+    fn two_arrays_are_refused() {
+        let document = RawDocumentBuf::try_from(doc! { "a": [1], "b": [2] }).expect("it is BSON");
+        let refused = keys_of(&Index::over("tested", &["a", "b"]), &document);
+        assert!(matches!(refused, Err(StoreError::Query { code: CANNOT_INDEX_PARALLEL_ARRAYS, .. })), "{refused:?}");
+    }
+}
