@@ -3,4 +3,5 @@
 #[macro_use]
 mod contract;
 
+mod crash;
 mod embedded;

@@ -386,7 +386,7 @@ fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, StoreError> {
 }
 
 /// The `public_id` of a document, if it is a whole number.
-fn public_id(document: &RawDocument) -> Option<i64> {
+pub(super) fn public_id(document: &RawDocument) -> Option<i64> {
     let key = document.get("public_id").ok()??;
     crate::query::compare::number(crate::query::raw::View::from(key))
         .and_then(crate::query::number::Number::as_exact_int)

@@ -151,6 +151,11 @@ impl Collection {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::AcqRel);
     }
 
+    /// Whether this id was given out, or is below one that was.
+    pub(super) fn is_taken(&self, id: i64) -> bool {
+        id < self.next_id.load(Ordering::Acquire)
+    }
+
     /// As stored in the table `meta`.
     pub(super) fn to_document(&self) -> Document {
         let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();

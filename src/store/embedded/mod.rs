@@ -13,6 +13,7 @@
 mod batch;
 mod bounds;
 mod catalog;
+mod check;
 mod execute;
 mod explain;
 mod failure;
@@ -90,6 +91,16 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
         self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
+    }
+
+    /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
+    /// documents make them, counters behind what is stored. Nothing, if nothing is.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let snapshot = self.snapshot()?;
+        self.on_blocking_pool(move || check::check(&snapshot)).await
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
