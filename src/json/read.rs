@@ -1,39 +1,398 @@
 //! Reads MongoDB Extended JSON v2, relaxed and canonical, into BSON.
+//!
+//! Laws: members keep their order, a repeated member is an error, every error of a text has its place.
+//! `{"$regex": .., "$options": ..}` is left alone: in a filter it is an operator. `{"$date": <integer>}` is
+//! read besides the forms of the specification.
 
-use bson::{Bson, Document};
+use std::fmt;
 
-/// Text that is not a document.
+use bson::oid::ObjectId;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Text that is not Extended JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} at line {line}, column {column}")]
 pub struct JsonError {
-    /// From 1.
+    /// From 1; 0 when there is no text to point into.
     pub line: usize,
-    /// From 1.
+    /// In bytes, from 1.
     pub column: usize,
     /// What is wrong.
     pub message: String,
 }
 
-/// Reads one document; its members keep their order.
+impl fmt::Display for JsonError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)?;
+        if self.line > 0 {
+            write!(formatter, " at line {}, column {}", self.line, self.column)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<serde_json::Error> for JsonError {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        // The place is kept apart from the sentence.
+        let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
+        Self { line: error.line(), column: error.column(), message }
+    }
+}
+
+/// Reads one document.
 ///
 /// # Errors
-/// Text that is no JSON, a repeated member, a malformed special value such as `{"$oid": 5}`; with the place.
+/// Text that is no JSON or no object, a repeated member, a malformed special value such as `{"$oid": 5}`.
 pub fn document_from_str(text: &str) -> Result<Document, JsonError> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| JsonError {
-        line: error.line(),
-        column: error.column(),
-        message: error.to_string(),
-    })?;
-    match bson_from_value(value)? {
+    match value_from_str(text)? {
         Bson::Document(document) => Ok(document),
-        _ => Err(JsonError { line: 1, column: 1, message: "expected an object".to_owned() }),
+        Bson::Array(_) => Err(not_an_object("an array")),
+        _ => Err(not_an_object("a single value")),
     }
+}
+
+fn not_an_object(found: &str) -> JsonError {
+    JsonError { line: 1, column: 1, message: format!("expected an object, found {found}") }
+}
+
+/// Reads one value of any type.
+///
+/// # Errors
+/// As [`document_from_str`], but for the type.
+pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Reader.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
 }
 
 /// Converts JSON that was read already.
 ///
 /// # Errors
-/// A malformed special value; the place is unknown then (line 0).
+/// A malformed special value. There is no place to name.
 pub fn bson_from_value(value: serde_json::Value) -> Result<Bson, JsonError> {
-    Bson::try_from(value).map_err(|error| JsonError { line: 0, column: 0, message: error.to_string() })
+    Ok(Reader.deserialize(value)?)
+}
+
+struct Reader;
+
+impl<'de> DeserializeSeed<'de> for Reader {
+    type Value = Bson;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Bson, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Bson;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Bson, E> {
+        Ok(Bson::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Bson, E> {
+        Ok(i32::try_from(value).map_or(Bson::Int64(value), Bson::Int32))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "beyond 64 bits a JSON number is a double")]
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Bson, E> {
+        i64::try_from(value).map_or(Ok(Bson::Double(value as f64)), |value| self.visit_i64(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Bson, E> {
+        Ok(Bson::Double(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Bson, E> {
+        Ok(Bson::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Bson, E> {
+        Ok(Bson::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Bson, E> {
+        Ok(Bson::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Bson, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(Self)? {
+            items.push(item);
+        }
+        Ok(Bson::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Bson, A::Error> {
+        let mut document = Document::new();
+        while let Some(name) = access.next_key::<String>()? {
+            if name.contains('\0') {
+                return Err(A::Error::custom(format_args!("the member {name:?} has a zero byte in its name")));
+            }
+            if document.contains_key(&name) {
+                return Err(A::Error::custom(format_args!("the member {name:?} is there twice")));
+            }
+            let value = access.next_value_seed(Self)?;
+            document.insert(name, value);
+        }
+        special(document).map_err(A::Error::custom)
+    }
+}
+
+/// Turns `{"$oid": ..}` and its like into the value they stand for; other documents stay.
+fn special(document: Document) -> Result<Bson, String> {
+    let mut members = document.iter();
+    let value = match (members.next(), members.next(), members.next()) {
+        (Some((name, value)), None, None) => wrapped(name, value)?,
+        (Some((first, code)), Some((second, scope)), None) => match (first.as_str(), second.as_str()) {
+            ("$code", "$scope") => Some(code_with_scope(code, scope)?),
+            ("$scope", "$code") => Some(code_with_scope(scope, code)?),
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(value.unwrap_or(Bson::Document(document)))
+}
+
+fn wrapped(name: &str, value: &Bson) -> Result<Option<Bson>, String> {
+    let fail = |expected: &str| Err(format!("{name} must be {expected}"));
+    let text = value.as_str();
+    Ok(Some(match name {
+        "$oid" => match text.and_then(|text| ObjectId::parse_str(text).ok()) {
+            Some(id) => Bson::ObjectId(id),
+            None => return fail("24 hexadecimal digits"),
+        },
+        "$numberInt" => match text.and_then(|text| text.parse().ok()) {
+            Some(number) => Bson::Int32(number),
+            None => return fail("a text with a whole number of 32 bits"),
+        },
+        "$numberLong" => match text.and_then(|text| text.parse().ok()) {
+            Some(number) => Bson::Int64(number),
+            None => return fail("a text with a whole number of 64 bits"),
+        },
+        "$numberDouble" => match text.and_then(double) {
+            Some(number) => Bson::Double(number),
+            None => return fail("a text with a number, NaN, Infinity or -Infinity"),
+        },
+        "$numberDecimal" => match text.and_then(|text| text.parse().ok()) {
+            Some(number) => Bson::Decimal128(number),
+            None => return fail("a text with a number of at most 34 digits"),
+        },
+        "$date" => match date(value) {
+            Some(date) => Bson::DateTime(date),
+            None => return fail("milliseconds since 1970, or a time such as 2024-05-06T07:08:09.123Z"),
+        },
+        "$binary" => match value.as_document().and_then(binary) {
+            Some(binary) => Bson::Binary(binary),
+            None => return fail("{\"base64\": text, \"subType\": one or two hexadecimal digits}"),
+        },
+        "$uuid" => match text.and_then(|text| Uuid::parse_str(text).ok()) {
+            Some(uuid) => Bson::from(uuid),
+            None => return fail("a UUID of 32 hexadecimal digits"),
+        },
+        "$regularExpression" => match value.as_document().and_then(regex) {
+            Some(regex) => Bson::RegularExpression(regex),
+            None => return fail("{\"pattern\": text, \"options\": text}"),
+        },
+        "$timestamp" => match value.as_document().and_then(timestamp) {
+            Some(timestamp) => Bson::Timestamp(timestamp),
+            None => return fail("{\"t\": seconds, \"i\": counter}, both whole numbers of 32 bits"),
+        },
+        "$minKey" if is_one(value) => Bson::MinKey,
+        "$maxKey" if is_one(value) => Bson::MaxKey,
+        "$minKey" | "$maxKey" => return fail("1"),
+        "$undefined" if *value == Bson::Boolean(true) => Bson::Undefined,
+        "$undefined" => return fail("true"),
+        "$symbol" => match text {
+            Some(text) => Bson::Symbol(text.to_owned()),
+            None => return fail("a text"),
+        },
+        "$code" => match text {
+            Some(text) => Bson::JavaScriptCode(text.to_owned()),
+            None => return fail("a text"),
+        },
+        "$dbPointer" => match db_pointer(value) {
+            Some(pointer) => pointer,
+            None => return fail("{\"$ref\": text, \"$id\": {\"$oid\": text}}"),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn code_with_scope(code: &Bson, scope: &Bson) -> Result<Bson, String> {
+    match (code, scope) {
+        (Bson::String(code), Bson::Document(scope)) => {
+            Ok(Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope { code: code.clone(), scope: scope.clone() }))
+        }
+        _ => Err("$code must be a text and $scope an object".to_owned()),
+    }
+}
+
+/// `f64::from_str` reads more names of the special values than the specification has.
+fn double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ if text.ends_with(|end: char| end.is_ascii_digit() || end == '.') => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn date(value: &Bson) -> Option<DateTime> {
+    match value {
+        Bson::Int32(milliseconds) => Some(DateTime::from_millis(i64::from(*milliseconds))),
+        Bson::Int64(milliseconds) => Some(DateTime::from_millis(*milliseconds)),
+        Bson::String(text) => DateTime::parse_rfc3339_str(text).ok(),
+        _ => None,
+    }
+}
+
+fn binary(document: &Document) -> Option<Binary> {
+    let (2, Ok(base64), Ok(subtype)) = (document.len(), document.get_str("base64"), document.get_str("subType")) else {
+        return None;
+    };
+    let hexadecimal = (1..=2).contains(&subtype.len()) && subtype.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let subtype = u8::from_str_radix(subtype, 16).ok().filter(|_| hexadecimal)?;
+    Binary::from_base64(base64, BinarySubtype::from(subtype)).ok()
+}
+
+fn regex(document: &Document) -> Option<Regex> {
+    match (document.len(), document.get_str("pattern"), document.get_str("options")) {
+        (2, Ok(pattern), Ok(options)) => {
+            // BSON wants the options in alphabetical order.
+            let mut options: Vec<char> = options.chars().collect();
+            options.sort_unstable();
+            let options = options.into_iter().collect::<String>();
+            Some(Regex { pattern: pattern.to_owned().try_into().ok()?, options: options.try_into().ok()? })
+        }
+        _ => None,
+    }
+}
+
+fn timestamp(document: &Document) -> Option<Timestamp> {
+    let part = |name| match document.get(name)? {
+        Bson::Int32(part) => u32::try_from(*part).ok(),
+        Bson::Int64(part) => u32::try_from(*part).ok(),
+        _ => None,
+    };
+    (document.len() == 2).then_some(Timestamp { time: part("t")?, increment: part("i")? })
+}
+
+fn is_one(value: &Bson) -> bool {
+    *value == Bson::Int32(1)
+}
+
+/// The `bson` crate has no way to make a pointer but its own reader.
+fn db_pointer(value: &Bson) -> Option<Bson> {
+    let document = value.as_document()?;
+    let (2, Ok(namespace), Ok(id)) = (document.len(), document.get_str("$ref"), document.get_object_id("$id")) else {
+        return None;
+    };
+    let json = serde_json::json!({ "$dbPointer": { "$ref": namespace, "$id": { "$oid": id.to_hex() } } });
+    Bson::try_from(json).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn read(text: &str) -> Bson {
+        value_from_str(text).expect("the text is valid")
+    }
+
+    fn error(text: &str) -> String {
+        value_from_str(text).expect_err("the text is not valid").to_string()
+    }
+
+    #[test]
+    fn whole_numbers_take_the_smallest_type() {
+        assert_eq!(
+            read("[1, 2147483648, 9223372036854775808, 1.0, -2147483648]"),
+            Bson::Array(vec![
+                Bson::Int32(1),
+                Bson::Int64(2_147_483_648),
+                Bson::Double(9_223_372_036_854_775_808.0),
+                Bson::Double(1.0),
+                Bson::Int32(i32::MIN),
+            ])
+        );
+    }
+
+    #[test]
+    fn special_values_are_read() {
+        let id = ObjectId::parse_str("0123456789abcdef01234567").expect("24 digits");
+        assert_eq!(read(r#"{"$oid": "0123456789abcdef01234567"}"#), Bson::ObjectId(id));
+        assert_eq!(read(r#"{"$numberLong": "5"}"#), Bson::Int64(5));
+        assert_eq!(read(r#"{"$numberInt": "5"}"#), Bson::Int32(5));
+        assert_eq!(read(r#"{"$numberDouble": "-Infinity"}"#), Bson::Double(f64::NEG_INFINITY));
+        assert_eq!(read(r#"{"$numberDecimal": "1.00"}"#), Bson::Decimal128("1.00".parse().expect("a decimal")));
+        assert_eq!(read(r#"{"$date": 5}"#), Bson::DateTime(DateTime::from_millis(5)));
+        assert_eq!(read(r#"{"$date": {"$numberLong": "-5"}}"#), Bson::DateTime(DateTime::from_millis(-5)));
+        assert_eq!(read(r#"{"$date": "1970-01-01T00:00:00.005Z"}"#), Bson::DateTime(DateTime::from_millis(5)));
+        assert_eq!(
+            read(r#"{"$timestamp": {"t": 4294967295, "i": 1}}"#),
+            Bson::Timestamp(Timestamp { time: u32::MAX, increment: 1 })
+        );
+        assert_eq!(read(r#"{"$minKey": 1}"#), Bson::MinKey);
+        assert_eq!(read(r#"{"$maxKey": 1}"#), Bson::MaxKey);
+        assert_eq!(read(r#"{"$undefined": true}"#), Bson::Undefined);
+        assert_eq!(read(r#"{"$symbol": "s"}"#), Bson::Symbol("s".into()));
+        assert_eq!(read(r#"{"$code": "s"}"#), Bson::JavaScriptCode("s".into()));
+        assert!(matches!(read(r#"{"$code": "s", "$scope": {"a": 1}}"#), Bson::JavaScriptCodeWithScope(_)));
+        assert!(matches!(
+            read(r#"{"$dbPointer": {"$ref": "c", "$id": {"$oid": "0123456789abcdef01234567"}}}"#),
+            Bson::DbPointer(_)
+        ));
+        assert!(matches!(
+            read(r#"{"$regularExpression": {"pattern": "a", "options": "i"}}"#),
+            Bson::RegularExpression(_)
+        ));
+        assert!(matches!(read(r#"{"$uuid": "c8edabc3-f738-4ca3-b68d-ab92a91478a3"}"#), Bson::Binary(_)));
+        assert!(matches!(read(r#"{"$binary": {"base64": "AAA=", "subType": "0"}}"#), Bson::Binary(_)));
+    }
+
+    #[test]
+    fn operators_stay_documents() {
+        assert_eq!(
+            read(r#"{"a": {"$regex": "x", "$options": "i"}}"#),
+            doc! {"a": {"$regex": "x", "$options": "i"}}.into()
+        );
+    }
+
+    #[test]
+    fn members_keep_their_order() {
+        assert_eq!(document_from_str(r#"{"b": 1, "a": 2}"#).expect("valid").keys().collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn errors_say_where() {
+        assert_eq!(error("{\"a\": 1,\n \"a\": 2}"), "the member \"a\" is there twice at line 2, column 4");
+        assert_eq!(error(r#"{"a": {"$oid": 5}}"#), "$oid must be 24 hexadecimal digits at line 1, column 17");
+        assert_eq!(error("{\"a\": tru}"), "expected ident at line 1, column 10");
+        assert_eq!(error("{} x"), "trailing characters at line 1, column 4");
+        assert_eq!(error(r#"{"a\u0000": 1}"#), "the member \"a\\0\" has a zero byte in its name at line 1, column 10");
+    }
+
+    #[test]
+    fn an_array_is_not_a_document() {
+        assert_eq!(
+            document_from_str("[]").expect_err("no object").to_string(),
+            "expected an object, found an array at line 1, column 1"
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error() {
+        assert!(error(&"[".repeat(100_000)).contains("recursion limit"));
+    }
 }

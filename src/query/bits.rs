@@ -26,6 +26,13 @@ pub enum BitQuestion {
 }
 
 impl BitTest {
+    /// Sorts the positions and drops repeated ones.
+    pub fn new(question: BitQuestion, mut positions: Vec<u64>) -> Self {
+        positions.sort_unstable();
+        positions.dedup();
+        Self { question, positions: positions.into() }
+    }
+
     /// Whether the bits of the value are as asked. Other types, fractions and numbers beyond 64 bits never are.
     pub fn matches(&self, value: View<'_>) -> bool {
         match value {

@@ -20,14 +20,17 @@ pub fn compare_bson(left: &Bson, right: &Bson) -> Ordering {
         (Bson::JavaScriptCodeWithScope(left), Bson::JavaScriptCodeWithScope(right)) => {
             left.code.as_bytes().cmp(right.code.as_bytes()).then_with(|| compare_documents(&left.scope, &right.scope))
         }
-        (Bson::DbPointer(_), Bson::DbPointer(_)) => compare_encoded(left, right),
+        (Bson::DbPointer(_), Bson::DbPointer(_)) | (Bson::Binary(_), Bson::Binary(_)) => compare_encoded(left, right),
         _ => compare_views(left.into(), right.into()),
     }
 }
 
 /// Orders two values where they lie.
 pub fn compare_raw(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
-    if let (RawBsonRef::DbPointer(_), RawBsonRef::DbPointer(_)) = (left, right) {
+    if matches!(
+        (left, right),
+        (RawBsonRef::DbPointer(_), RawBsonRef::DbPointer(_)) | (RawBsonRef::Binary(_), RawBsonRef::Binary(_))
+    ) {
         return match (Bson::try_from(left), Bson::try_from(right)) {
             (Ok(left), Ok(right)) => compare_encoded(&left, &right),
             _ => Ordering::Equal,
@@ -36,7 +39,8 @@ pub fn compare_raw(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     compare_views(left.into(), right.into())
 }
 
-/// The `bson` crate does not show what is in its pointers, but it encodes them.
+/// The `bson` crate does not show what is in its pointers, nor the inner length of the binary subtype 2,
+/// which MongoDB compares; but it encodes them.
 fn compare_encoded(left: &Bson, right: &Bson) -> Ordering {
     match (Owned::encode(left), Owned::encode(right)) {
         (Ok(left), Ok(right)) => compare_values(left.value(), right.value()),

@@ -23,17 +23,24 @@ pub struct Limits {
     pub max_in_items: usize,
     /// How many characters a regular expression may have.
     pub max_regex_chars: usize,
+    /// Whether JavaScript may be compared with as a plain value. It is never run.
+    pub code_values: bool,
 }
 
 impl Limits {
     /// No limits but MongoDB's own depth: for conditions that the service makes itself.
-    pub const NONE: Self =
-        Self { max_depth: 180, max_nodes: usize::MAX, max_in_items: usize::MAX, max_regex_chars: usize::MAX };
+    pub const NONE: Self = Self {
+        max_depth: 180,
+        max_nodes: usize::MAX,
+        max_in_items: usize::MAX,
+        max_regex_chars: usize::MAX,
+        code_values: true,
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000 }
+        Self { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000, code_values: false }
     }
 }
 
@@ -56,7 +63,7 @@ impl Filter {
     /// # Errors
     /// What MongoDB refuses, what exceeds `limits`, and server-side JavaScript; with the place.
     pub fn parse(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
-        let mut parser = Parser::new(*limits);
+        let mut parser = Parser::at(*limits, "filter");
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         Ok(Self::from_parts(document.clone(), tree, parser.server))
@@ -76,13 +83,13 @@ impl Filter {
 
     /// `path` leads to one of `values`.
     pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(Test::In);
+        let test = in_set(&values).map(InSet::into_test);
         Self::of_test(doc! { path: { "$in": values } }, path, test)
     }
 
     /// `path` leads to none of `values`.
     pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(|set| Test::Not(Box::new(Test::In(set))));
+        let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
         Self::of_test(doc! { path: { "$nin": values } }, path, test)
     }
 
@@ -162,10 +169,8 @@ fn in_set(values: &[Bson]) -> Option<InSet> {
 pub(super) enum Level {
     /// The filter itself.
     Top,
-    /// An entry of `$and`, `$or`, `$nor`.
-    Logical,
-    /// The operand of `$elemMatch`.
-    Element,
+    /// The operand of `$elemMatch`, or a logical operator in it.
+    Inner,
 }
 
 /// The state of one parse.
@@ -181,8 +186,9 @@ const TOP_OPERATORS: [&str; 10] =
     ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
 
 impl Parser {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, at: Location::new("filter"), server: None, nodes: 0 }
+    /// A parser at the top of the document that `root` names.
+    pub(super) fn at(limits: Limits, root: &'static str) -> Self {
+        Self { limits, at: Location::new(root), server: None, nodes: 0 }
     }
 
     /// Parses within one more step of the location.
@@ -202,7 +208,7 @@ impl Parser {
     }
 
     /// Looks at everything before anything is compiled: the limits, and JavaScript in whatever place.
-    fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
+    pub(super) fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
         for (name, value) in document {
             self.within(name.clone(), |parser| {
                 if matches!(name.as_str(), "$where" | "$function" | "$accumulator") {
@@ -234,7 +240,7 @@ impl Parser {
                 }
                 Ok(())
             }
-            Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) => {
+            Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) if !self.limits.code_values => {
                 Err(self.at.refused("JavaScript is not offered; use a plain value or another operator"))
             }
             _ => Ok(()),
@@ -267,10 +273,15 @@ impl Parser {
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
         match name {
-            "$and" => self.branches(name, value).map(Node::And),
-            "$or" => self.branches(name, value).map(Node::Or),
-            "$nor" => self.branches(name, value).map(Node::Nor),
+            "$and" => self.branches(name, value, level).map(Node::And),
+            "$or" => self.branches(name, value, level).map(Node::any_of),
+            "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
+            "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
+                let message =
+                    format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
+                Err(self.at.malformed(code::NOT_ALLOWED, message))
+            }
             "$text" => {
                 self.server = self.server.or(Some("$text"));
                 Ok(Node::Server("$text"))
@@ -279,7 +290,6 @@ impl Parser {
             "$alwaysTrue" => Ok(Node::Always),
             "$alwaysFalse" => Ok(Node::Never),
             _ => {
-                let _ = level;
                 let hint = nearest(name, &TOP_OPERATORS);
                 self.bad(format!(
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
@@ -288,7 +298,7 @@ impl Parser {
         }
     }
 
-    fn branches(&mut self, name: &str, value: &Bson) -> Result<Vec<Node>, QueryError> {
+    fn branches(&mut self, name: &str, value: &Bson, level: Level) -> Result<Vec<Node>, QueryError> {
         let Bson::Array(items) = value else {
             return self.bad(format!("{name} must be an array of filters"));
         };
@@ -298,7 +308,7 @@ impl Parser {
         let mut nodes = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let node = self.within(index.to_string(), |parser| match item {
-                Bson::Document(document) => parser.document(document, Level::Logical),
+                Bson::Document(document) => parser.document(document, level),
                 _ => parser.bad(format!("the entries of {name} must be filters")),
             })?;
             nodes.push(node);

@@ -8,7 +8,7 @@ use bson::raw::RawDocument;
 use super::compare::{compare_views, number, same_bracket};
 use super::error::EvalError;
 use super::path::{Leaf, Path};
-use super::raw::{Elements, Value, View};
+use super::raw::{Elements, Value, View, kind};
 use super::tree::{InSet, Node, Operand, Test};
 
 /// What a run has found out beside its answer.
@@ -34,13 +34,13 @@ pub(super) fn matched_position(node: &Node, document: &RawDocument) -> Result<Op
     run.error.map_or(Ok(run.position.filter(|_| matched)), Err)
 }
 
-/// Whether one value alone passes the test, as `$elemMatch` asks of elements.
 fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
     match node {
         Node::Always => true,
         Node::Never | Node::Server(_) => false,
         Node::And(nodes) => nodes.iter().all(|node| node_matches(node, document, run)),
-        Node::Or(nodes) => nodes.iter().any(|node| node_matches(node, document, run)),
+        // MongoDB does not remember positions below `$or`.
+        Node::Or(nodes) => without_position(run, |run| nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Path(path, test) => path_matches(path, test, document, run),
     }
@@ -134,7 +134,8 @@ fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> 
 }
 
 fn is_in(set: &InSet, value: Option<Value<'_>>, run: &mut Run) -> bool {
-    let Some(value) = value else { return set.has_null() };
+    // A stored `undefined` is found like a missing value.
+    let Some(value) = value.filter(|value| value.kind != kind::UNDEFINED) else { return set.has_null() };
     set.contains(value) || set.regexes().iter().any(|regex| regex_matches(regex, value, run))
 }
 

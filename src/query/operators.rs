@@ -8,6 +8,7 @@ use super::error::{QueryError, code};
 use super::filter::{Level, Parser};
 use super::number::Number;
 use super::path::Path;
+use super::raw::View;
 use super::regex::Regex;
 use super::suggest::nearest;
 use super::tree::{InSet, Node, Operand, Test};
@@ -68,10 +69,16 @@ fn node(path: Path, test: Test) -> Node {
 
 /// A document is one of operators when its first name begins with `$`, references to documents excepted.
 fn is_operators(document: &Document) -> bool {
-    document
-        .keys()
-        .next()
-        .is_some_and(|first| first.starts_with('$') && !matches!(first.as_str(), "$ref" | "$id" | "$db"))
+    begins_with_dollar(document) && !(document.contains_key("$ref") && document.contains_key("$id"))
+}
+
+/// Under `$elemMatch` a part of a reference is enough to be none.
+fn is_operators_in_elem_match(document: &Document) -> bool {
+    begins_with_dollar(document) && !["$ref", "$id", "$db"].iter().any(|name| document.contains_key(name))
+}
+
+fn begins_with_dollar(document: &Document) -> bool {
+    document.keys().next().is_some_and(|first| first.starts_with('$'))
 }
 
 /// A plain value: equality, or a match for a regular expression.
@@ -122,8 +129,8 @@ fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) 
         "$gte" => Some(Test::Gte(without_regex(parser, name, value)?)),
         "$lt" => Some(Test::Lt(without_regex(parser, name, value)?)),
         "$lte" => Some(Test::Lte(without_regex(parser, name, value)?)),
-        "$in" => Some(Test::In(list(parser, name, value)?)),
-        "$nin" => not(Test::In(list(parser, name, value)?)),
+        "$in" => Some(list(parser, name, value)?),
+        "$nin" => not(list(parser, name, value)?),
         "$not" => not(negated(parser, value)?),
         "$exists" if truthy(value) => Some(Test::Exists),
         "$exists" => not(Test::Exists),
@@ -174,7 +181,7 @@ fn without_regex(parser: &Parser, name: &str, value: &Bson) -> Result<Operand, Q
     operand(parser, value)
 }
 
-fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<InSet, QueryError> {
+fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Array(items) = value else {
         return parser.bad(format!("{name} needs an array"));
     };
@@ -195,7 +202,7 @@ fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<InSet, QueryErr
             Ok(())
         })?;
     }
-    Ok(InSet::new(values, regexes))
+    Ok(InSet::new(values, regexes).into_test())
 }
 
 fn check_items(parser: &Parser, name: &str, items: &[Bson]) -> Result<(), QueryError> {
@@ -260,16 +267,19 @@ fn modulo(parser: &Parser, value: &Bson) -> Result<Test, QueryError> {
     }
 }
 
+/// Either values, or `$elemMatch` throughout.
 fn all(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Array(items) = value else { return parser.bad("$all needs an array") };
     check_items(parser, "$all", items)?;
+    let elem_matches = items.first().is_some_and(|item| elem_match_operand(item).is_some());
     let mut tests = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        let test = parser.within(index.to_string(), |parser| match item {
-            Bson::Document(document) if document.contains_key("$elemMatch") => {
-                parser.within("$elemMatch", |parser| elem_match(parser, &document["$elemMatch"]))
+        let test = parser.within(index.to_string(), |parser| match (elem_match_operand(item), item) {
+            (Some(operand), _) if elem_matches => parser.within("$elemMatch", |parser| elem_match(parser, operand)),
+            (None, _) if elem_matches => parser.bad("$all takes either values or $elemMatch, not both"),
+            (_, Bson::Document(document)) if is_operators(document) => {
+                parser.bad("$all takes values, or $elemMatch in each of its entries")
             }
-            Bson::Document(document) if is_operators(document) => parser.bad("$all takes values or $elemMatch"),
             _ => plain(parser, item),
         })?;
         tests.push(test);
@@ -277,19 +287,22 @@ fn all(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     Ok(Test::All(tests))
 }
 
+fn elem_match_operand(item: &Bson) -> Option<&Bson> {
+    let (name, operand) = item.as_document()?.iter().next()?;
+    (name == "$elemMatch").then_some(operand)
+}
+
+/// The operators that stand where a field name could make an `$elemMatch` one on documents.
+const PATHLESS: [&str; 10] =
+    ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
+
 fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Document(document) = value else { return parser.bad("$elemMatch needs a document of conditions") };
-    let on_values = document.keys().next().is_some_and(|first| {
-        is_operators(document)
-            && !matches!(
-                first.as_str(),
-                "$and" | "$or" | "$nor" | "$expr" | "$where" | "$text" | "$jsonSchema" | "$comment"
-            )
-    });
-    if on_values {
+    let first = document.keys().next().map(String::as_str).unwrap_or_default();
+    if is_operators_in_elem_match(document) && !PATHLESS.contains(&first) {
         return operators(parser, document).map(Test::ElemMatchValue);
     }
-    parser.document(document, Level::Element).map(|node| Test::ElemMatchDocument(Box::new(node)))
+    parser.document(document, Level::Inner).map(|node| Test::ElemMatchDocument(Box::new(node)))
 }
 
 fn regex(parser: &mut Parser, value: &Bson, siblings: &Document) -> Result<Regex, QueryError> {
@@ -310,30 +323,46 @@ fn regex(parser: &mut Parser, value: &Bson, siblings: &Document) -> Result<Regex
     }
 }
 
-fn bits(parser: &Parser, question: BitQuestion, value: &Bson) -> Result<Test, QueryError> {
-    let positions: Box<[u64]> = match value {
-        Bson::Array(items) => items
-            .iter()
-            .map(|item| {
-                number(item.into()).and_then(Number::as_exact_int).and_then(|position| u64::try_from(position).ok())
-            })
-            .collect::<Option<_>>()
-            .map_or_else(|| parser.bad("bit positions must be whole numbers that are not negative"), Ok)?,
-        Bson::Binary(binary) => set_bits(&binary.bytes),
-        _ => match number(value.into()).and_then(Number::as_exact_int) {
-            Some(mask) if mask >= 0 => set_bits(&mask.to_le_bytes()),
-            _ => {
-                return parser
-                    .bad("a bit mask is a whole number that is not negative, an array of positions, or binary data");
+/// A mask as a number or as binary data, or a list of positions.
+fn bits(parser: &mut Parser, question: BitQuestion, value: &Bson) -> Result<Test, QueryError> {
+    let positions = match value {
+        Bson::Array(items) => {
+            let mut positions = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                positions.push(parser.within(index.to_string(), |parser| bit_position(parser, item))?);
             }
+            positions
+        }
+        // As stored: the deprecated subtype 2 has its length in front, and MongoDB counts it.
+        Bson::Binary(_) => match operand(parser, value)?.view() {
+            View::Binary(_, bytes) => set_bits(bytes),
+            _ => Vec::new(),
         },
+        _ if number(value.into()).is_some() => {
+            let failed = |message| Err(parser.at.malformed(code::FAILED_TO_PARSE, message));
+            match number(value.into()).and_then(Number::as_exact_int) {
+                Some(mask) if mask >= 0 => set_bits(&mask.to_le_bytes()),
+                Some(_) => return failed("a bit mask must not be negative"),
+                None => return failed("a bit mask must be a whole number of 64 bits"),
+            }
+        }
+        _ => return parser.bad("a bit mask is a whole number, an array of positions, or binary data"),
     };
-    Ok(Test::Bits(BitTest { question, positions }))
+    Ok(Test::Bits(BitTest::new(question, positions)))
 }
 
-fn set_bits(bytes: &[u8]) -> Box<[u64]> {
-    (0_u64..)
-        .zip(bytes)
-        .flat_map(|(index, byte)| (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| index * 8 + bit))
-        .collect()
+fn bit_position(parser: &Parser, item: &Bson) -> Result<u64, QueryError> {
+    let position = number(item.into()).and_then(Number::as_exact_int).and_then(|position| i32::try_from(position).ok());
+    match position.map(u64::try_from) {
+        Some(Ok(position)) => Ok(position),
+        _ => parser.bad("a bit position is a whole number of 32 bits that is not negative"),
+    }
+}
+
+fn set_bits(bytes: &[u8]) -> Vec<u64> {
+    let of_byte = |(index, byte): (u64, &u8)| {
+        let byte = *byte;
+        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| index * 8 + bit)
+    };
+    (0_u64..).zip(bytes).flat_map(of_byte).collect()
 }

@@ -6,6 +6,7 @@
 
 use bson::raw::RawDocument;
 
+use super::error::{Location, QueryError};
 use super::raw::{Element, Elements, Value, member};
 
 /// A path taken apart once.
@@ -79,7 +80,7 @@ impl Path {
 
     /// Shows `visit` every value that the path leads to, `None` for a missing one, until it returns true.
     ///
-    /// With each value comes the position in the outermost array that was walked through. Returns whether
+    /// With each value comes the position in the outermost array that was walked through, unless the path names it. Returns whether
     /// `visit` returned true.
     #[inline]
     pub fn any<'a, F>(&self, document: &'a RawDocument, leaf: Leaf, visit: &mut F) -> bool
@@ -155,12 +156,12 @@ where
             continue;
         }
         let after = &rest[1..];
-        let hit = if ends(after) {
-            visit(Some(value), outer.or(Some(index)))
+        let hit = if after.is_empty() {
+            visit(Some(value), outer)
         } else if value.is_document() {
             any_in_document(value.bytes, after, leaf, outer, visit)
         } else if value.is_array() {
-            any_in_elements(value, after, leaf, outer, visit)
+            any_in_array(value, after, leaf, outer, visit)
         } else {
             false
         };
@@ -178,4 +179,26 @@ fn ends(rest: &[Part]) -> bool {
         [only] => only.name().is_empty(),
         _ => false,
     }
+}
+
+/// Refuses a text that cannot name a member in a sort or a projection.
+pub(super) fn check_field_path(at: &Location, text: &str) -> Result<(), QueryError> {
+    if text.is_empty() {
+        return Err(at.malformed(40352, "a path must not be empty"));
+    }
+    if text.ends_with('.') {
+        return Err(at.malformed(40353, "a path must not end with a dot"));
+    }
+    text.split('.').try_for_each(|name| check_field_name(at, name))
+}
+
+/// Refuses a name that cannot be a step of a path.
+pub(super) fn check_field_name(at: &Location, name: &str) -> Result<(), QueryError> {
+    if name.is_empty() {
+        return Err(at.malformed(15998, "a name in a path must not be empty"));
+    }
+    if name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db") {
+        return Err(at.malformed(16410, "a name in a path must not begin with $; use $getField for such members"));
+    }
+    Ok(())
 }

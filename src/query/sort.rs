@@ -1,4 +1,7 @@
 //! Sort orders: what the documents are ordered by, and the key that a document has in an order.
+//!
+//! The keys of a document are those that an index on the same paths would hold: an array gives one tuple an
+//! element, an ascending order takes the lowest tuple. See "Sort and Limit Results" in MongoDB's manual.
 
 use std::cmp::Ordering;
 
@@ -6,15 +9,16 @@ use bson::raw::RawDocument;
 use bson::{Bson, Document};
 
 use super::compare::{compare_views, number};
-use super::error::{EvalError, Location, QueryError};
+use super::error::{EvalError, Location, QueryError, code};
 use super::number::Number;
-use super::path::{Leaf, Path};
+use super::path::{Leaf, Part, Path, check_field_path};
 use super::raw::{Elements, Owned, Value, View, kind, member};
 
 /// What documents are ordered by: the first key first. No keys: insertion order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sort {
     keys: Vec<SortKey>,
+    reversed: bool,
 }
 
 /// One key of an order.
@@ -67,14 +71,23 @@ impl Sort {
     /// What MongoDB refuses as a direction or as a path.
     pub fn parse(document: &Document) -> Result<Self, QueryError> {
         let mut at = Location::new("sort");
-        let mut keys = Vec::with_capacity(document.len());
+        if document.len() > 1 && document.contains_key("$natural") {
+            at.enter("$natural");
+            return Err(at.malformed(code::BAD_VALUE, "$natural stands alone; leave the other keys out"));
+        }
+        let mut sort = Self::default();
         for (name, direction) in document {
             at.enter(name.clone());
-            let descending = direction_of(&at, direction)?;
-            keys.push(SortKey::Path { path: Path::new(name), descending });
+            if name == "$natural" {
+                sort.reversed = truncated(direction).is_some_and(|direction| direction < 0);
+            } else {
+                let descending = direction_of(&at, direction)?;
+                check_field_path(&at, name)?;
+                sort = sort.then(name, descending);
+            }
             at.leave();
         }
-        Ok(Self { keys })
+        Ok(sort)
     }
 
     /// By the value of a path.
@@ -111,12 +124,20 @@ impl Sort {
         self.keys.is_empty()
     }
 
+    /// Whether insertion order is reversed: `{$natural: -1}`, which has no keys.
+    pub fn is_reversed(&self) -> bool {
+        self.reversed
+    }
+
     /// What the document is ordered by.
     ///
     /// # Errors
     /// When two paths of the order lead through different arrays of the document.
     pub fn key_of(&self, document: &RawDocument) -> Result<SortValue, EvalError> {
-        let values = self.keys.iter().map(|key| value_of(key, document)).collect();
+        let slots: Vec<Slot<'_>> = self.keys.iter().map(|key| Slot::new(key, document)).collect();
+        let mut lowest = None;
+        self.tuples(slots, document.as_bytes(), true, &mut lowest)?;
+        let values = lowest.unwrap_or_default().into_iter().map(Owned::copy).collect();
         Ok(SortValue { values })
     }
 
@@ -134,14 +155,16 @@ impl Sort {
     }
 }
 
+fn truncated(value: &Bson) -> Option<i64> {
+    number(value.into()).and_then(Number::truncated)
+}
+
 fn direction_of(at: &Location, direction: &Bson) -> Result<bool, QueryError> {
-    let Some(direction) = number(direction.into()).and_then(Number::truncated) else {
-        return Err(at.malformed(15974, "a direction is 1 (ascending) or -1 (descending)"));
-    };
-    match direction {
-        1 => Ok(false),
-        -1 => Ok(true),
-        _ => Err(at.malformed(15975, "a direction is 1 (ascending) or -1 (descending)")),
+    let code = if number(direction.into()).is_some() { 15975 } else { 15974 };
+    match truncated(direction) {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ => Err(at.malformed(code, "a direction is 1 (ascending) or -1 (descending)")),
     }
 }
 
@@ -151,42 +174,154 @@ const MISSING: Value<'static> = Value { kind: kind::NULL, bytes: &[] };
 /// An empty array is ordered as `undefined`.
 const EMPTY: Value<'static> = Value { kind: kind::UNDEFINED, bytes: &[] };
 
-fn value_of(key: &SortKey, document: &RawDocument) -> Owned {
-    let value = match key {
-        SortKey::Path { path, descending } => extreme(path, document, *descending),
-        SortKey::Entry { array, name, .. } => entry(array, name, document),
-    };
-    Owned::copy(value)
+/// One key while the tuples of a document are made.
+#[derive(Clone)]
+struct Slot<'a> {
+    /// What is left of the path; nothing when `value` is final.
+    rest: &'a [Part],
+    value: Value<'a>,
+    /// Where the path goes on when its next step is a position in the array just entered.
+    position: Option<Position<'a>>,
 }
 
-fn extreme<'a>(path: &Path, document: &'a RawDocument, descending: bool) -> Value<'a> {
-    let mut best: Option<Value<'a>> = None;
-    let mut consider = |value: Value<'a>| {
-        let better = best.is_none_or(|best| {
-            let order = compare_views(value.view(), best.view());
-            if descending { order.is_gt() } else { order.is_lt() }
-        });
-        if better {
-            best = Some(value);
+#[derive(Clone)]
+struct Position<'a> {
+    in_array: bool,
+    found: Option<Value<'a>>,
+    rest: &'a [Part],
+}
+
+impl<'a> Slot<'a> {
+    fn new(key: &'a SortKey, document: &'a RawDocument) -> Self {
+        match key {
+            SortKey::Path { path, .. } => Self { rest: path.parts(), value: MISSING, position: None },
+            SortKey::Entry { array, name, .. } => {
+                Self { rest: &[], value: entry(array, name, document), position: None }
+            }
         }
-    };
-    path.any(document, Leaf::Whole, &mut |value, _| {
-        match value {
-            Some(value) if value.is_array() => {
-                let mut empty = true;
-                for element in Elements::of(value.bytes) {
-                    empty = false;
-                    consider(element.value);
-                }
-                if empty {
-                    consider(EMPTY);
+    }
+}
+
+impl Sort {
+    /// Walks all paths at once until one ends in an array or goes through one, then goes on with each element
+    /// of it. At most one array can be gone through at a time.
+    fn tuples<'a>(
+        &'a self,
+        mut slots: Vec<Slot<'a>>,
+        document: &'a [u8],
+        expands: bool,
+        lowest: &mut Option<Vec<Value<'a>>>,
+    ) -> Result<(), EvalError> {
+        let mut array: Option<Value<'a>> = None;
+        let mut through = vec![false; slots.len()];
+        let mut expands = expands;
+        for (slot, through) in slots.iter_mut().zip(&mut through) {
+            if slot.rest.is_empty() {
+                continue;
+            }
+            let position = slot.position.take();
+            expands &= !position.as_ref().is_some_and(|position| position.in_array);
+            let (found, rest) = next_value(document, slot.rest, position)?;
+            slot.rest = rest;
+            let Some(value) = found else {
+                (slot.rest, slot.value) = (&[], MISSING);
+                continue;
+            };
+            slot.value = value;
+            if value.is_array() {
+                *through = true;
+                match array {
+                    Some(other) if !std::ptr::eq(other.bytes, value.bytes) => {
+                        return Err(EvalError::new(code::BAD_VALUE, "cannot sort with keys that are parallel arrays"));
+                    }
+                    _ => array = Some(value),
                 }
             }
-            value => consider(value.unwrap_or(MISSING)),
         }
-        false
-    });
-    best.unwrap_or(MISSING)
+        let Some(array) = array else {
+            self.consider(slots.iter().map(|slot| slot.value).collect(), lowest);
+            return Ok(());
+        };
+        let mut elements = Elements::of(array.bytes).peekable();
+        if elements.peek().is_none() {
+            return self.with_element(slots, &through, array, EMPTY, true, lowest);
+        }
+        for (slot, _) in slots.iter_mut().zip(&through).filter(|(slot, through)| **through && !slot.rest.is_empty()) {
+            slot.position = position_in(array, slot.rest);
+        }
+        for element in elements {
+            self.with_element(slots.clone(), &through, array, element.value, expands, lowest)?;
+        }
+        Ok(())
+    }
+
+    fn with_element<'a>(
+        &'a self,
+        mut slots: Vec<Slot<'a>>,
+        through: &[bool],
+        array: Value<'a>,
+        element: Value<'a>,
+        expands: bool,
+        lowest: &mut Option<Vec<Value<'a>>>,
+    ) -> Result<(), EvalError> {
+        for (slot, _) in slots.iter_mut().zip(through).filter(|(slot, through)| **through && slot.rest.is_empty()) {
+            slot.value = if expands { element } else { array };
+        }
+        let inside = if element.is_document() { element.bytes } else { &[] };
+        self.tuples(slots, inside, expands, lowest)
+    }
+
+    fn consider<'a>(&self, tuple: Vec<Value<'a>>, lowest: &mut Option<Vec<Value<'a>>>) {
+        let better = lowest.as_ref().is_none_or(|lowest| {
+            let orders = self.keys.iter().zip(tuple.iter().zip(lowest)).map(|(key, (left, right))| {
+                let order = compare_views(left.view(), right.view());
+                if key.descending() { order.reverse() } else { order }
+            });
+            orders.into_iter().find(|order| order.is_ne()) == Some(Ordering::Less)
+        });
+        if better {
+            *lowest = Some(tuple);
+        }
+    }
+}
+
+/// Where the path leads from a document, or from the position of an array that was looked up already.
+fn next_value<'a>(
+    document: &'a [u8],
+    rest: &'a [Part],
+    position: Option<Position<'a>>,
+) -> Result<(Option<Value<'a>>, &'a [Part]), EvalError> {
+    let by_name = rest[0].member(document).is_some();
+    match position {
+        Some(_) if by_name => {
+            Err(EvalError::new(16746, "a numeric name is both a position in the array and a member of its elements"))
+        }
+        Some(position) => Ok((position.found, position.rest)),
+        None if by_name => Ok(walk(document, rest)),
+        None => Ok((None, &[])),
+    }
+}
+
+/// Follows the names to the end of the path or to an array on it.
+fn walk<'a>(document: &'a [u8], parts: &'a [Part]) -> (Option<Value<'a>>, &'a [Part]) {
+    let mut document = document;
+    let mut rest = parts;
+    while let Some((part, after)) = rest.split_first() {
+        rest = after;
+        match part.member(document) {
+            Some(value) if value.is_array() || rest.is_empty() => return (Some(value), rest),
+            Some(value) if value.is_document() => document = value.bytes,
+            _ => break,
+        }
+    }
+    (None, &[])
+}
+
+/// Looks the position up that the path names, when it names one.
+fn position_in<'a>(array: Value<'a>, rest: &'a [Part]) -> Option<Position<'a>> {
+    let element = rest[0].member(array.bytes)?;
+    let (found, after) = walk(array.bytes, rest);
+    Some(Position { in_array: element.is_array(), found, rest: after })
 }
 
 fn entry<'a>(array: &Path, name: &str, document: &'a RawDocument) -> Value<'a> {
