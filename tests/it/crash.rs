@@ -72,8 +72,8 @@ async fn check(directory: &Path, expected: &mut BTreeSet<i32>, pending: &BTreeSe
     assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
     let found: BTreeSet<i32> =
         ids(&store, THINGS, &query(doc! {})).await.iter().map(|id| id.as_i32().expect("a number")).collect();
-    let lost: Vec<&i32> = expected.difference(&found).filter(|id| !pending.contains(id)).collect();
-    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let missing: Vec<&i32> = expected.difference(&found).filter(|id| !pending.contains(id)).collect();
+    assert!(missing.is_empty(), "acknowledged and lost: {missing:?}");
     let last = found.last().copied().unwrap_or(0);
     assert!(store.reserve_ids(THINGS, 1).await.expect("an id") > i64::from(last));
     // What was stored without being acknowledged is as good as stored from here on.

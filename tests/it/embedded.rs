@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::contract::support::{BUDGET, ids, insertion, numbers, query, sort, store_all, thing};
 use crate::contract::{COLLECTIONS, Fixture, PLAIN, THINGS};
 
+#[expect(clippy::unused_async, reason = "the contract awaits stores that take longer to make")]
 async fn fresh() -> Option<Fixture> {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new directory can be opened");

@@ -280,8 +280,8 @@ impl<'t> Batch<'t> {
                 let old = before.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
                 let new = after.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
                 Ok(KeyChange {
-                    add: new.keys.iter().filter(|key| old.keys.binary_search(key).is_err()).cloned().collect(),
-                    remove: old.keys.into_iter().filter(|key| new.keys.binary_search(key).is_err()).collect(),
+                    add: new.distinct.iter().filter(|key| old.distinct.binary_search(key).is_err()).cloned().collect(),
+                    remove: old.distinct.into_iter().filter(|key| new.distinct.binary_search(key).is_err()).collect(),
                     arrays: new.arrays,
                     cut: new.cut,
                 })

@@ -182,7 +182,9 @@ fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Vec<u8>) {
 
 /// Turns the key of one component around, for descending indexes.
 pub(super) fn invert(key: &mut [u8]) {
-    key.iter_mut().for_each(|byte| *byte = !*byte);
+    for byte in key {
+        *byte = !*byte;
+    }
 }
 
 /// The smallest bytes above every key that begins with `prefix`; `None` if there are none.

@@ -99,7 +99,7 @@ pub(super) fn plan(collection: &Collection, filter: &Node, sort: &Sort) -> Plan 
     }
     let candidates = (0..collection.indexes.len()).map(|index| Candidate::new(collection, index, &conditions, sort));
     // `max_by_key` takes the last of equal ones; the first declared is the better choice.
-    let best = candidates.rev().filter(|candidate| candidate.helps()).max_by_key(Candidate::score);
+    let best = candidates.rev().filter(Candidate::helps).max_by_key(Candidate::score);
     match best {
         Some(candidate) if candidate.bounded > 0 => candidate.into_plan(),
         ordered => conditions
@@ -460,6 +460,7 @@ mod tests {
         Collection::with_indexes(vec![public_id, Index::over("kind", &["kind", "public_id"]), size, tags, fields])
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
     fn planned_in(collection: &Collection, filter: Document, sort: Document) -> Plan {
         let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
         plan(collection, filter.tree(), &Sort::parse(&sort).expect("sorts of tests are right"))
