@@ -3,5 +3,6 @@
 #[macro_use]
 mod contract;
 
+mod corpus;
 mod crash;
 mod embedded;
