@@ -37,6 +37,9 @@ const FLOORS: &[(&str, f64)] = &[];
 /// How many percent of the expected errors must have MongoDB's number.
 const CODE_FLOOR: f64 = 95.0;
 
+/// MongoDB's number for a negative skip or limit.
+const NEGATIVE: i32 = 51024;
+
 /// Where only a server can answer, and saying so is right.
 const SERVER_ONLY: [&str; 3] = ["geo", "text", "projection.meta"];
 
@@ -166,9 +169,10 @@ async fn ask(store: &dyn Store, collection: &'static str, case: &Value) -> Answe
     let sort = document("sort")?.map(|sort| Sort::parse(&sort)).transpose().map_err(refused)?.unwrap_or_default();
     let projection =
         document("projection")?.map(|wanted| Projection::parse(&wanted, &filter)).transpose().map_err(refused)?;
-    let number = |name: &str| case[name].as_u64().unwrap_or_default();
-    let mut query = FindQuery::new(filter, Duration::from_secs(60)).sorted(sort).limited(number("limit"));
-    query.skip = number("skip");
+    // The port has no negative numbers: whoever asks it has refused them.
+    let number = |name: &str| case[name].as_u64().ok_or_else(|| (Some(NEGATIVE), format!("{name} is negative")));
+    let mut query = FindQuery::new(filter, Duration::from_secs(60)).sorted(sort).limited(number("limit")?);
+    query.skip = number("skip")?;
     query.projection = projection;
     let found = store.find(collection, &query).await.map_err(|error| match error {
         StoreError::Query { code, message } => (Some(code), message),
