@@ -9,6 +9,7 @@ mod bits;
 pub mod compare;
 mod computed;
 mod error;
+pub mod expr;
 mod filter;
 mod matcher;
 pub mod number;
@@ -25,6 +26,7 @@ mod update;
 
 pub use self::bits::BitTest;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
+pub use self::expr::Expression;
 pub use self::filter::{Filter, Limits};
 pub use self::path::{Leaf, Part, Path};
 pub use self::projection::Projection;
