@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Sort, SortKey, SortValue};
+use crate::query::{Sort, SortValue};
 use crate::store::{Documents, FindQuery, StoreError};
 
 use super::catalog::Collection;
@@ -132,7 +132,7 @@ impl<'a> Best<'a> {
             sort,
             kept: Vec::new(),
             bytes: 0,
-            latest_first: is_backwards(sort),
+            latest_first: sort.is_reversed(),
             skip: number(skip),
             wanted: number(wanted),
         }
@@ -178,9 +178,4 @@ impl<'a> Best<'a> {
         self.kept.sort_unstable_by(compare);
         self.kept.into_iter().skip(self.skip).map(|(_, row)| row)
     }
-}
-
-/// Whether insertion order itself is asked for, backwards: `{$natural: -1}`. As a path it leads nowhere.
-fn is_backwards(sort: &Sort) -> bool {
-    matches!(sort.keys(), [SortKey::Path { path, descending: true }] if path.as_str() == "$natural")
 }

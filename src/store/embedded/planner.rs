@@ -74,10 +74,11 @@ impl Plan {
 
     /// Whether the documents come in the order that was asked for.
     pub(super) fn is_ordered(&self, sort: &Sort) -> bool {
+        let is_insertion_order = sort.is_empty() && !sort.is_reversed();
         match self {
             Self::Nothing => true,
-            Self::Index(scan) => sort.is_empty() || scan.order != Order::Unused,
-            Self::Scan | Self::Union(_) => sort.is_empty(),
+            Self::Index(scan) => is_insertion_order || scan.order != Order::Unused,
+            Self::Scan | Self::Union(_) => is_insertion_order,
         }
     }
 
