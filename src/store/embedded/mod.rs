@@ -17,6 +17,8 @@ mod check;
 mod execute;
 mod explain;
 mod failure;
+#[cfg(test)]
+mod faults;
 mod find;
 mod index;
 mod key;
@@ -77,7 +79,10 @@ impl EmbeddedStore {
     /// # Errors
     /// With words for whoever started the service, see [`OpenError`].
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let location = open::Location::prepare(directory, options)?;
+        Self::start(open::Location::prepare(directory, options)?, options)
+    }
+
+    fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
         Ok(Self { published, writer })
