@@ -13,7 +13,7 @@ pub struct Computed {
 }
 
 impl Computed {
-    /// Reads an expression. The clock is read here, once for the whole query.
+    /// Reads an expression. `$$NOW` is the time of this call: once for a query, as in MongoDB.
     pub(super) fn parse(value: &Bson, at: &mut Location) -> Result<Self, QueryError> {
         Expression::parse(value, at, DateTime::now()).map(|expression| Self { expression })
     }
@@ -21,5 +21,10 @@ impl Computed {
     /// The value for a document; nothing when it is missing.
     pub(super) fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
         self.expression.evaluate(document)
+    }
+
+    /// Whether the value for a document counts as true.
+    pub(super) fn is_true(&self, document: &RawDocument) -> Result<bool, EvalError> {
+        self.expression.is_true(document)
     }
 }

@@ -1,121 +1,138 @@
-//! Kills a process that writes, again and again: what it acknowledged must be there, and the store whole.
+//! The service killed while clients write: nothing that was acknowledged is lost, nothing is there by half.
 
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bson::doc;
 use inventory_service::query::Filter;
 use inventory_service::store::embedded::{EmbeddedStore, Options};
-use inventory_service::store::{Change, Store, Unit};
+use inventory_service::store::{FindQuery, Store, collections};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::contract::support::{BUDGET, ids, insertion, query, raw, thing};
-use crate::contract::{COLLECTIONS, THINGS};
+use crate::support::app::{ADMIN_PASSWORD, Answer, fields, send};
+use crate::support::process::ServiceProcess;
 
-/// Tells the second process, which is this binary with this one test, where to write.
-const DIRECTORY: &str = "INVENTORY_CRASH_DIRECTORY";
-/// How many times a process is killed, if not the usual number.
-const ROUNDS: &str = "INVENTORY_CRASH_ROUNDS";
+const ROUNDS: u64 = 20;
+const CLIENTS: usize = 16;
+
+struct Client {
+    http: reqwest::Client,
+    origin: String,
+    token: String,
+}
+
+impl Client {
+    async fn sign_in(origin: &str) -> Self {
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(30)).build().expect("a client");
+        let mut client = Self { http, origin: origin.to_owned(), token: String::new() };
+        let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+        let answer = send(client.request(Method::POST, "/auth/login").json(&body)).await;
+        client.token = answer.json()["token"].as_str().expect("a token").to_owned();
+        client
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}/rest{path}", self.origin)).bearer_auth(&self.token)
+    }
+
+    /// `None` when the service went away before it answered.
+    async fn post(&self, path: &str, body: &Value) -> Option<Answer> {
+        let response = self.request(Method::POST, path).json(body).send().await.ok()?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Some(Answer { status, headers, text: response.text().await.ok()? })
+    }
+}
+
+/// Posts until the service is gone; gives id and serial of what was acknowledged.
+async fn post_until_gone(client: Arc<Client>, type_id: i64, serials: Arc<AtomicU64>) -> Vec<(i64, u64)> {
+    let mut acknowledged = Vec::new();
+    loop {
+        let serial = serials.fetch_add(1, Ordering::Relaxed);
+        let values = json!({"serial": serial, "text": format!("object {serial} ").repeat(20)});
+        let body = json!({"type_id": type_id, "author_id": 1, "fields": fields(&values)});
+        let Some(answer) = client.post("/objects/", &body).await else { return acknowledged };
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        acknowledged.push((answer.json()["result_id"].as_i64().expect("an id"), serial));
+    }
+}
+
+/// Every object in the store, by id: serial and text.
+async fn stored(client: &Client) -> HashMap<i64, (u64, String)> {
+    let mut objects = HashMap::new();
+    let mut page = 1;
+    loop {
+        let answer = send(client.request(Method::GET, &format!("/objects/?limit=5000&page={page}"))).await;
+        let body = answer.json();
+        for object in body["results"].as_array().expect("results") {
+            let serial = object["fields"][0]["value"].as_u64().expect("a serial");
+            let text = object["fields"][1]["value"].as_str().expect("a text").to_owned();
+            let id = object["public_id"].as_i64().expect("an id");
+            assert!(objects.insert(id, (serial, text)).is_none(), "the id {id} is there twice");
+        }
+        if body["count"].as_u64() < Some(5000) {
+            assert_eq!(body["total"].as_u64(), u64::try_from(objects.len()).ok());
+            return objects;
+        }
+        page += 1;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acknowledged_writes_outlive_kill_9() {
-    let directory = tempfile::tempdir().expect("a directory for the test");
-    let rounds: u32 = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4);
-    let mut expected = BTreeSet::new();
-    for round in 0..rounds {
-        let delay = Duration::from_millis(300 + u64::from(round * 7919 % 400));
-        let log = write_until_killed(directory.path(), delay);
-        let mut pending = BTreeSet::new();
-        for line in log {
-            let id: i32 = line[1..].parse().expect("the writer writes numbers");
-            match &line[..1] {
-                "+" => assert!(expected.insert(id), "{id} was given out twice"),
-                // Announced, not acknowledged: both is right.
-                "?" => drop(pending.insert(id)),
-                _ => drop(expected.remove(&id)),
+async fn what_was_acknowledged_survives_kill_after_kill() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let serials = Arc::new(AtomicU64::new(1));
+    let mut acknowledged: HashMap<i64, u64> = HashMap::new();
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let client = Client::sign_in(&service.origin).await;
+    let text = |name: &str, kind: &str| json!({"type": kind, "name": name, "label": name});
+    let body = json!({"name": "thing", "author_id": 1, "fields": [text("serial", "number"), text("text", "text")]});
+    let type_id = client.post("/types/", &body).await.expect("an answer").json()["result_id"].as_i64().expect("an id");
+    service.kill();
+    for round in 0..ROUNDS {
+        let service = ServiceProcess::start(directory.path(), "embedded:data");
+        let client = Arc::new(Client::sign_in(&service.origin).await);
+        let objects = stored(&client).await;
+        for (id, serial) in &acknowledged {
+            let (stored_serial, text) = objects.get(id).unwrap_or_else(|| panic!("object {id} is lost"));
+            assert_eq!(stored_serial, serial);
+            assert_eq!(*text, format!("object {serial} ").repeat(20));
+        }
+        let posting = |_| tokio::spawn(post_until_gone(Arc::clone(&client), type_id, Arc::clone(&serials)));
+        let posting: Vec<_> = (0..CLIENTS).map(posting).collect();
+        // Kills at many different moments of a group commit.
+        tokio::time::sleep(Duration::from_millis(60 + 37 * (round % 7))).await;
+        service.kill();
+        for client in posting {
+            for (id, serial) in client.await.expect("the client ends") {
+                assert!(acknowledged.insert(id, serial).is_none(), "the id {id} was given twice");
             }
         }
-        check(directory.path(), &mut expected, &pending).await;
     }
-    eprintln!("{rounds} rounds, {} documents, nothing lost", expected.len());
-    assert!(!expected.is_empty(), "the writer never got to write");
+    assert!(acknowledged.len() > 200, "only {} writes were acknowledged", acknowledged.len());
+    unique_index_agrees_with_documents(&directory, &acknowledged).await;
 }
 
-/// What the writer printed before it was killed.
-fn write_until_killed(directory: &Path, delay: Duration) -> Vec<String> {
-    let mut writer = Command::new(std::env::current_exe().expect("this test has a binary"))
-        .args(["--exact", "crash::writer", "--nocapture"])
-        .env(DIRECTORY, directory)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("this binary can be run");
-    let output = writer.stdout.take().expect("it is piped");
-    let reader = std::thread::spawn(move || {
-        // A line without an end was being written when the process was killed.
-        let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
-        let lines = lines.filter_map(|line| String::from_utf8(line).ok());
-        lines.filter(|line| line.starts_with(['+', '-', '?']) && line.ends_with('.')).collect::<Vec<_>>()
-    });
-    std::thread::sleep(delay);
-    writer.kill().expect("it can be killed");
-    writer.wait().expect("it has ended");
-    let lines = reader.join().expect("the reader does not panic");
-    lines.into_iter().map(|line| line.trim_end_matches('.').to_owned()).collect()
+/// Opens the store as the last kill left it; each document is found by its key, and by that key alone.
+async fn unique_index_agrees_with_documents(directory: &TempDir, acknowledged: &HashMap<i64, u64>) {
+    let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store opens");
+    store.prepare(collections::ALL).await.expect("the collections are there");
+    let patience = Duration::from_secs(60);
+    let all = store.find(collections::OBJECTS, &FindQuery::new(Filter::all(), patience)).await.expect("a scan");
+    assert!(all.len() >= acknowledged.len());
+    for document in all.iter() {
+        let id = document.get_i64("public_id").expect("an id");
+        let by_key = FindQuery::new(Filter::equals("public_id", id), patience);
+        let found = store.find(collections::OBJECTS, &by_key).await.expect("an answer");
+        assert_eq!(found.iter().map(|found| found.as_bytes()).collect::<Vec<_>>(), [document.as_bytes()]);
+    }
 }
 
-async fn check(directory: &Path, expected: &mut BTreeSet<i32>, pending: &BTreeSet<i32>) {
-    let store = EmbeddedStore::open(directory, &Options::default()).expect("the store can be opened again");
-    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
-    let found: BTreeSet<i32> =
-        ids(&store, THINGS, &query(doc! {})).await.iter().map(|id| id.as_i32().expect("a number")).collect();
-    let missing: Vec<&i32> = expected.difference(&found).filter(|id| !pending.contains(id)).collect();
-    assert!(missing.is_empty(), "acknowledged and lost: {missing:?}");
-    let last = found.last().copied().unwrap_or(0);
-    assert!(store.reserve_ids(THINGS, 1).await.expect("an id") > i64::from(last));
-    // What was stored without being acknowledged is as good as stored from here on.
-    *expected = found;
-}
-
-/// Not a test by itself: the process that [`acknowledged_writes_outlive_kill_9`] kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writer() {
-    let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
-    let store = Arc::new(EmbeddedStore::open(&directory, &Options::default()).expect("the store can be opened"));
-    store.prepare(COLLECTIONS).await.expect("it can be prepared");
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..16 {
-        tasks.spawn(write_for_ever(Arc::clone(&store)));
-    }
-    tasks.join_all().await;
-}
-
-async fn write_for_ever(store: Arc<EmbeddedStore>) {
-    loop {
-        let id = i32::try_from(store.reserve_ids(THINGS, 1).await.expect("an id")).expect("small");
-        let document =
-            thing(id, doc! { "kind": id % 5, "tags": [id, id + 1, "x"], "fields": [{ "name": "id", "value": id }] });
-        store.commit(Unit::of(insertion(THINGS, &document))).await.expect("the id is free");
-        say('+', id);
-        if id % 4 == 0 {
-            say('?', id);
-            let unit = Unit::of(Change::Delete { collection: THINGS, before: raw(&document) });
-            store.commit(unit).await.expect("nobody else changes it");
-            say('-', id);
-        } else if id % 4 == 1 {
-            let after = raw(&thing(id, doc! { "kind": -1, "tags": [] }));
-            let unit = Unit::of(Change::Replace { collection: THINGS, before: raw(&document), after });
-            store.commit(unit).await.expect("nobody else changes it");
-            let found = store.count(THINGS, &Filter::equals("public_id", id), BUDGET).await.expect("an answer");
-            assert_eq!(found, 1);
-        }
-    }
-}
-
-fn say(sign: char, id: i32) {
-    let mut output = std::io::stdout().lock();
-    writeln!(output, "{sign}{id}.").and_then(|()| output.flush()).expect("the other process listens");
+async fn a_terminated_service_ends_well() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    assert_eq!(service.terminate(), Some(0));
 }

@@ -1,8 +1,13 @@
-//! All integration tests, in one binary.
+//! The tests, in one binary.
 
 #[macro_use]
 mod contract;
 
+mod api;
 mod corpus;
 mod crash;
 mod embedded;
+mod embedded_crash;
+mod mongo;
+mod render;
+mod support;

@@ -17,6 +17,7 @@ mod call;
 mod convert;
 mod date;
 mod decimal;
+mod divisor;
 mod evaluate;
 mod fold;
 mod natural;
@@ -40,6 +41,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
 use super::error::{EvalError, Location, QueryError};
+pub(in crate::query) use divisor::Divisor;
 use evaluate::{Node, Root, Scope};
 
 /// An expression that was checked and is ready to run on documents.

@@ -61,7 +61,8 @@ pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
     };
     let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
     let unit = unit(arguments, &unit_name)?;
-    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
+    let first =
+        if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
         None => failure(15, "the difference of the dates overflows"),
@@ -110,7 +111,8 @@ pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
     };
     let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
     let unit = unit(arguments, &unit_name)?;
-    let first = if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
+    let first =
+        if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match truncated(date, unit, size, first, zone) {
         Some(millis) => found(DateTime::from_millis(millis)),
         None => failure(5_439_006, "dateTrunc unsupported binSize value"),
