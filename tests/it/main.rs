@@ -4,8 +4,10 @@
 mod contract;
 
 mod api;
+mod corpus;
 mod crash;
 mod embedded;
+mod embedded_crash;
 mod mongo;
 mod render;
 mod support;
