@@ -9,7 +9,7 @@ use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc, rawdoc};
 use inventory_service::query::{Filter, Projection, Sort, Update};
-use inventory_service::store::collections::{ALL, CATEGORIES, OBJECTS, TYPES, USERS};
+use inventory_service::store::collections::{ALL, CATEGORIES, GROUPS, OBJECTS, TYPES, USERS};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{Change, Condition, FindQuery, SCOPES, Store, StoreError, Unit, scope_version};
 
@@ -80,6 +80,8 @@ macro_rules! on_both {
 on_both!(
     no_object_is_acknowledged_whose_type_was_removed,
     objects_given_their_type_refuse_a_missing_one_and_leave_nothing,
+    what_a_unit_stored_is_taken_back_wherever_its_id_stands,
+    groups_moved_into_each_other_at_once_leave_everybody_in_a_group,
     a_cascade_leaves_no_object_behind,
     a_removal_too_large_for_a_transaction_goes_through,
     a_unit_that_fails_in_the_middle_leaves_nothing,
@@ -175,6 +177,55 @@ async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing(deploym
     // What does not hold comes before what the changes run into.
     let unit = Unit::of(insert(OBJECTS, object(2, 3))).given(type_exists(3));
     assert!(matches!(store.commit(unit).await, Err(StoreError::Condition { index: 0 })));
+}
+
+async fn what_a_unit_stored_is_taken_back_wherever_its_id_stands(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    let document = |id: i64| rawdoc! { "type_id": 1_i64, "odd": { "$x": f64::NAN }, "_id": id, "public_id": id };
+    for unit in [
+        Unit::of(insert(OBJECTS, document(1))),
+        Unit::of(insert(OBJECTS, document(1))).and(insert(OBJECTS, document(2))),
+    ] {
+        let refused = store.commit(unit.given(type_exists(1))).await;
+        assert!(matches!(refused, Err(StoreError::Condition { index: 0 })), "{refused:?}");
+        assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+    }
+}
+
+/// Two groups are removed at once, each with its users moving to the other one.
+async fn groups_moved_into_each_other_at_once_leave_everybody_in_a_group(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    for round in 0..6_i64 {
+        let (one, two) = (10 * round + 1, 10 * round + 2);
+        let groups = [one, two].map(|id| rawdoc! { "_id": id, "public_id": id, "name": format!("group {id}") });
+        let mut unit = Unit::default();
+        for (id, group) in [one, two].into_iter().zip(&groups) {
+            let user = rawdoc! { "_id": id, "public_id": id, "group_id": id };
+            unit = unit.and(insert(GROUPS, group.clone())).and(insert(USERS, user));
+        }
+        store.commit(unit).await.expect("new");
+        let moving = |from: i64, to: i64, group: &RawDocumentBuf| {
+            Unit::of(Change::UpdateMany {
+                collection: USERS,
+                filter: Filter::equals("group_id", from),
+                update: Update::set("group_id", to),
+            })
+            .and(Change::Delete { collection: GROUPS, before: group.clone() })
+            .given(Condition::Exists { collection: GROUPS, filter: Filter::equals("public_id", to) })
+        };
+        let (forth, back) = (moving(one, two, &groups[0]), moving(two, one, &groups[1]));
+        let outcomes = tokio::join!(store.commit(forth), store.commit(back));
+        let left = match outcomes {
+            (Ok(touched), Err(StoreError::Condition { index: 0 })) => {
+                assert_eq!(touched, [1, 1]);
+                two
+            }
+            (Err(StoreError::Condition { index: 0 }), Ok(_)) => one,
+            other => panic!("{other:?}"),
+        };
+        let in_it = Filter::equals("group_id", left);
+        assert_eq!(count(&store, USERS, in_it.and(Filter::one_of("public_id", vec![one.into(), two.into()]))).await, 2);
+    }
 }
 
 /// A type and its objects go in one unit, without a condition on objects, while objects are inserted.

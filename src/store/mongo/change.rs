@@ -135,7 +135,10 @@ async fn insert(
 /// compare by value, so an edit that only turned `1` into `1.0` passes for none.
 fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
-    let before = Document::try_from(before).map_err(StoreError::backend)?;
+    let mut rest = Document::try_from(before).map_err(StoreError::backend)?;
+    rest.remove("_id");
+    // The server stores `_id` first, wherever it stood.
+    let before: Document = std::iter::once(("_id".to_owned(), id.clone())).chain(rest).collect();
     Ok(doc! { "_id": { "$eq": id }, "$expr": { "$eq": ["$$ROOT", { "$literal": before }] } })
 }
 
