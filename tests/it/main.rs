@@ -1,5 +1,9 @@
-//! The tests, in one binary.
+//! All integration tests, in one binary.
+
+#[macro_use]
+mod contract;
 
 mod api;
+mod embedded;
 mod mongo;
 mod support;
