@@ -6,4 +6,5 @@ mod contract;
 mod api;
 mod embedded;
 mod mongo;
+mod render;
 mod support;
