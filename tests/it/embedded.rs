@@ -9,7 +9,7 @@ use crate::contract::Fixture;
 async fn fresh() -> Option<Fixture> {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new directory can be opened");
-    Some(Fixture { store: Arc::new(store), keep: Box::new(directory) })
+    Some(Fixture { store: Arc::new(store), keep: Box::new(directory), differences: &[] })
 }
 
 mod contract {

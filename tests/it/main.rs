@@ -1,9 +1,10 @@
-//! All integration tests, in one binary.
+//! The tests, in one binary.
 
 #[macro_use]
 mod contract;
 
 mod api;
+mod crash;
 mod embedded;
 mod mongo;
 mod render;

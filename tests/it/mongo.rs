@@ -13,6 +13,7 @@ use inventory_service::store::collections::{ALL, CATEGORIES, GROUPS, OBJECTS, TY
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{Change, Condition, FindQuery, SCOPES, Store, StoreError, Unit, scope_version};
 
+use crate::contract::Fixture;
 use crate::support::mongod::{Deployment, Mongod, program, shared};
 
 const BUDGET: Duration = Duration::from_secs(10);
@@ -64,13 +65,30 @@ async fn count(store: &MongoStore, collection: &str, filter: Filter) -> u64 {
     store.count(collection, &filter, BUDGET).await.expect("the server counts")
 }
 
+async fn contract_on(deployment: Deployment, differences: &'static [(&'static str, &'static str)]) -> Option<Fixture> {
+    let store = connect(&shared(deployment).await?.fresh_uri()).await;
+    Some(Fixture { store, keep: Box::new(()), differences })
+}
+
 macro_rules! on_both {
     ($($name:ident),+ $(,)?) => {
         mod replica_set {
+            pub(crate) async fn fresh() -> Option<crate::contract::Fixture> {
+                super::contract_on(super::Deployment::ReplicaSet, &[]).await
+            }
+            mod contract {
+                store_contract!(crate::mongo::replica_set::fresh);
+            }
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() { super::$name(super::Deployment::ReplicaSet).await; })+
         }
         mod standalone {
+            pub(crate) async fn fresh() -> Option<crate::contract::Fixture> {
+                super::contract_on(super::Deployment::Standalone, &[]).await
+            }
+            mod contract {
+                store_contract!(crate::mongo::standalone::fresh);
+            }
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() { super::$name(super::Deployment::Standalone).await; })+
         }
