@@ -3,6 +3,7 @@
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
 mod crash;
 mod embedded;
