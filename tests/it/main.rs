@@ -3,6 +3,7 @@
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
 mod corpus;
 mod crash;
