@@ -21,7 +21,7 @@ use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
-use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::{EmbeddedStore, OpenError};
 use crate::store::mongo::MongoStore;
 use crate::store::{Store, StoreError, collections};
 
@@ -53,6 +53,9 @@ pub enum StartError {
         /// Why not.
         source: StoreError,
     },
+    /// The embedded store cannot be opened.
+    #[error(transparent)]
+    Embedded(#[from] OpenError),
     /// The first users could not be made.
     #[error(transparent)]
     Accounts(#[from] AccountError),
@@ -202,9 +205,8 @@ pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let options = settings.embedded_options();
-            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&directory, options)).await;
-            let store = opened.map_err(|error| failed(StoreError::backend(error)))?.map_err(failed)?;
-            Ok(Arc::new(store))
+            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&directory, &options)).await;
+            Ok(Arc::new(opened.map_err(|error| failed(StoreError::backend(error)))??))
         }
         StoreUri::MongoDb(uri) => {
             Ok(Arc::new(MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?))

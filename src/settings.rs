@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use crate::auth::AuthSettings;
 use crate::query::Limits;
+use crate::store::embedded::Options;
+use crate::store::mongo::MongoOptions;
 
 /// The file that is compiled in, so that the binary alone starts.
 const BASE: &str = include_str!("../config/base.toml");
@@ -60,6 +62,8 @@ pub struct StoreSettings {
     pub cache_mib: usize,
     /// How long to wait for a MongoDB server, in milliseconds.
     pub connect_timeout_ms: u64,
+    /// How long a majority of MongoDB servers may take to confirm a write, in milliseconds.
+    pub write_timeout_ms: u64,
     /// Most connections to MongoDB.
     pub max_connections: u32,
     /// Connections to MongoDB that are kept open.
@@ -196,6 +200,23 @@ impl Settings {
 }
 
 impl StoreSettings {
+    /// How to open an embedded store.
+    pub fn embedded_options(&self) -> Options {
+        Options { cache_bytes: self.cache_mib.saturating_mul(1024 * 1024), ..Options::default() }
+    }
+
+    /// How to reach a MongoDB deployment.
+    pub fn mongo_options(&self) -> MongoOptions {
+        MongoOptions {
+            connect_timeout: Duration::from_millis(self.connect_timeout_ms),
+            server_selection_timeout: Duration::from_millis(self.connect_timeout_ms),
+            write_timeout: Duration::from_millis(self.write_timeout_ms),
+            min_pool_size: self.min_connections,
+            max_pool_size: self.max_connections,
+            ..MongoOptions::default()
+        }
+    }
+
     /// Reads `store.uri`.
     ///
     /// # Errors
@@ -237,6 +258,7 @@ impl QuerySettings {
             max_nodes: self.max_nodes,
             max_in_items: self.max_in_items,
             max_regex_chars: self.max_regex_chars,
+            ..Limits::default()
         }
     }
 

@@ -66,6 +66,6 @@ mod tests {
     #[test]
     fn a_part_of_meta_keeps_the_other_default() {
         let accepted = read(&doc! {"name": "ab", "meta": {"order": 3}}).expect("the body is right");
-        assert_eq!(accepted.get_document("meta"), Ok(&doc! {"icon": "", "order": 3_i64}));
+        assert_eq!(accepted.get("meta"), Some(&doc! {"icon": "", "order": 3_i64}.into()));
     }
 }

@@ -29,8 +29,13 @@ pub struct Limits {
 
 impl Limits {
     /// No limits but MongoDB's own depth: for conditions that the service makes itself.
-    pub const NONE: Self =
-        Self { max_depth: 180, max_nodes: usize::MAX, max_in_items: usize::MAX, max_regex_chars: usize::MAX, code_values: true };
+    pub const NONE: Self = Self {
+        max_depth: 180,
+        max_nodes: usize::MAX,
+        max_in_items: usize::MAX,
+        max_regex_chars: usize::MAX,
+        code_values: true,
+    };
 }
 
 impl Default for Limits {
@@ -58,7 +63,7 @@ impl Filter {
     /// # Errors
     /// What MongoDB refuses, what exceeds `limits`, and server-side JavaScript; with the place.
     pub fn parse(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
-        let mut parser = Parser::new(*limits);
+        let mut parser = Parser::at(*limits, "filter");
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         Ok(Self::from_parts(document.clone(), tree, parser.server))
@@ -78,13 +83,13 @@ impl Filter {
 
     /// `path` leads to one of `values`.
     pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(Test::In);
+        let test = in_set(&values).map(InSet::into_test);
         Self::of_test(doc! { path: { "$in": values } }, path, test)
     }
 
     /// `path` leads to none of `values`.
     pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
-        let test = in_set(&values).map(|set| Test::Not(Box::new(Test::In(set))));
+        let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
         Self::of_test(doc! { path: { "$nin": values } }, path, test)
     }
 
@@ -181,8 +186,9 @@ const TOP_OPERATORS: [&str; 10] =
     ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
 
 impl Parser {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, at: Location::new("filter"), server: None, nodes: 0 }
+    /// A parser at the top of the document that `root` names.
+    pub(super) fn at(limits: Limits, root: &'static str) -> Self {
+        Self { limits, at: Location::new(root), server: None, nodes: 0 }
     }
 
     /// Parses within one more step of the location.
@@ -202,7 +208,7 @@ impl Parser {
     }
 
     /// Looks at everything before anything is compiled: the limits, and JavaScript in whatever place.
-    fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
+    pub(super) fn check_size(&mut self, document: &Document) -> Result<(), QueryError> {
         for (name, value) in document {
             self.within(name.clone(), |parser| {
                 if matches!(name.as_str(), "$where" | "$function" | "$accumulator") {
@@ -268,11 +274,12 @@ impl Parser {
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
         match name {
             "$and" => self.branches(name, value, level).map(Node::And),
-            "$or" => self.branches(name, value, level).map(Node::Or),
+            "$or" => self.branches(name, value, level).map(Node::any_of),
             "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
             "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
-                let message = format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
+                let message =
+                    format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
                 Err(self.at.malformed(code::NOT_ALLOWED, message))
             }
             "$text" => {

@@ -39,7 +39,8 @@ fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
         Node::Always => true,
         Node::Never | Node::Server(_) => false,
         Node::And(nodes) => nodes.iter().all(|node| node_matches(node, document, run)),
-        Node::Or(nodes) => nodes.iter().any(|node| node_matches(node, document, run)),
+        // MongoDB does not remember positions below `$or`.
+        Node::Or(nodes) => without_position(run, |run| nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Path(path, test) => path_matches(path, test, document, run),
     }

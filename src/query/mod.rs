@@ -7,6 +7,7 @@
 
 mod bits;
 pub mod compare;
+mod computed;
 mod error;
 mod filter;
 mod matcher;

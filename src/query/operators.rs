@@ -129,8 +129,8 @@ fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) 
         "$gte" => Some(Test::Gte(without_regex(parser, name, value)?)),
         "$lt" => Some(Test::Lt(without_regex(parser, name, value)?)),
         "$lte" => Some(Test::Lte(without_regex(parser, name, value)?)),
-        "$in" => Some(Test::In(list(parser, name, value)?)),
-        "$nin" => not(Test::In(list(parser, name, value)?)),
+        "$in" => Some(list(parser, name, value)?),
+        "$nin" => not(list(parser, name, value)?),
         "$not" => not(negated(parser, value)?),
         "$exists" if truthy(value) => Some(Test::Exists),
         "$exists" => not(Test::Exists),
@@ -181,7 +181,7 @@ fn without_regex(parser: &Parser, name: &str, value: &Bson) -> Result<Operand, Q
     operand(parser, value)
 }
 
-fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<InSet, QueryError> {
+fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Array(items) = value else {
         return parser.bad(format!("{name} needs an array"));
     };
@@ -202,7 +202,7 @@ fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<InSet, QueryErr
             Ok(())
         })?;
     }
-    Ok(InSet::new(values, regexes))
+    Ok(InSet::new(values, regexes).into_test())
 }
 
 fn check_items(parser: &Parser, name: &str, items: &[Bson]) -> Result<(), QueryError> {

@@ -80,7 +80,7 @@ impl Path {
 
     /// Shows `visit` every value that the path leads to, `None` for a missing one, until it returns true.
     ///
-    /// With each value comes the position in the outermost array that was walked through. Returns whether
+    /// With each value comes the position in the outermost array that was walked through, unless the path names it. Returns whether
     /// `visit` returned true.
     #[inline]
     pub fn any<'a, F>(&self, document: &'a RawDocument, leaf: Leaf, visit: &mut F) -> bool
@@ -157,7 +157,7 @@ where
         }
         let after = &rest[1..];
         let hit = if after.is_empty() {
-            visit(Some(value), outer.or(Some(index)))
+            visit(Some(value), outer)
         } else if value.is_document() {
             any_in_document(value.bytes, after, leaf, outer, visit)
         } else if value.is_array() {

@@ -124,6 +124,11 @@ pub fn member<'a>(document: &'a [u8], name_with_end: &[u8]) -> Option<Value<'a>>
     }
 }
 
+/// The value of the member of that name.
+pub fn member_named<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
+    Elements::of(document).find(|element| element.name == name).map(|element| element.value)
+}
+
 /// How many bytes the value at the start of `bytes` takes; nothing when the type byte is no type.
 #[inline]
 fn size_of(kind: u8, bytes: &[u8]) -> Option<usize> {
@@ -239,13 +244,26 @@ pub fn append(bytes: &mut Vec<u8>, name: &[u8], value: Value<'_>) {
     bytes.extend_from_slice(value.bytes);
 }
 
+/// Begins a document or an array inside `bytes`; give what this returns to [`end`].
+pub fn begin(bytes: &mut Vec<u8>) -> usize {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    start
+}
+
+/// Ends what [`begin`] began.
+pub fn end(bytes: &mut Vec<u8>, start: usize) {
+    bytes.push(0);
+    let size = i32::try_from(bytes.len() - start).unwrap_or(i32::MAX);
+    bytes[start..start + 4].copy_from_slice(&size.to_le_bytes());
+}
+
 /// A document around the elements in `inside`.
 pub fn framed(inside: &[u8]) -> Vec<u8> {
-    let size = i32::try_from(inside.len() + 5).unwrap_or(i32::MAX);
     let mut bytes = Vec::with_capacity(inside.len() + 5);
-    bytes.extend_from_slice(&size.to_le_bytes());
+    let start = begin(&mut bytes);
     bytes.extend_from_slice(inside);
-    bytes.push(0);
+    end(&mut bytes, start);
     bytes
 }
 

@@ -195,7 +195,9 @@ impl<'a> Slot<'a> {
     fn new(key: &'a SortKey, document: &'a RawDocument) -> Self {
         match key {
             SortKey::Path { path, .. } => Self { rest: path.parts(), value: MISSING, position: None },
-            SortKey::Entry { array, name, .. } => Self { rest: &[], value: entry(array, name, document), position: None },
+            SortKey::Entry { array, name, .. } => {
+                Self { rest: &[], value: entry(array, name, document), position: None }
+            }
         }
     }
 }

@@ -61,6 +61,11 @@ impl PageCatalog {
         }
         Ok(())
     }
+
+    /// Adds a user whose name is known already.
+    pub fn add_user_name(&mut self, id: i64, name: String) {
+        self.users.insert(id, name);
+    }
 }
 
 impl Catalog for PageCatalog {

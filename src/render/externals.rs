@@ -53,7 +53,7 @@ fn address(
 
 /// Appends the text of a value; nothing for documents and arrays, which no address has a place for.
 fn push_single(value: Value<'_>, text: &mut String) -> Result<(), CorruptBson> {
-    match value.kind {
+    match value.kind() {
         ElementType::EmbeddedDocument | ElementType::Array => Ok(()),
         _ => push_text(value, text),
     }

@@ -10,9 +10,9 @@ use crate::domain::object_type::ObjectType;
 use crate::json::raw::CorruptBson;
 use crate::json::write::{DateStyle, array, write_value};
 
-/// Sections of other objects that one view takes in. Far beyond honest use: it keeps a few types that refer to each
-/// other by hundreds of fields from filling the memory.
-const MAX_SECTIONS: u32 = 1000;
+/// Sections of other objects that one view takes in; those beyond show no fields. Far beyond honest use: it keeps a
+/// few types that refer to each other by hundreds of fields from filling the memory.
+const MAX_SECTIONS: u32 = 200;
 
 /// What is the same for all fields of a view, on every level.
 pub(super) struct FieldView<'a, C: ?Sized> {

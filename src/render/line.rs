@@ -51,7 +51,7 @@ pub(super) fn of_reference(
 /// Appends what people read for a value: strings as they are, nothing for null, ISO 8601 for times, JSON for the rest.
 pub(super) fn push_text(value: Value<'_>, line: &mut String) -> Result<(), CorruptBson> {
     const NOT_TEXT: CorruptBson = CorruptBson("text that is not UTF-8");
-    match value.kind {
+    match value.kind() {
         ElementType::Null | ElementType::Undefined => {}
         ElementType::String => line.push_str(value.as_str().ok_or(NOT_TEXT)?),
         _ => {

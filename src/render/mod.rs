@@ -140,7 +140,8 @@ fn write_type_information<C: Catalog + ?Sized>(
     let view = FieldView::new(catalog, context);
     view.write_page_fields(stored, object_type, &values, members.name("fields"))?;
     members.json("sections", sections);
-    write_summaries(object_type, &object_type.layout.summary, &values, members.name("summaries"))?;
+    let summary = object_type.layout.summary.iter().copied();
+    write_summaries(object_type, summary, &values, members.name("summaries"))?;
     members.string("summary_line", &line::of_object(stored, object_type, &values)?);
     externals::write_externals(stored, object_type, &values, members.name("externals"))
 }
@@ -148,12 +149,12 @@ fn write_type_information<C: Catalog + ?Sized>(
 /// The list of `{type, name, label, value}` for the fields at these positions.
 fn write_summaries(
     object_type: &ObjectType,
-    positions: &[usize],
+    positions: impl Iterator<Item = usize>,
     values: &FieldValues<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {
     array(out, |items| {
-        for &position in positions {
+        for position in positions {
             let item = items.item();
             item.extend_from_slice(&object_type.fields[position].fragments.opening);
             write_value(values.at(position), DateStyle::Millis, item)?;

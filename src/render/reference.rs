@@ -120,13 +120,14 @@ fn write_target(field: &Field, target: &Target<'_>, members: &mut ObjectWriter<'
         members.string("line", &line::of_object(stored, object_type, values)?);
         members.json("icon", &object_type.fragments.icon);
         members.boolean("prefix", true);
-        return write_summaries(object_type, &object_type.layout.summary, values, members.name("summaries"));
+        let own_summary = object_type.layout.summary.iter().copied();
+        return write_summaries(object_type, own_summary, values, members.name("summaries"));
     };
     members.string("line", &line::of_reference(summary, stored, object_type, values)?);
     members.optional_string("icon", summary.icon.as_deref());
     members.boolean("prefix", summary.prefix);
-    let positions: Vec<usize> = summary.fields.iter().filter_map(|name| object_type.position(name)).collect();
-    write_summaries(object_type, &positions, values, members.name("summaries"))
+    let positions = summary.fields.iter().filter_map(|name| object_type.position(name));
+    write_summaries(object_type, positions, values, members.name("summaries"))
 }
 
 fn write_section_fields<C: Catalog + ?Sized>(

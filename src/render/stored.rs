@@ -2,7 +2,7 @@
 
 use bson::raw::RawDocument;
 
-use crate::domain::object_type::{Field, ObjectType};
+use crate::domain::object_type::ObjectType;
 use crate::json::raw::{CorruptBson, Element, Elements, Value};
 
 const DEFAULT_VERSION: &str = "1.0.0";
@@ -33,8 +33,9 @@ impl<'a> StoredObject<'a> {
             version: DEFAULT_VERSION,
             fields: None,
         };
-        for element in Elements::of(document) {
-            stored.take(element?);
+        let mut elements = Elements::of(document);
+        while let Some(element) = elements.next_element()? {
+            stored.take(element);
         }
         Ok(stored)
     }
@@ -59,7 +60,7 @@ impl<'a> StoredObject<'a> {
 ///
 /// Entries whose name the type does not know are passed over, and of two with the same name the first one counts.
 /// Values of password fields are null from here on for those who may not see them.
-pub(super) struct FieldValues<'a>(Vec<Value<'a>>);
+pub(super) struct FieldValues<'a>(Vec<Option<Value<'a>>>);
 
 impl<'a> FieldValues<'a> {
     pub(super) fn read(
@@ -67,24 +68,22 @@ impl<'a> FieldValues<'a> {
         object_type: &ObjectType,
         may_edit: bool,
     ) -> Result<Self, CorruptBson> {
-        let mut values: Vec<Option<Value<'a>>> = vec![None; object_type.fields.len()];
+        let mut values = vec![None; object_type.fields.len()];
         let mut expected = 0;
-        for entry in stored.fields.clone().into_iter().flatten() {
-            let Some((name, value)) = name_and_value(entry?.value)? else { continue };
+        let mut entries = stored.fields.clone().unwrap_or(Elements::none());
+        while let Some(entry) = entries.next_element()? {
+            let Some((name, value)) = name_and_value(entry.value)? else { continue };
             let Some(position) = position(object_type, name, expected) else { continue };
+            let is_hidden = object_type.fields[position].is_password() && !may_edit;
+            values[position].get_or_insert(if is_hidden { Value::NULL } else { value });
             expected = position + 1;
-            values[position].get_or_insert(value);
         }
-        let shown = |(field, value): (&Field, Option<Value<'a>>)| {
-            let is_hidden = !may_edit && field.is_password();
-            value.filter(|_| !is_hidden).unwrap_or(Value::NULL)
-        };
-        Ok(Self(object_type.fields.iter().zip(values).map(shown).collect()))
+        Ok(Self(values))
     }
 
     /// The value of the field at this position in the type.
     pub(super) fn at(&self, position: usize) -> Value<'a> {
-        self.0.get(position).copied().unwrap_or(Value::NULL)
+        self.0.get(position).copied().flatten().unwrap_or(Value::NULL)
     }
 }
 
@@ -92,8 +91,8 @@ impl<'a> FieldValues<'a> {
 fn name_and_value(entry: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
     let mut name = None;
     let mut value = Value::NULL;
-    for member in entry.as_document().into_iter().flatten() {
-        let member = member?;
+    let mut members = entry.as_document().unwrap_or(Elements::none());
+    while let Some(member) = members.next_element()? {
         match member.name {
             b"name" => name = member.value.as_text_bytes(),
             b"value" => value = member.value,

@@ -13,8 +13,8 @@ const UNKNOWN: &str = "unknown";
 /// When the stored user is not BSON.
 pub fn display_name(user: &RawDocument) -> Result<String, CorruptBson> {
     let (mut first, mut last, mut login) = (None, None, None);
-    for element in Elements::of(user) {
-        let element = element?;
+    let mut elements = Elements::of(user);
+    while let Some(element) = elements.next_element()? {
         let place = match element.name {
             b"first_name" => &mut first,
             b"last_name" => &mut last,

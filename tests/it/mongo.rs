@@ -81,6 +81,7 @@ on_both!(
     no_object_is_acknowledged_whose_type_was_removed,
     objects_given_their_type_refuse_a_missing_one_and_leave_nothing,
     a_cascade_leaves_no_object_behind,
+    a_removal_too_large_for_a_transaction_goes_through,
     a_unit_that_fails_in_the_middle_leaves_nothing,
     ids_taken_by_many_at_once_are_distinct_and_without_gaps,
     the_counter_follows_ids_of_the_client_and_of_other_tools,
@@ -208,6 +209,28 @@ async fn a_cascade_leaves_no_object_behind(deployment: Deployment) {
         }
         assert_eq!(count(&store, OBJECTS, Filter::equals("type_id", round)).await, 0, "round {round}");
     }
+}
+
+async fn a_removal_too_large_for_a_transaction_goes_through(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    let many = (1..=22_000_i64).map(|id| doc! { "public_id": id, "type_id": 1 + id % 2 });
+    foreign.insert_many(many).await.expect("stored by another tool");
+    let document = object_type(1);
+    store.commit(Unit::of(insert(TYPES, document.clone()))).await.expect("new");
+    let cascade = |before: RawDocumentBuf| {
+        Unit::of(insert(OBJECTS, object(30_000, 1)))
+            .and(Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("type_id", 1_i64) })
+            .and(Change::Delete { collection: TYPES, before })
+    };
+    let mut other = Document::try_from(&document).expect("a document");
+    other.insert("name", "changed");
+    let stale = store.commit(cascade(RawDocumentBuf::try_from(&other).expect("a document"))).await;
+    assert!(matches!(stale, Err(StoreError::Stale)), "{stale:?}");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 22_000);
+    assert_eq!(store.commit(cascade(document)).await.expect("nothing speaks against it"), [1, 11_001, 1]);
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 11_000);
+    assert_eq!(count(&store, OBJECTS, Filter::equals("type_id", 1_i64)).await, 0);
 }
 
 async fn a_unit_that_fails_in_the_middle_leaves_nothing(deployment: Deployment) {
@@ -570,7 +593,7 @@ async fn a_query_over_its_time_is_a_timeout(deployment: Deployment) {
     foreign.insert_many(many).await.expect("stored by another tool");
     let filter = doc! { "text": { "$regex": "(a|b|c)+(a|b|c)+(a|b|c)+d$" } };
     let filter = Filter::parse(&filter, &inventory_service::query::Limits::NONE).expect("a filter");
-    let query = FindQuery::new(filter, Duration::from_millis(20));
+    let query = FindQuery::new(filter, Duration::from_millis(1));
     let outcome = store.find(OBJECTS, &query).await;
     assert!(matches!(outcome, Err(StoreError::Timeout)), "{:?}", outcome.map(|found| found.len()));
 }

@@ -25,7 +25,7 @@ fn write_notation(
     depth: u32,
     members: &mut ObjectWriter<'_>,
 ) -> Result<(), CorruptBson> {
-    match value.kind {
+    match value.kind() {
         ElementType::ObjectId => members.string("$oid", &hex(value.bytes)),
         ElementType::Decimal128 => {
             members.string("$numberDecimal", &Decimal128::from_bytes(value.fixed()).to_string());
@@ -87,7 +87,8 @@ fn write_scoped_code(
 ) -> Result<(), CorruptBson> {
     let (code, scope) = split_string(bytes.get(4..).ok_or(CUT_OFF)?)?;
     text::write_utf8(code, members.name("$code"))?;
-    write_members(Elements::checked(scope)?, Shape::whole(dates), depth + 1, members.name("$scope"))
+    let elements = Elements::checked(scope)?;
+    members.object("$scope", |members| write_members(elements, Shape::whole(dates), depth + 1, members))
 }
 
 /// The content of the string that the bytes begin with, and what follows it.

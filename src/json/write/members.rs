@@ -1,6 +1,6 @@
 //! Objects and arrays written member by member, with the commas where they belong.
 
-use super::{DateStyle, text, write_date};
+use super::{CorruptBson, DateStyle, text, write_date};
 
 /// Appends a JSON object; `members` writes what is in it.
 #[inline]
@@ -35,6 +35,15 @@ impl ObjectWriter<'_> {
         text::write_string(name, self.out);
         self.out.push(b':');
         self.out
+    }
+
+    /// Like [`ObjectWriter::name`], for a name that is not known to be UTF-8 yet.
+    #[inline]
+    pub(super) fn stored_name(&mut self, name: &[u8]) -> Result<&mut Vec<u8>, CorruptBson> {
+        self.separate();
+        text::write_utf8(name, self.out)?;
+        self.out.push(b':');
+        Ok(self.out)
     }
 
     /// A member that is a string.

@@ -50,11 +50,23 @@ impl Shape<'_> {
 pub fn write_document(document: &RawDocument, shape: Shape<'_>, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
     let start = out.len();
     out.reserve(document.as_bytes().len() * 5 / 4);
-    let written = write_members(Elements::of(document), shape, 0, out);
+    let written = object(out, |members| write_members(Elements::of(document), shape, 0, members));
     if written.is_err() {
         out.truncate(start);
     }
     written
+}
+
+/// Adds the members of the document to an object that has, or will have, others too.
+///
+/// # Errors
+/// When the bytes are not BSON; some members are then written.
+pub fn write_document_members(
+    document: &RawDocument,
+    shape: Shape<'_>,
+    members: &mut ObjectWriter<'_>,
+) -> Result<(), CorruptBson> {
+    write_members(Elements::of(document), shape, 0, members)
 }
 
 /// Appends one stored value as JSON.
@@ -65,31 +77,31 @@ pub fn write_value(value: Value<'_>, dates: DateStyle, out: &mut Vec<u8>) -> Res
     write_at_depth(value, dates, 0, out)
 }
 
-fn write_members(elements: Elements<'_>, shape: Shape<'_>, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
-    let mut separator = b'{';
-    for element in elements {
-        let element = element?;
+fn write_members(
+    mut elements: Elements<'_>,
+    shape: Shape<'_>,
+    depth: u32,
+    members: &mut ObjectWriter<'_>,
+) -> Result<(), CorruptBson> {
+    while let Some(element) = elements.next_element()? {
         if shape.without.iter().any(|name| name.as_bytes() == element.name) {
             continue;
         }
-        out.push(separator);
-        separator = b',';
-        text::write_utf8(element.name, out)?;
-        out.push(b':');
+        let out = members.stored_name(element.name)?;
         write_at_depth(element.value, shape.dates, depth, out)?;
     }
-    out.extend_from_slice(if separator == b'{' { b"{}" } else { b"}" });
     Ok(())
 }
 
-fn write_items(elements: Elements<'_>, dates: DateStyle, depth: u32, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
-    let mut separator = b'[';
-    for element in elements {
-        out.push(separator);
-        separator = b',';
-        write_at_depth(element?.value, dates, depth, out)?;
+fn write_items(
+    mut elements: Elements<'_>,
+    dates: DateStyle,
+    depth: u32,
+    items: &mut ArrayWriter<'_>,
+) -> Result<(), CorruptBson> {
+    while let Some(element) = elements.next_element()? {
+        write_at_depth(element.value, dates, depth, items.item())?;
     }
-    out.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
     Ok(())
 }
 
@@ -97,7 +109,7 @@ fn write_at_depth(value: Value<'_>, dates: DateStyle, depth: u32, out: &mut Vec<
     if depth > MAX_DEPTH {
         return Err(CorruptBson("documents within documents without end"));
     }
-    match value.kind {
+    match value.kind() {
         ElementType::String => text::write_utf8(value.text_bytes(), out)?,
         ElementType::Int32 => write_i64(i64::from(i32::from_le_bytes(value.fixed())), out),
         ElementType::Int64 => write_i64(i64::from_le_bytes(value.fixed()), out),
@@ -106,9 +118,13 @@ fn write_at_depth(value: Value<'_>, dates: DateStyle, depth: u32, out: &mut Vec<
         ElementType::Null => out.extend_from_slice(b"null"),
         ElementType::DateTime => write_date(i64::from_le_bytes(value.fixed()), dates, out),
         ElementType::EmbeddedDocument => {
-            write_members(Elements::within(value.bytes), Shape::whole(dates), depth + 1, out)?;
+            let elements = Elements::within(value.bytes);
+            object(out, |members| write_members(elements, Shape::whole(dates), depth + 1, members))?;
         }
-        ElementType::Array => write_items(Elements::within(value.bytes), dates, depth + 1, out)?,
+        ElementType::Array => {
+            let elements = Elements::within(value.bytes);
+            array(out, |items| write_items(elements, dates, depth + 1, items))?;
+        }
         _ => extended::write_extended(value, dates, depth, out)?,
     }
     Ok(())
@@ -139,6 +155,19 @@ mod tests {
         assert_eq!(millis(&document), r#"{"a":{"_id":2},"b":[]}"#);
         assert_eq!(text(&document, Shape::whole(DateStyle::Millis)), r#"{"_id":1,"a":{"_id":2},"b":[]}"#);
         assert_eq!(millis(&doc! { "_id": 1 }), "{}");
+    }
+
+    #[test]
+    fn members_of_a_document_stand_beside_others() {
+        let user = rawdoc! { "_id": 1, "name": "ada", "hash": "x" };
+        let mut out = Vec::new();
+        object(&mut out, |members| {
+            members.integer("public_id", 1);
+            let shape = Shape { dates: DateStyle::Spaced, without: &["_id", "hash"] };
+            write_document_members(&user, shape, members).unwrap();
+            members.null("image");
+        });
+        assert_eq!(String::from_utf8(out).unwrap(), r#"{"public_id":1,"name":"ada","image":null}"#);
     }
 
     #[test]

@@ -66,9 +66,17 @@ pub fn write_f64(number: f64, out: &mut Vec<u8>) {
 /// All the classes that occur in the bytes, or-ed together.
 #[inline]
 fn classify(bytes: &[u8]) -> u8 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let found = words.iter().fold(PLAIN, |found, word| found | classify_word(u64::from_le_bytes(*word)));
-    rest.iter().fold(found, |found, &byte| found | CLASSES[usize::from(byte)])
+    // The rest that is no whole word is looked at together with bytes before it, for the second time.
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let (words, _) = bytes.as_chunks::<8>();
+        words.iter().fold(classify_word(u64::from_le_bytes(*last)), |found, word| {
+            found | classify_word(u64::from_le_bytes(*word))
+        })
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        classify_word(u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last)))
+    } else {
+        bytes.iter().fold(PLAIN, |found, &byte| found | CLASSES[usize::from(byte)])
+    }
 }
 
 /// The same for eight bytes at once: in each comparison the top bit of a byte tells about that byte. Borrows between
@@ -154,6 +162,12 @@ mod tests {
         fn eight_bytes_at_once_are_classified_as_one_by_one(bytes in any::<[u8; 8]>()) {
             let one_by_one = bytes.iter().fold(PLAIN, |found, &byte| found | CLASSES[usize::from(byte)]);
             prop_assert_eq!(classify_word(u64::from_le_bytes(bytes)), one_by_one);
+        }
+
+        #[test]
+        fn strings_are_classified_as_their_bytes_one_by_one(text in "[a-z\"\u{1}é]{0,20}") {
+            let one_by_one = text.bytes().fold(PLAIN, |found, byte| found | CLASSES[usize::from(byte)]);
+            prop_assert_eq!(classify(text.as_bytes()), one_by_one);
         }
 
         #[test]

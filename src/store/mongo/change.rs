@@ -1,5 +1,7 @@
 //! Single changes as commands of the driver, inside or outside of a transaction.
 
+use std::fmt;
+
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, RawDocument, doc};
 use mongodb::error::Error;
@@ -7,7 +9,7 @@ use mongodb::options::Collation;
 use mongodb::{ClientSession, Collection};
 
 use super::Inner;
-use super::error::write_error;
+use super::error::{brief, write_error};
 use super::indexes::IndexNames;
 use crate::store::{Change, StoreError};
 
@@ -32,6 +34,15 @@ impl Failure {
     /// Whether the error carries the label.
     pub(super) fn has_label(&self, label: &str) -> bool {
         matches!(self, Self::Driver { error, .. } if error.contains_label(label))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver { error, collection } => write!(formatter, "{collection}: {}", brief(error)),
+            Self::Store(error) => error.fmt(formatter),
+        }
     }
 }
 
@@ -126,6 +137,18 @@ fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
     let before = Document::try_from(before).map_err(StoreError::backend)?;
     Ok(doc! { "_id": { "$eq": id }, "$expr": { "$eq": ["$$ROOT", { "$literal": before }] } })
+}
+
+/// Whether the stored document is what it was.
+pub(super) async fn is_unchanged(
+    inner: &Inner,
+    session: &mut ClientSession,
+    collection: &'static str,
+    before: &RawDocument,
+) -> Result<bool, Failure> {
+    let documents = inner.collection(collection);
+    let question = documents.find_one(unchanged(before)?).projection(doc! { "_id": 1 }).collation(exact());
+    Ok(question.session(session).await.map_err(at(collection))?.is_some())
 }
 
 /// The `_id` of a document.

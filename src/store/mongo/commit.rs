@@ -31,40 +31,43 @@
 //!
 //! | Unit | Way |
 //! |---|---|
-//! | one change of one document, no condition | the bare command |
+//! | one change of one document, no condition | together: the bare command |
 //! | inserts, or one replace, with `Exists` | optimistic: change, look, take back if need be |
 //! | `None`; many documents changed beside a removal; anything else with `Exists` | exclusive: marks first, then a transaction |
-//! | `Unchanged` | in the transaction; two of one scope write the same counter document, so one of them starts anew and sees it moved |
-//! | everything else | a transaction |
+//! | `Unchanged` alone | together: two of one scope write the same counter document, so one of them starts anew and sees it moved |
+//! | everything else | together: a transaction |
 //!
-//! On a standalone server `Unchanged` marks its scope, and [`steps`](super::steps) take the place of the transaction.
+//! On a standalone server `Unchanged` is exclusive, too: it marks its scope, and [`steps`](super::steps) take the place of the
+//! transaction. Removals that are too large for a transaction are [thinned out](super::thinning) before it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bson::Bson;
 use mongodb::ClientSession;
 
 use super::Inner;
 use super::change::{Failure, apply, collection_of, commands, id_of};
-use super::conditions::{Scopes, advance_scopes, broken, check, look, relies};
+use super::conditions::{Scopes, advance_scopes, broken, check};
+use super::connect::Topology;
 use super::counters::{catch_up, raise, whole_number};
-use super::error::command_error;
+use super::error::{command_error, is_refused};
 use super::marks::{Key, Marks, Wait, clear_abandoned};
+use super::reliance::{look, look_together, relies};
 use super::steps::{self, inverse};
+use super::thinning::thin_out;
 use super::transaction::Transaction;
 use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
 
 /// Carries out a unit.
-pub(super) async fn commit(inner: &Inner, unit: &Unit) -> Result<Vec<u64>, StoreError> {
+pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, StoreError> {
     raise_counters(inner, &unit.changes).await?;
     let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
+    let concerned = concerned(&unit);
     let outcome = run(inner, &mut session, unit).await.map_err(|failure| failure.into_store_error(&inner.indexes));
     // Also after a failure: a broken connection does not tell what happened, and what is taken back was there for a moment.
-    for collection in unit.changes.iter().map(collection_of).collect::<BTreeSet<_>>() {
+    for collection in concerned {
         inner.revisions.bump(collection);
-    }
-    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
-        inner.revisions.bump(SCOPES);
     }
     if let Err(StoreError::Duplicate { collection, key }) = &outcome
         && key == "public_id"
@@ -72,6 +75,15 @@ pub(super) async fn commit(inner: &Inner, unit: &Unit) -> Result<Vec<u64>, Store
         catch_up(inner, collection).await?;
     }
     outcome
+}
+
+/// The collections in which the unit may change something.
+fn concerned(unit: &Unit) -> BTreeSet<&'static str> {
+    let mut concerned: BTreeSet<_> = unit.changes.iter().map(collection_of).collect();
+    if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
+        concerned.insert(SCOPES);
+    }
+    concerned
 }
 
 /// Before a document with a `public_id` of the client's choice is stored, the counter moves past it.
@@ -97,39 +109,39 @@ fn public_id(document: &bson::RawDocument) -> Option<i64> {
     Bson::try_from(id).ok().as_ref().and_then(whole_number)
 }
 
-async fn run(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<u64>, Failure> {
-    match Way::of(unit, inner) {
-        Way::Plain => carry_out(inner, session, &unit.changes).await,
+async fn run(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit) -> Result<Vec<u64>, Failure> {
+    match Way::of(&unit, inner.topology) {
+        Way::Together => together(inner, session, &unit, None).await,
         Way::Optimistic => optimistic(inner, session, unit).await,
-        Way::Exclusive => exclusive(inner, session, unit).await,
-        Way::Transaction => {
-            Transaction { marks: None, conditions: &unit.conditions, changes: &unit.changes }.run(inner, session).await
-        }
+        Way::Exclusive => exclusive(inner, session, &unit).await,
     }
 }
 
+/// How a unit keeps its conditions; the table above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    Plain,
+    Together,
     Optimistic,
     Exclusive,
-    Transaction,
 }
 
 impl Way {
-    fn of(unit: &Unit, inner: &Inner) -> Self {
+    fn of(unit: &Unit, topology: Topology) -> Self {
         let removes = unit.changes.iter().any(|change| removed(change).is_some());
-        let has_many = unit.changes.iter().any(is_many);
-        let only_exists = unit.conditions.iter().all(|condition| matches!(condition, Condition::Exists { .. }));
-        let has_scope = unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. }));
-        if unit.conditions.is_empty() && !(removes && has_many) {
-            return Self::Plain;
+        let removes_beside_many = removes && unit.changes.iter().any(is_many);
+        let is_optimistic = unit.changes.iter().all(is_insert) || matches!(unit.changes[..], [Change::Replace { .. }]);
+        let only = |kind: fn(&Condition) -> bool| unit.conditions.iter().all(kind);
+        if unit.conditions.is_empty() {
+            return if removes_beside_many { Self::Exclusive } else { Self::Together };
         }
-        if only_exists && (unit.changes.iter().all(is_insert) || matches!(unit.changes[..], [Change::Replace { .. }])) {
+        if is_optimistic && only(|condition| matches!(condition, Condition::Exists { .. })) {
             return Self::Optimistic;
         }
-        let is_scope_alone = has_scope && unit.conditions.len() == 1 && !(removes && has_many);
-        if is_scope_alone && inner.topology.has_transactions() { Self::Transaction } else { Self::Exclusive }
+        let only_scopes = only(|condition| matches!(condition, Condition::Unchanged { .. }));
+        if only_scopes && topology.has_transactions() && !removes_beside_many {
+            return Self::Together;
+        }
+        Self::Exclusive
     }
 }
 
@@ -149,36 +161,52 @@ fn removed(change: &Change) -> Option<&bson::RawDocument> {
     }
 }
 
-/// Changes without conditions.
-async fn carry_out(inner: &Inner, session: &mut ClientSession, changes: &[Change]) -> Result<Vec<u64>, Failure> {
-    match changes {
-        [] => Ok(Vec::new()),
-        [change] if !is_many(change) => apply(inner, session, changes).await,
-        _ if inner.topology.has_transactions() => {
-            Transaction { marks: None, conditions: &[], changes }.run(inner, session).await
+/// Checks and changes at once, or step by step where that is all there is.
+async fn together(
+    inner: &Inner,
+    session: &mut ClientSession,
+    unit: &Unit,
+    marks: Option<&Marks>,
+) -> Result<Vec<u64>, Failure> {
+    match &unit.changes[..] {
+        [change] if marks.is_none() && unit.conditions.is_empty() && !is_many(change) => {
+            apply(inner, session, &unit.changes).await
         }
-        _ => steps::run(inner, session, None, changes).await,
+        changes if inner.topology.has_transactions() => {
+            let before = thin_out(inner, session, unit, marks).await?;
+            let transaction = Transaction { marks, conditions: &unit.conditions, changes };
+            let touched = transaction.run(inner, session).await?;
+            Ok(touched.iter().zip(&before).map(|(touched, before)| touched + before).collect())
+        }
+        changes => {
+            check(inner, session, &unit.conditions, Scopes::Compare).await?;
+            let touched = steps::run(inner, session, marks, changes).await?;
+            // Under the marks of the scopes, and after the changes: who reads the new number sees them.
+            advance_scopes(inner, session, &unit.conditions).await?;
+            Ok(touched)
+        }
     }
 }
 
 /// Changes first, then looks whether what they rely on is there.
-async fn optimistic(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<u64>, Failure> {
-    if !unit.changes.iter().all(is_insert) {
+async fn optimistic(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit) -> Result<Vec<u64>, Failure> {
+    let (conditions, changes) = (unit.conditions, Unit { conditions: Vec::new(), changes: unit.changes });
+    if !changes.changes.iter().all(is_insert) {
         // Readers would see a replaced document for a moment; so only where the condition breaks at this very moment.
-        check(inner, session, &unit.conditions, Scopes::Compare).await?;
+        check(inner, session, &conditions, Scopes::Compare).await?;
     }
-    let touched = match carry_out(inner, session, &unit.changes).await {
+    let touched = match together(inner, session, &changes, None).await {
         Ok(touched) => touched,
         Err(failure) => {
             // A condition that does not hold comes before anything that the changes themselves run into.
-            if matches!(failure, Failure::Store(_)) || super::error::is_refused(&failure) {
-                check(inner, session, &unit.conditions, Scopes::Compare).await?;
+            if is_refused(&failure) {
+                check(inner, session, &conditions, Scopes::Compare).await?;
             }
             return Err(failure);
         }
     };
-    if let Err(failure) = confirm(inner, session, &unit.conditions).await {
-        let undo: Vec<Change> = unit.changes.iter().rev().map(inverse).collect();
+    if let Err(failure) = confirm(inner, session, &conditions).await {
+        let undo: Vec<Change> = changes.changes.iter().rev().map(inverse).collect();
         take_back(inner, session, &undo).await?;
         return Err(failure);
     }
@@ -186,10 +214,10 @@ async fn optimistic(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> 
 }
 
 /// Waits until it is certain whether the documents that the unit relies on are there.
-async fn confirm(inner: &Inner, session: &mut ClientSession, conditions: &[Condition]) -> Result<(), Failure> {
+async fn confirm(inner: &Arc<Inner>, session: &mut ClientSession, conditions: &[Condition]) -> Result<(), Failure> {
     let mut wait = Wait::new();
     loop {
-        let reliance = look(inner, session, conditions).await?;
+        let reliance = look_together(inner, session, conditions).await?;
         if let Some(index) = reliance.missing() {
             return Err(broken(index));
         }
@@ -215,12 +243,7 @@ async fn take_back(inner: &Inner, session: &mut ClientSession, undo: &[Change]) 
 async fn exclusive(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<u64>, Failure> {
     let keys = keys_of(inner, session, unit).await?;
     let marks = Marks::acquire(inner, session, keys).await?;
-    let outcome = if inner.topology.has_transactions() {
-        let transaction = Transaction { marks: Some(&marks), conditions: &unit.conditions, changes: &unit.changes };
-        transaction.run(inner, session).await
-    } else {
-        stepwise(inner, session, unit, &marks).await
-    };
+    let outcome = together(inner, session, unit, Some(&marks)).await;
     // A transaction that took effect has taken them down.
     if outcome.is_err() || !inner.topology.has_transactions() {
         marks.give_up(inner, session).await;
@@ -250,12 +273,4 @@ fn scope_key(condition: &Condition) -> Option<Key> {
         Condition::Unchanged { scope, .. } => Some(Key { collection: SCOPES.to_owned(), document: Bson::from(*scope) }),
         Condition::Exists { .. } | Condition::None { .. } => None,
     }
-}
-
-async fn stepwise(inner: &Inner, session: &mut ClientSession, unit: &Unit, marks: &Marks) -> Result<Vec<u64>, Failure> {
-    check(inner, session, &unit.conditions, Scopes::Compare).await?;
-    let touched = steps::run(inner, session, Some(marks), &unit.changes).await?;
-    // Under the scope's mark, and after the changes: who reads the new number sees them.
-    advance_scopes(inner, session, &unit.conditions).await?;
-    Ok(touched)
 }

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use bson::{Bson, doc};
 use mongodb::options::ReturnDocument;
-use tokio::sync::oneshot;
 
 use super::Inner;
 use super::error::{command_error, is_duplicate, unavailable};
+use super::rounds::{Rounds, refuse};
 use crate::store::StoreError;
 
 /// The collection of the counters: `{_id: collection, value: Int64}`.
@@ -31,22 +31,10 @@ pub(super) struct Counters(Mutex<HashMap<String, Arc<Counter>>>);
 
 #[derive(Debug, Default)]
 struct Counter {
-    queue: Mutex<Queue>,
+    /// How many numbers are wanted; the first of them.
+    wanted: Rounds<u32, i64>,
     /// The stored value is at least this.
     floor: AtomicI64,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<Waiting>,
-    /// Somebody is at the server for the counter, and will look into the queue again.
-    served: bool,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    count: u32,
-    first: oneshot::Sender<Result<i64, StoreError>>,
 }
 
 impl Counters {
@@ -59,64 +47,35 @@ impl Counters {
     }
 }
 
-impl Counter {
-    /// Takes a place in the queue; whether the caller has to serve it.
-    fn enqueue(&self, waiting: Waiting) -> bool {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.waiting.push(waiting);
-        !std::mem::replace(&mut queue.served, true)
-    }
-
-    /// Everybody who waits; nobody: the queue is no longer served.
-    fn dequeue(&self) -> Vec<Waiting> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.served = !queue.waiting.is_empty();
-        std::mem::take(&mut queue.waiting)
-    }
-}
-
 /// Takes `count` numbers out of the collection's counter and returns the first.
 pub(super) async fn reserve(inner: &Arc<Inner>, collection: &str, count: u32) -> Result<i64, StoreError> {
     let counter = inner.counters.counter(collection);
-    let (first, answer) = oneshot::channel();
-    if counter.enqueue(Waiting { count, first }) {
+    let place = counter.wanted.join(count);
+    if place.serves {
         tokio::spawn(serve(Arc::clone(inner), Arc::clone(&counter), collection.to_owned()));
     }
-    answer.await.unwrap_or_else(|_| Err(unavailable("the reservation of ids was given up")))
+    place.answer().await
 }
 
 async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
     loop {
-        let waiting = counter.dequeue();
-        if waiting.is_empty() {
+        let round = counter.wanted.next();
+        if round.is_empty() {
             return;
         }
-        let total = waiting.iter().map(|waiting| i64::from(waiting.count)).sum();
+        let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
         match advance(&inner, &collection, total).await {
             Ok(last) => {
                 counter.floor.fetch_max(last, Ordering::Relaxed);
-                hand_out(waiting, last - total + 1);
+                let mut next = last - total + 1;
+                for waiting in round {
+                    let first = next;
+                    next += i64::from(waiting.question);
+                    waiting.reply(Ok(first));
+                }
             }
-            Err(error) => refuse(waiting, &error),
+            Err(error) => refuse(round, &error),
         }
-    }
-}
-
-fn hand_out(waiting: Vec<Waiting>, mut next: i64) {
-    for Waiting { count, first } in waiting {
-        // Nobody listens any more when the client went away; its numbers are then never used.
-        let _ = first.send(Ok(next));
-        next += i64::from(count);
-    }
-}
-
-fn refuse(waiting: Vec<Waiting>, error: &StoreError) {
-    for Waiting { first, .. } in waiting {
-        let _ = first.send(Err(match error {
-            StoreError::Unavailable { reason } => unavailable(reason),
-            StoreError::Timeout => unavailable("the counter did not answer in time"),
-            other => StoreError::backend(format!("the counter of ids failed: {other:?}")),
-        }));
     }
 }
 

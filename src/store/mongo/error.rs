@@ -53,11 +53,19 @@ pub(super) fn write_error(error: &Error, collection: &str, names: &IndexNames) -
 /// An error of a command that carries nothing of a client.
 pub(super) fn command_error(error: &Error) -> StoreError {
     if is_away(error) {
-        return unavailable(error.to_string());
+        return unavailable(brief(error));
     }
     match refusal(error) {
         Some((code, _)) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
         _ => StoreError::backend(Box::new(error.clone()) as Box<dyn StdError + Send + Sync>),
+    }
+}
+
+/// The error for the log: of the server's answers only the number, since their texts quote stored values.
+pub(super) fn brief(error: &Error) -> String {
+    match code(error) {
+        Some(code) => format!("the server answered with error {code}"),
+        None => error.to_string(),
     }
 }
 
@@ -66,9 +74,12 @@ pub(super) fn is_duplicate(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// Whether the server refused the change itself, as opposed to not being reached.
+/// Whether a change was refused for what it is, as opposed to not having reached the server.
 pub(super) fn is_refused(failure: &Failure) -> bool {
-    matches!(failure, Failure::Driver { error, .. } if is_duplicate(error))
+    match failure {
+        Failure::Driver { error, .. } => is_duplicate(error),
+        Failure::Store(error) => matches!(error, StoreError::Stale),
+    }
 }
 
 /// Whether the same question at another point in time can succeed.

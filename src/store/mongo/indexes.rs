@@ -14,7 +14,7 @@ use super::error::{NAMESPACE_EXISTS, code, command_error, write_error};
 use super::marks::REMOVALS;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
-const MAX_TIME: Duration = Duration::from_secs(60);
+const MAX_TIME: Duration = Duration::from_mins(1);
 /// Stands before the name of an index whose declared name is taken by another one.
 const PREFIX: &str = "inventory_";
 

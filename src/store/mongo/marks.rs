@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocument, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
@@ -37,6 +37,13 @@ pub(super) struct Key {
 }
 
 impl Key {
+    fn of(mark: &RawDocument) -> Option<Self> {
+        let id = mark.get_document("_id").ok()?;
+        let collection = id.get_str("collection").ok()?.to_owned();
+        let document = Bson::try_from(id.get("document").ok()??).ok()?;
+        Some(Self { collection, document })
+    }
+
     fn id(&self) -> Document {
         doc! { "collection": &self.collection, "document": &self.document }
     }
@@ -150,7 +157,7 @@ impl Marks {
     pub(super) async fn give_up(&self, inner: &Inner, session: &mut ClientSession) {
         if let Err(failure) = self.release(inner, session).await {
             // Others take them down when their time is over.
-            log::debug!("marks for a removal were not taken down: {failure:?}");
+            log::debug!("marks for a removal were not taken down: {failure}");
         }
     }
 
@@ -161,6 +168,18 @@ impl Marks {
             Err(unavailable("the unit took so long that its marks were taken away").into())
         }
     }
+}
+
+/// All marks that stand. There are few at any time, mostly none.
+pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Result<Vec<Key>, Failure> {
+    let marks = inner.collection(REMOVALS);
+    let question = marks.find(doc! {}).projection(doc! { "_id": 1 }).max_time(inner.write_bound());
+    let mut answer = question.session(&mut *session).await.map_err(at(REMOVALS))?;
+    let mut keys = Vec::new();
+    while answer.advance(session).await.map_err(at(REMOVALS))? {
+        keys.extend(Key::of(answer.current()));
+    }
+    Ok(keys)
 }
 
 /// Takes the mark down if nobody owns it any more.

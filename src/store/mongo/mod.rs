@@ -18,8 +18,11 @@ mod error;
 mod find;
 mod indexes;
 mod marks;
+mod reliance;
 mod revision;
+mod rounds;
 mod steps;
+mod thinning;
 mod totals;
 mod transaction;
 
@@ -36,6 +39,7 @@ use self::connect::Topology;
 use self::counters::Counters;
 use self::error::{command_error, unavailable};
 use self::indexes::IndexNames;
+use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use super::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
@@ -46,7 +50,7 @@ pub use self::connect::MongoOptions;
 /// What an operation may take beyond its own time budget before it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(2);
 /// Units wait for each other, start anew, and take back; together they stay below this.
-const UNIT_BOUND: Duration = Duration::from_secs(60);
+const UNIT_BOUND: Duration = Duration::from_mins(1);
 const PING_BOUND: Duration = Duration::from_secs(2);
 /// Making an index on a large collection takes its time.
 const PREPARE_BOUND: Duration = Duration::from_hours(6);
@@ -65,6 +69,7 @@ struct Inner {
     revisions: Arc<Revisions>,
     counters: Counters,
     totals: Totals,
+    reliances: Reliances,
     indexes: IndexNames,
 }
 
@@ -100,6 +105,7 @@ impl MongoStore {
             revisions,
             counters: Counters::default(),
             totals: Totals::new(epoch),
+            reliances: Reliances::default(),
             indexes: IndexNames::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -157,7 +163,7 @@ impl Store for MongoStore {
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let inner = Arc::clone(&self.inner);
-        run(UNIT_BOUND, async move { commit::commit(&inner, &unit).await }).await
+        run(UNIT_BOUND, async move { commit::commit(&inner, unit).await }).await
     }
 
     fn revision(&self, collection: &str) -> u64 {

@@ -16,6 +16,8 @@ use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error;
 use tokio::time::MissedTickBehavior;
 
+use super::error::{brief, code};
+
 /// All revisions move after this time when nothing else says whether there were changes.
 const TICK: Duration = Duration::from_millis(400);
 /// The server answers at least this often that nothing happened.
@@ -113,7 +115,10 @@ pub(super) async fn follow(database: Database, revisions: Weak<Revisions>) {
         let Some(revisions) = revisions.upgrade() else { return };
         revisions.hear_nothing();
         if let Err(error) = outcome {
-            log::warn!("the stream of changes broke off, caches live for less than a second meanwhile: {error}");
+            log::warn!(
+                "the stream of changes broke off, caches live for less than a second meanwhile: {}",
+                brief(&error)
+            );
             // Its history may be gone: start at the present, which counts as a change of everything.
             if error.contains_label("NonResumableChangeStreamError") || is_history_lost(&error) {
                 position = None;
@@ -126,7 +131,7 @@ pub(super) async fn follow(database: Database, revisions: Weak<Revisions>) {
 
 /// `ChangeStreamFatalError`, `ChangeStreamHistoryLost`, `InvalidResumeToken`.
 fn is_history_lost(error: &Error) -> bool {
-    super::error::code(error).is_some_and(|code| matches!(code, 280 | 286 | 260))
+    code(error).is_some_and(|code| matches!(code, 280 | 286 | 260))
 }
 
 async fn listen(

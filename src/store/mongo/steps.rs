@@ -130,7 +130,7 @@ pub(super) async fn take_back(
             Ok(_) | Err(Failure::Store(StoreError::Stale)) => {}
             Err(failure) if is_there(inner, &failure) => {}
             Err(failure) => {
-                log::error!("a change of {} could not be undone: {failure:?}", collection_of(change));
+                log::error!("a change of {} could not be undone: {failure}", collection_of(change));
                 left = Some(failure);
             }
         }

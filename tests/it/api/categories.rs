@@ -10,7 +10,7 @@ async fn create(app: &TestApp, name: &str, parent: Option<i64>, order: Option<i6
 }
 
 on_each_store! {
-    async fn a_category_gets_its_defaults(app: &TestApp) {
+    async fn a_category_gets_its_defaults(app) {
         let answer = app.post("/categories/", &json!({"name": "data-center"})).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         let raw = &answer.json()["raw"];
@@ -18,13 +18,13 @@ on_each_store! {
         assert_eq!(raw["meta"], json!({"icon": "", "order": null}));
     }
 
-    async fn parent_and_types_must_exist(app: &TestApp) {
+    async fn parent_and_types_must_exist(app) {
         let answer = app.post("/categories/", &json!({"name": "hardware", "parent": 9, "types": [4]})).await;
         answer.error(400, "validation_failed");
         assert_eq!(answer.pointers(), ["/types/0", "/parent"]);
     }
 
-    async fn a_parent_must_not_close_a_cycle(app: &TestApp) {
+    async fn a_parent_must_not_close_a_cycle(app) {
         let top = create(app, "top", None, None).await;
         let middle = create(app, "middle", Some(top), None).await;
         let low = create(app, "low", Some(middle), None).await;
@@ -37,7 +37,7 @@ on_each_store! {
         assert_eq!(answer.json()["result"]["parent"], top, "{}", answer.text);
     }
 
-    async fn the_tree_is_ordered_and_holds_whole_types(app: &TestApp) {
+    async fn the_tree_is_ordered_and_holds_whole_types(app) {
         let rack = app.create_type("rack", &[]).await;
         let last = create(app, "aa-last", None, None).await;
         let second = create(app, "zz-second", None, Some(2)).await;
@@ -54,7 +54,7 @@ on_each_store! {
         assert_eq!(node["types"], json!([]));
     }
 
-    async fn children_of_a_deleted_category_move_up(app: &TestApp) {
+    async fn children_of_a_deleted_category_move_up(app) {
         let top = create(app, "top", None, None).await;
         let middle = create(app, "middle", Some(top), None).await;
         let low = create(app, "low", Some(middle), None).await;

@@ -12,7 +12,7 @@ async fn twelve_types(app: &TestApp) {
 }
 
 on_each_store! {
-    async fn the_envelope_says_where_one_is(app: &TestApp) {
+    async fn the_envelope_says_where_one_is(app) {
         twelve_types(app).await;
         let answer = app.get("/types/?limit=5&page=2").await;
         let body = answer.json();
@@ -32,7 +32,7 @@ on_each_store! {
         assert_eq!((&body["response_type"], &body["model"]), (&json!("GET"), &json!("Type")));
     }
 
-    async fn one_page_is_its_own_neighbour(app: &TestApp) {
+    async fn one_page_is_its_own_neighbour(app) {
         let body = app.get("/types/").await.json();
         let url = format!("{}/rest/types/", app.origin);
         assert_eq!(body["pagination"]["current"], url);
@@ -42,18 +42,18 @@ on_each_store! {
         assert_eq!(body["pager"]["total_pages"], 1);
     }
 
-    async fn a_page_beyond_the_end_is_empty(app: &TestApp) {
+    async fn a_page_beyond_the_end_is_empty(app) {
         app.create_type("rack", &[]).await;
         let body = app.get("/types/?page=9").await.json();
         assert_eq!((&body["results"], &body["total"], &body["count"]), (&json!([]), &json!(1), &json!(0)));
     }
 
-    async fn the_limit_zero_is_the_maximum(app: &TestApp) {
+    async fn the_limit_zero_is_the_maximum(app) {
         let body = app.get("/types/?limit=0").await.json();
         assert_eq!((&body["parameters"]["limit"], &body["pager"]["page_size"]), (&json!(10_000), &json!(10_000)));
     }
 
-    async fn what_cannot_be_meant_is_refused_by_name(app: &TestApp) {
+    async fn what_cannot_be_meant_is_refused_by_name(app) {
         let wrong = [
             ("limit", "-1"), ("limit", "10001"), ("limit", "ten"), ("page", "0"), ("page", "1.5"), ("order", "2"),
             ("order", "asc"), ("sort", ""), ("sort", "a..b"), ("sort", "$where"), ("filter", "[]"), ("filter", "{"),
@@ -70,7 +70,7 @@ on_each_store! {
         assert!(body["message"].as_str().expect("a message").contains("did you mean filter?"), "{body}");
     }
 
-    async fn filters_mean_what_they_mean_in_mongodb(app: &TestApp) {
+    async fn filters_mean_what_they_mean_in_mongodb(app) {
         twelve_types(app).await;
         let filter = r#"{"$or": [{"name": {"$regex": "^type-1"}}, {"public_id": {"$lte": 2}}]}"#;
         let answer = app.get_with("/types/", &[("filter", filter), ("sort", "name"), ("order", "-1")]).await;
@@ -80,7 +80,7 @@ on_each_store! {
         assert_eq!(answer.json()["parameters"]["filter"], echoed);
     }
 
-    async fn a_filter_that_is_refused_says_where(app: &TestApp) {
+    async fn a_filter_that_is_refused_says_where(app) {
         let typo = r#"{"fields": {"$elemMatch": {"value": {"$rgex": "a"}}}}"#;
         let answer = app.get_with("/objects/", &[("filter", typo)]).await;
         assert_eq!(answer.status, 400, "{}", answer.text);
@@ -95,7 +95,7 @@ on_each_store! {
         }
     }
 
-    async fn several_sort_keys_may_each_have_a_direction(app: &TestApp) {
+    async fn several_sort_keys_may_each_have_a_direction(app) {
         let kind = app.create_type("kind", &[("colour", "text"), ("size", "number")]).await;
         for (colour, size) in [("red", 1), ("blue", 2), ("red", 3), ("blue", 1)] {
             app.create_object(kind, &json!({"colour": colour, "size": size})).await;
@@ -107,7 +107,7 @@ on_each_store! {
         app.get("/objects/?sort=a,b&order=1").await.error(400, "parameter_invalid");
     }
 
-    async fn a_projection_chooses_members(app: &TestApp) {
+    async fn a_projection_chooses_members(app) {
         let kind = app.create_type("kind", &[("colour", "text")]).await;
         app.create_object(kind, &json!({"colour": "red"})).await;
         for projection in [r#"["type_id"]"#, r#"{"type_id": 1}"#] {
@@ -120,7 +120,7 @@ on_each_store! {
         assert_eq!(answer.json()["results"], json!([{"object_information": {"object_id": 1}}]), "{}", answer.text);
     }
 
-    async fn a_query_in_the_body_is_the_same_list(app: &TestApp) {
+    async fn a_query_in_the_body_is_the_same_list(app) {
         let kind = app.create_type("kind", &[("colour", "text")]).await;
         for colour in ["red", "blue", "red"] {
             app.create_object(kind, &json!({"colour": colour})).await;
@@ -141,7 +141,7 @@ on_each_store! {
         }
     }
 
-    async fn active_narrows_a_list_of_objects(app: &TestApp) {
+    async fn active_narrows_a_list_of_objects(app) {
         let kind = app.create_type("kind", &[]).await;
         let on = app.create_object(kind, &json!({})).await;
         let off = app.create_object(kind, &json!({})).await;

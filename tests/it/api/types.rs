@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::support::app::{TestApp, on_each_store, send};
+use crate::support::app::{on_each_store, send};
 
 on_each_store! {
-    async fn a_created_type_is_answered_whole_with_its_place(app: &TestApp) {
+    async fn a_created_type_is_answered_whole_with_its_place(app) {
         let answer = app.post("/types/", &json!({"name": "rack-unit", "author_id": 1, "clean_db": true})).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         assert_eq!(answer.header("location"), format!("{}/rest/types/1", app.origin));
@@ -24,7 +24,7 @@ on_each_store! {
         assert_eq!(read.json()["result"], *raw);
     }
 
-    async fn every_violation_of_a_type_is_named_at_once(app: &TestApp) {
+    async fn every_violation_of_a_type_is_named_at_once(app) {
         let body = json!({
             "name": "x", "fields": [{"type": "text", "name": "a"}], "active": 1,
             "render_meta": {"colour": "red", "sections": [{"type": "section"}]},
@@ -39,7 +39,7 @@ on_each_store! {
         assert_eq!(app.get("/types/").await.json()["total"], 0);
     }
 
-    async fn integers_are_json_integers_only(app: &TestApp) {
+    async fn integers_are_json_integers_only(app) {
         for wrong in [json!(true), json!("1"), json!(1.0), json!(null)] {
             let answer = app.post("/types/", &json!({"name": "rack", "author_id": wrong})).await;
             answer.error(400, "validation_failed");
@@ -47,7 +47,7 @@ on_each_store! {
         }
     }
 
-    async fn a_name_or_an_id_that_is_taken_is_refused(app: &TestApp) {
+    async fn a_name_or_an_id_that_is_taken_is_refused(app) {
         app.created("/types/", &json!({"name": "rack", "author_id": 1, "public_id": 5})).await;
         app.post("/types/", &json!({"name": "rack", "author_id": 1})).await.error(400, "type_name_taken");
         let same_id = json!({"name": "other", "author_id": 1, "public_id": 5});
@@ -55,13 +55,13 @@ on_each_store! {
         assert!(app.created("/types/", &json!({"name": "next", "author_id": 1})).await > 5);
     }
 
-    async fn ids_are_never_given_again(app: &TestApp) {
+    async fn ids_are_never_given_again(app) {
         let first = app.create_type("first", &[]).await;
         assert_eq!(app.delete(&format!("/types/{first}")).await.status, 202);
         assert!(app.create_type("second", &[]).await > first);
     }
 
-    async fn put_replaces_and_keeps_the_creation_time(app: &TestApp) {
+    async fn put_replaces_and_keeps_the_creation_time(app) {
         let id = app.create_type("rack", &[("height", "number")]).await;
         let before = app.get(&format!("/types/{id}")).await.json()["result"].clone();
         let answer = app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1, "label": "Racks"})).await;
@@ -75,7 +75,7 @@ on_each_store! {
         assert_eq!((wrong.error(400, "validation_failed"), wrong.pointers()).1, ["/public_id"]);
     }
 
-    async fn patch_merges_and_null_clears(app: &TestApp) {
+    async fn patch_merges_and_null_clears(app) {
         let id = app.create_type("rack", &[("height", "number")]).await;
         let path = format!("/types/{id}");
         let answer = app.patch(&path, &json!({"label": "Racks", "description": "tall", "acl": {"note": 1}})).await;
@@ -87,7 +87,7 @@ on_each_store! {
         assert_eq!(answer["result"]["acl"]["note"], 1);
     }
 
-    async fn a_type_with_objects_goes_only_with_them(app: &TestApp) {
+    async fn a_type_with_objects_goes_only_with_them(app) {
         let id = app.create_type("rack", &[]).await;
         let category = app.created("/categories/", &json!({"name": "hardware", "types": [id]})).await;
         app.create_object(id, &json!({})).await;
@@ -105,7 +105,7 @@ on_each_store! {
         app.get(&format!("/types/{id}")).await.error(404, "type_not_found");
     }
 
-    async fn an_etag_guards_a_change_and_saves_a_read(app: &TestApp) {
+    async fn an_etag_guards_a_change_and_saves_a_read(app) {
         let id = app.create_type("rack", &[]).await;
         let path = format!("/types/{id}");
         let tag = app.get(&path).await.header("etag").to_owned();

@@ -208,25 +208,25 @@ impl Answer {
     }
 }
 
-/// Makes of each `async fn name(app: &TestApp)` two tests: one on the embedded store, one on MongoDB.
+/// Makes of each `async fn name(app)` two tests: one on the embedded store, one on MongoDB.
 macro_rules! on_each_store {
-    ($($(#[$attribute:meta])* async fn $name:ident($app:ident: &TestApp) $body:block)*) => {
+    ($($(#[$attribute:meta])* async fn $name:ident($app:ident) $body:block)*) => {
         $(
             $(#[$attribute])*
-            mod $name {
-                use super::*;
+            async fn $name($app: &$crate::support::app::TestApp) $body
 
-                async fn case($app: &$crate::support::app::TestApp) $body
+            mod $name {
+                use $crate::support::app::TestApp;
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn on_the_embedded_store() {
-                    case(&$crate::support::app::TestApp::embedded().await).await;
+                    super::$name(&TestApp::embedded().await).await;
                 }
 
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn on_mongodb() {
-                    if let Some(app) = $crate::support::app::TestApp::mongodb().await {
-                        case(&app).await;
+                    if let Some(app) = TestApp::mongodb().await {
+                        super::$name(&app).await;
                     }
                 }
             }

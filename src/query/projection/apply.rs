@@ -1,0 +1,231 @@
+//! Runs a compiled projection over the bytes of a document.
+
+use bson::raw::RawDocument;
+
+use super::{Branch, Child, Slice};
+use crate::query::error::{EvalError, code};
+use crate::query::matcher::matched_position;
+use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member_named};
+
+/// The inclusion or exclusion: a document of what is left.
+pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(document.as_bytes().len());
+    keep_members(root, includes, document.as_bytes(), &mut bytes);
+    bytes
+}
+
+fn keep_members(branch: &Branch, includes: bool, document: &[u8], bytes: &mut Vec<u8>) {
+    let start = begin(bytes);
+    for element in Elements::of(document) {
+        match branch.child(element.name) {
+            Some(Child::Kept) => append(bytes, element.name, element.value),
+            Some(Child::Whole) if includes => append(bytes, element.name, element.value),
+            Some(Child::Whole) => {}
+            Some(Child::Branch(branch)) => keep_below(branch, includes, element, bytes),
+            // Made up afterwards; an exclusion keeps its place.
+            Some(Child::Computed(_) | Child::ElemMatch(_)) | None if includes => {}
+            Some(Child::Computed(_) | Child::ElemMatch(_)) | None => append(bytes, element.name, element.value),
+        }
+    }
+    end(bytes, start);
+}
+
+/// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, unless
+/// computed members take their place afterwards.
+fn keep_below(branch: &Branch, includes: bool, element: Element<'_>, bytes: &mut Vec<u8>) {
+    let Element { name, value } = element;
+    if value.is_document() {
+        head(bytes, value.kind, name);
+        keep_members(branch, includes, value.bytes, bytes);
+    } else if value.is_array() {
+        head(bytes, value.kind, name);
+        let start = begin(bytes);
+        let mut position = 0_usize;
+        for element in Elements::of(value.bytes) {
+            let before = bytes.len();
+            let name = position.to_string();
+            keep_below(branch, includes, Element { name: name.as_bytes(), value: element.value }, bytes);
+            position += usize::from(bytes.len() > before);
+        }
+        end(bytes, start);
+    } else if !includes || branch.computes {
+        append(bytes, name, value);
+    }
+}
+
+fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
+    bytes.push(kind);
+    bytes.extend_from_slice(name);
+    bytes.push(0);
+}
+
+/// Sets what is made up: in the place of a member that is there, else at the end.
+pub(super) fn with_computed(root: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
+    compute_members(root, document, kept)
+}
+
+fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
+    let mut values: Vec<(&[u8], Option<Owned>)> = Vec::new();
+    for (name, child) in &branch.children {
+        let value = match child {
+            Child::Computed(expression) => expression.evaluate(document)?.map(|value| encode(&value)).transpose()?,
+            Child::ElemMatch(node) => first_match(node, name, document)?,
+            Child::Branch(branch) if branch.computes => {
+                Some(compute_below(branch, document, member_named(kept, name.as_bytes()))?)
+            }
+            Child::Branch(_) | Child::Whole | Child::Kept => continue,
+        };
+        values.push((name.as_bytes(), value));
+    }
+    let mut bytes = Vec::with_capacity(kept.len());
+    let start = begin(&mut bytes);
+    for element in Elements::of(kept) {
+        match values.iter().position(|(name, _)| *name == element.name) {
+            None => append(&mut bytes, element.name, element.value),
+            Some(index) => {
+                if let (name, Some(value)) = values.remove(index) {
+                    append(&mut bytes, name, value.value());
+                }
+            }
+        }
+    }
+    for (name, value) in values {
+        if let Some(value) = value {
+            append(&mut bytes, name, value.value());
+        }
+    }
+    end(&mut bytes, start);
+    Ok(bytes)
+}
+
+/// A value that has no members is replaced by a document of the computed ones.
+fn compute_below(branch: &Branch, document: &RawDocument, value: Option<Value<'_>>) -> Result<Owned, EvalError> {
+    const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
+    match value {
+        Some(array) if array.is_array() => {
+            let mut bytes = Vec::with_capacity(array.bytes.len());
+            let start = begin(&mut bytes);
+            for element in Elements::of(array.bytes) {
+                let value = compute_below(branch, document, Some(element.value))?;
+                append(&mut bytes, element.name, value.value());
+            }
+            end(&mut bytes, start);
+            Ok(Owned::copy(Value { kind: kind::ARRAY, bytes: &bytes }))
+        }
+        value => {
+            let members = value.filter(|value| value.is_document()).map_or(EMPTY, |value| value.bytes);
+            let bytes = compute_members(branch, document, members)?;
+            Ok(Owned::copy(Value { kind: kind::DOCUMENT, bytes: &bytes }))
+        }
+    }
+}
+
+fn encode(value: &bson::Bson) -> Result<Owned, EvalError> {
+    Owned::encode(value).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+}
+
+/// An array of the first element that matches; nothing when none does.
+fn first_match(
+    node: &crate::query::tree::Node,
+    name: &str,
+    document: &RawDocument,
+) -> Result<Option<Owned>, EvalError> {
+    let Some(position) = matched_position(node, document)? else { return Ok(None) };
+    let array = member_named(document.as_bytes(), name.as_bytes());
+    Ok(array.and_then(|array| array.elements().nth(position)).map(|element| array_of(element.value)))
+}
+
+fn array_of(value: Value<'_>) -> Owned {
+    let mut bytes = Vec::with_capacity(value.bytes.len() + 8);
+    let start = begin(&mut bytes);
+    append(&mut bytes, b"0", value);
+    end(&mut bytes, start);
+    Owned::copy(Value { kind: kind::ARRAY, bytes: &bytes })
+}
+
+/// Cuts the arrays that the path leads to, also through the elements of an array, not of one in another.
+pub(super) fn slice(document: &[u8], path: &[String], slice: Slice) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(document.len());
+    slice_members(document, path, slice, &mut bytes);
+    bytes
+}
+
+fn slice_members(document: &[u8], path: &[String], slice: Slice, bytes: &mut Vec<u8>) {
+    let start = begin(bytes);
+    for element in Elements::of(document) {
+        if path.first().is_some_and(|name| name.as_bytes() == element.name) {
+            slice_value(element, &path[1..], slice, bytes);
+        } else {
+            append(bytes, element.name, element.value);
+        }
+    }
+    end(bytes, start);
+}
+
+fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut Vec<u8>) {
+    let Element { name, value } = element;
+    if value.is_array() && rest.is_empty() {
+        let (from, to) = slice.bounds(Elements::of(value.bytes).count());
+        head(bytes, value.kind, name);
+        let start = begin(bytes);
+        for (position, element) in Elements::of(value.bytes).skip(from).take(to.saturating_sub(from)).enumerate() {
+            append(bytes, position.to_string().as_bytes(), element.value);
+        }
+        end(bytes, start);
+    } else if value.is_array() {
+        head(bytes, value.kind, name);
+        let start = begin(bytes);
+        for element in Elements::of(value.bytes) {
+            if element.value.is_document() {
+                head(bytes, element.value.kind, element.name);
+                slice_members(element.value.bytes, rest, slice, bytes);
+            } else {
+                append(bytes, element.name, element.value);
+            }
+        }
+        end(bytes, start);
+    } else if value.is_document() && !rest.is_empty() {
+        head(bytes, value.kind, name);
+        slice_members(value.bytes, rest, slice, bytes);
+    } else {
+        append(bytes, name, value);
+    }
+}
+
+/// Leaves one element of the first array on the path.
+///
+/// `position` is asked only when there is one, as a document without an array needs none.
+pub(super) fn positional(
+    document: &[u8],
+    path: &[String],
+    position: &mut dyn FnMut() -> Result<usize, EvalError>,
+) -> Result<Vec<u8>, EvalError> {
+    let mut bytes = Vec::with_capacity(document.len());
+    position_members(document, path, position, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn position_members(
+    document: &[u8],
+    path: &[String],
+    position: &mut dyn FnMut() -> Result<usize, EvalError>,
+    bytes: &mut Vec<u8>,
+) -> Result<(), EvalError> {
+    let start = begin(bytes);
+    for element in Elements::of(document) {
+        let on_path = path.first().is_some_and(|name| name.as_bytes() == element.name);
+        if on_path && element.value.is_array() {
+            let Some(found) = element.value.elements().nth(position()?) else {
+                return Err(EvalError::new(51247, "the positional $ found an element that the projected array lacks"));
+            };
+            append(bytes, element.name, array_of(found.value).value());
+        } else if on_path && element.value.is_document() {
+            head(bytes, element.value.kind, element.name);
+            position_members(element.value.bytes, &path[1..], position, bytes)?;
+        } else {
+            append(bytes, element.name, element.value);
+        }
+    }
+    end(bytes, start);
+    Ok(())
+}

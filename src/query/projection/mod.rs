@@ -1,0 +1,153 @@
+//! Projections: which members of a document an answer has, and what is made up for it.
+//!
+//! A projection includes or excludes; `_id` is included unless it is excluded. What `$elemMatch` and
+//! expressions give is set afterwards, `$slice` and the positional `$` work on the result. See "Project Fields
+//! to Return from Query" in MongoDB's manual.
+
+mod apply;
+mod parse;
+
+use bson::Document;
+use bson::raw::{RawDocument, RawDocumentBuf};
+
+use super::computed::Computed;
+use super::error::{EvalError, QueryError, code};
+use super::filter::{Filter, Limits};
+use super::matcher::matched_position;
+use super::tree::Node;
+
+use self::parse::Parser;
+
+/// A projection: as the client sent it, and compiled.
+#[derive(Debug, Clone)]
+pub struct Projection {
+    document: Document,
+    includes: bool,
+    root: Branch,
+    afterwards: Vec<Afterwards>,
+}
+
+/// The members of one level that the projection speaks of, in the order in which it does.
+#[derive(Debug, Clone, Default)]
+struct Branch {
+    children: Vec<(String, Child)>,
+    /// Whether something below is made up.
+    computes: bool,
+}
+
+/// What happens to a member.
+#[derive(Debug, Clone)]
+enum Child {
+    /// It is included, or excluded, whole.
+    Whole,
+    /// It is there in either case: `$slice` cuts it afterwards.
+    Kept,
+    /// Members of it are.
+    Branch(Branch),
+    /// It gets this value.
+    Computed(Computed),
+    /// It gets an array of the first element that matches the node, which is an `$elemMatch` of the member.
+    ElemMatch(Node),
+}
+
+/// A step after the inclusion or exclusion.
+#[derive(Debug, Clone)]
+enum Afterwards {
+    Slice(Vec<String>, Slice),
+    /// The positional `$`.
+    Position(Vec<String>),
+}
+
+/// Which elements `$slice` leaves.
+#[derive(Debug, Clone, Copy)]
+struct Slice {
+    /// From the start, or, below zero, from the end.
+    skip: Option<i64>,
+    /// How many; without a `skip` and below zero: the last ones.
+    count: i64,
+}
+
+impl Projection {
+    /// Compiles MongoDB's projection document. The positional `$` refers to the filter given to
+    /// [`Projection::apply`], which has to be the same.
+    ///
+    /// # Errors
+    /// What MongoDB refuses, and server-side JavaScript; with the place.
+    pub fn parse(document: &Document, _filter: &Filter) -> Result<Self, QueryError> {
+        Self::parse_within(document, &Limits::default())
+    }
+
+    /// Like [`Projection::parse`] with limits of the caller's.
+    ///
+    /// # Errors
+    /// As [`Projection::parse`], and what exceeds `limits`.
+    pub fn parse_within(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
+        Parser::new(limits).parse(document)
+    }
+
+    /// The document that MongoDB is sent.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Whether it makes up values by expressions, so that what it keeps cannot be told from its paths.
+    pub fn is_computed(&self) -> bool {
+        self.root.has_expressions()
+    }
+
+    /// What the projection leaves of the document.
+    ///
+    /// # Errors
+    /// When an expression fails on the document, or the positional `$` finds no element.
+    pub fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf, EvalError> {
+        let mut bytes = apply::keep(&self.root, self.includes, document);
+        if self.root.computes {
+            bytes = apply::with_computed(&self.root, document, &bytes)?;
+        }
+        for step in &self.afterwards {
+            bytes = match step {
+                Afterwards::Slice(path, slice) => apply::slice(&bytes, path, *slice),
+                Afterwards::Position(path) => apply::positional(&bytes, path, &mut || position(document, filter))?,
+            };
+        }
+        RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+    }
+}
+
+/// The position of the array element by which the filter matches.
+fn position(document: &RawDocument, filter: &Filter) -> Result<usize, EvalError> {
+    matched_position(filter.tree(), document)?.ok_or_else(|| {
+        EvalError::new(51246, "the positional $ found no matching array element; the filter must test the array")
+    })
+}
+
+impl Branch {
+    fn child(&self, name: &[u8]) -> Option<&Child> {
+        self.children.iter().find(|(own, _)| own.as_bytes() == name).map(|(_, child)| child)
+    }
+
+    fn has_expressions(&self) -> bool {
+        self.children.iter().any(|(_, child)| match child {
+            Child::Computed(_) => true,
+            Child::Branch(branch) => branch.has_expressions(),
+            Child::Whole | Child::Kept | Child::ElemMatch(_) => false,
+        })
+    }
+}
+
+impl Slice {
+    /// The first position and the one behind the last, of an array of that length.
+    fn bounds(self, length: usize) -> (usize, usize) {
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        let from_end = |count: i64| length.saturating_add(count).max(0);
+        let (start, end) = match (self.skip, self.count) {
+            (None, count) if count < 0 => (from_end(count), length),
+            (None, count) => (0, count.min(length)),
+            (Some(skip), count) => {
+                let start = if skip < 0 { from_end(skip) } else { skip.min(length) };
+                (start, start.saturating_add(count).min(length))
+            }
+        };
+        (usize::try_from(start).unwrap_or(0), usize::try_from(end).unwrap_or(0))
+    }
+}

@@ -1,0 +1,316 @@
+//! Parses a projection document. Every refusal of a projection happens here.
+
+use bson::{Bson, Document};
+
+use super::{Afterwards, Branch, Child, Projection, Slice};
+use crate::query::compare::number;
+use crate::query::computed::Computed;
+use crate::query::error::QueryError;
+use crate::query::filter::{Level, Limits, Parser as FilterParser};
+use crate::query::number::Number;
+use crate::query::path::check_field_path;
+
+/// The state of one parse.
+pub(super) struct Parser {
+    filter: FilterParser,
+    /// Inclusion or exclusion, once a member has said so. `_id` does not say so.
+    includes: Option<bool>,
+    id: Option<bool>,
+    mentions_id: bool,
+    afterwards: Vec<Afterwards>,
+    has_elem_match: bool,
+    has_position: bool,
+    has_slice: bool,
+}
+
+/// What a member asks for, apart from its path.
+enum Wish {
+    Include,
+    Exclude,
+    Compute(Child),
+}
+
+impl Parser {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            filter: FilterParser::at(*limits, "projection"),
+            includes: None,
+            id: None,
+            mentions_id: false,
+            afterwards: Vec::new(),
+            has_elem_match: false,
+            has_position: false,
+            has_slice: false,
+        }
+    }
+
+    pub(super) fn parse(mut self, document: &Document) -> Result<Projection, QueryError> {
+        self.filter.check_size(document)?;
+        let mut root = Branch::default();
+        for (name, value) in document {
+            self.mentions_id |= name == "_id" || name.starts_with("_id.");
+            self.member(name, value, &[], &mut root)?;
+        }
+        let includes = self.includes.unwrap_or_else(|| self.id == Some(true) || self.has_elem_match && !self.has_slice);
+        settle_id(&mut root, includes, &self);
+        note_computed(&mut root);
+        Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards })
+    }
+
+    fn fail<T>(&self, code: i32, message: &str) -> Result<T, QueryError> {
+        Err(self.filter.at.malformed(code, message))
+    }
+
+    /// Parses `name: value` below the member that `above` leads to.
+    fn member(&mut self, name: &str, value: &Bson, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
+        self.filter.at.enter(name);
+        if name.contains(".$.") {
+            return self.fail(31394, "the positional $ stands at the end of a path only: a.b.$");
+        }
+        let positional = name.ends_with(".$");
+        match value {
+            Bson::Document(_) if positional => {
+                return self.fail(31271, "the positional $ takes 1, not an expression or a document");
+            }
+            Bson::Document(document) if operator(document).is_some() => {
+                self.operator(name, document, above, branch)?;
+            }
+            Bson::Document(document) => self.below(name, document, above, branch)?,
+            _ => match flag(value) {
+                Some(true) if positional => self.positional(name, above, branch)?,
+                Some(false) if positional => {
+                    return self.fail(31395, "the positional $ includes an element; it cannot exclude one");
+                }
+                Some(true) => self.add(name, Wish::Include, above, branch)?,
+                Some(false) => self.add(name, Wish::Exclude, above, branch)?,
+                None if positional => return self.fail(31308, "the positional $ takes 1, not a value"),
+                None => self.expression(name, value, 31310, above, branch)?,
+            },
+        }
+        self.filter.at.leave();
+        Ok(())
+    }
+
+    /// A document without operators: the paths of members below.
+    fn below(
+        &mut self,
+        name: &str,
+        document: &Document,
+        above: &[String],
+        branch: &mut Branch,
+    ) -> Result<(), QueryError> {
+        if document.is_empty() {
+            return self.fail(51270, "an empty document is no projection; give 1, 0 or the members wanted");
+        }
+        check_field_path(&self.filter.at, name)?;
+        let steps: Vec<String> = name.split('.').map(str::to_owned).collect();
+        let path: Vec<String> = above.iter().chain(&steps).cloned().collect();
+        let below = self.descend(&steps, steps.len(), branch)?;
+        for (name, value) in document {
+            self.member(name, value, &path, below)?;
+        }
+        Ok(())
+    }
+
+    /// The branch at the first `count` steps, made where there is none.
+    fn descend<'a>(
+        &self,
+        steps: &[String],
+        count: usize,
+        branch: &'a mut Branch,
+    ) -> Result<&'a mut Branch, QueryError> {
+        let mut branch = branch;
+        for (index, step) in steps[..count].iter().enumerate() {
+            let place = branch.children.iter().position(|(name, _)| name == step).unwrap_or_else(|| {
+                branch.children.push((step.clone(), Child::Branch(Branch::default())));
+                branch.children.len() - 1
+            });
+            match &mut branch.children[place].1 {
+                Child::Branch(below) => branch = below,
+                _ => {
+                    let code = if index + 1 == steps.len() { 31250 } else { 31249 };
+                    return self.fail(code, "the path collides with another one of this projection");
+                }
+            }
+        }
+        Ok(branch)
+    }
+
+    fn add(&mut self, name: &str, wish: Wish, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
+        check_field_path(&self.filter.at, name)?;
+        let is_id = above.is_empty() && name == "_id";
+        let steps: Vec<String> = name.split('.').map(str::to_owned).collect();
+        let (last, before) = steps.split_last().expect("a split gives at least one part");
+        let below = self.descend(&steps, before.len(), branch)?;
+        if below.child(last.as_bytes()).is_some() {
+            return self.fail(31250, "the path collides with another one of this projection");
+        }
+        let child = match wish {
+            Wish::Compute(child) => child,
+            Wish::Include | Wish::Exclude => {
+                let includes = matches!(wish, Wish::Include);
+                if is_id {
+                    self.id = Some(includes);
+                } else {
+                    self.decide(includes)?;
+                }
+                Child::Whole
+            }
+        };
+        below.children.push((last.clone(), child));
+        Ok(())
+    }
+
+    fn decide(&mut self, includes: bool) -> Result<(), QueryError> {
+        match self.includes {
+            Some(true) if !includes => self.fail(31254, "a projection that includes cannot exclude, save _id"),
+            Some(false) if includes => self.fail(31253, "a projection that excludes cannot include, save _id"),
+            _ => {
+                self.includes = Some(includes);
+                Ok(())
+            }
+        }
+    }
+
+    /// A computed member; `refusal` is the number of the error in an exclusion.
+    fn expression(
+        &mut self,
+        name: &str,
+        value: &Bson,
+        refusal: i32,
+        above: &[String],
+        branch: &mut Branch,
+    ) -> Result<(), QueryError> {
+        let expression = Computed::parse(value, &mut self.filter.at)?;
+        self.add(name, Wish::Compute(Child::Computed(expression)), above, branch)?;
+        if self.includes == Some(false) {
+            return self.fail(refusal, "a projection that excludes cannot make up members");
+        }
+        self.includes = Some(true);
+        Ok(())
+    }
+
+    /// `{name: {$operator: ..}}`.
+    fn operator(
+        &mut self,
+        name: &str,
+        document: &Document,
+        above: &[String],
+        branch: &mut Branch,
+    ) -> Result<(), QueryError> {
+        match operator(document) {
+            Some(("$slice", operand)) if slice(operand).is_some() => {
+                self.has_slice = true;
+                let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
+                self.afterwards.extend(slice(operand).map(|slice| Afterwards::Slice(path, slice)));
+                self.add(name, Wish::Compute(Child::Kept), above, branch)
+            }
+            Some(("$elemMatch", operand)) => self.elem_match(name, operand, above, branch),
+            _ => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
+        }
+    }
+
+    fn elem_match(
+        &mut self,
+        name: &str,
+        operand: &Bson,
+        above: &[String],
+        branch: &mut Branch,
+    ) -> Result<(), QueryError> {
+        if !matches!(operand, Bson::Document(_)) {
+            return self.fail(31274, "$elemMatch needs a document of conditions");
+        }
+        if self.has_position {
+            return self.fail(31255, "the positional $ and $elemMatch exclude each other");
+        }
+        if !above.is_empty() || name.contains('.') {
+            return self.fail(31275, "$elemMatch projects members of the top level only");
+        }
+        let condition = bson::doc! { name: { "$elemMatch": operand.clone() } };
+        self.filter.at.leave();
+        let node = self.filter.document(&condition, Level::Inner)?;
+        self.filter.at.enter(name);
+        self.has_elem_match = true;
+        self.add(name, Wish::Compute(Child::ElemMatch(node)), above, branch)
+    }
+
+    fn positional(&mut self, name: &str, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
+        if self.has_position {
+            return self.fail(31276, "the positional $ can stand once in a projection");
+        }
+        if self.has_elem_match {
+            return self.fail(31256, "the positional $ and $elemMatch exclude each other");
+        }
+        let name = name.strip_suffix(".$").unwrap_or(name);
+        self.add(name, Wish::Include, above, branch)?;
+        self.has_position = true;
+        let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
+        self.afterwards.push(Afterwards::Position(path));
+        Ok(())
+    }
+}
+
+/// A document with the only member `$operator`.
+fn operator(document: &Document) -> Option<(&str, &Bson)> {
+    let (name, operand) = document.iter().next()?;
+    (document.len() == 1 && name.starts_with('$')).then_some((name.as_str(), operand))
+}
+
+/// Booleans and numbers include or exclude; everything else is an expression.
+fn flag(value: &Bson) -> Option<bool> {
+    match value {
+        Bson::Boolean(truth) => Some(*truth),
+        _ => number(value.into()).map(|number| number.is_nan() || number.compare(Number::Int(0)).is_ne()),
+    }
+}
+
+/// `count` or `[skip, count]`; other operands belong to the expression of the same name.
+fn slice(operand: &Bson) -> Option<Slice> {
+    match operand {
+        Bson::Array(items) => match items.as_slice() {
+            [skip, count] => {
+                let (skip, count) = (clamped(skip)?, clamped(count)?);
+                (count > 0).then_some(Slice { skip: Some(skip), count })
+            }
+            _ => None,
+        },
+        _ => clamped(operand).map(|count| Slice { skip: None, count }),
+    }
+}
+
+/// A number cut to 32 bits; what is no number counts as 0.
+fn clamped(value: &Bson) -> Option<i64> {
+    let number = number(value.into())?;
+    let zero = number.is_nan();
+    Some(if zero {
+        0
+    } else {
+        number.truncated().map_or_else(
+            || if number.compare(Number::Int(0)).is_lt() { i64::from(i32::MIN) } else { i64::from(i32::MAX) },
+            |value| value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)),
+        )
+    })
+}
+
+/// An inclusion has `_id` unless it is excluded; what the tree says of `_id` is brought in line.
+fn settle_id(root: &mut Branch, includes: bool, parser: &Parser) {
+    if parser.id.is_some_and(|id| id != includes) {
+        root.children.retain(|(name, _)| name != "_id");
+    }
+    if includes && !parser.mentions_id {
+        root.children.push(("_id".to_owned(), Child::Whole));
+    }
+}
+
+fn note_computed(branch: &mut Branch) {
+    for (_, child) in &mut branch.children {
+        if let Child::Branch(below) = child {
+            note_computed(below);
+        }
+        branch.computes |= match child {
+            Child::Branch(below) => below.computes,
+            Child::Computed(_) | Child::ElemMatch(_) => true,
+            Child::Whole | Child::Kept => false,
+        };
+    }
+}
