@@ -2,12 +2,8 @@
 
 use super::model::{CategoryModel, Field, Kind, Link, Section, Shown, Target, TypeModel};
 
-const STATUS: &[(&str, &str)] = &[
-    ("planned", "Planned"),
-    ("in-service", "In service"),
-    ("maintenance", "Maintenance"),
-    ("retired", "Retired"),
-];
+const STATUS: &[(&str, &str)] =
+    &[("planned", "Planned"), ("in-service", "In service"), ("maintenance", "Maintenance"), ("retired", "Retired")];
 const ENVIRONMENT: &[(&str, &str)] = &[("production", "Production"), ("staging", "Staging"), ("test", "Test")];
 const HOSTNAME: &str = "[a-z0-9]+(-[a-z0-9]+)*";
 const INVENTORY_NUMBER: &str = "INV-[0-9]{7}";
@@ -276,10 +272,7 @@ pub(super) const SWITCH: TypeModel = TypeModel {
         Section {
             name: "place",
             label: "Place",
-            fields: &[
-                Field::reference("rack", "Rack", RACK_LINE).required(),
-                Field::new("number", "unit", "Unit"),
-            ],
+            fields: &[Field::reference("rack", "Rack", RACK_LINE).required(), Field::new("number", "unit", "Unit")],
             shows: None,
         },
     ],
@@ -508,13 +501,7 @@ pub(super) const LICENCE: TypeModel = TypeModel {
 };
 
 pub(super) const CATEGORIES: &[CategoryModel] = &[
-    CategoryModel {
-        name: "infrastructure",
-        label: "Infrastructure",
-        icon: "fas fa-sitemap",
-        parent: None,
-        kinds: &[],
-    },
+    CategoryModel { name: "infrastructure", label: "Infrastructure", icon: "fas fa-sitemap", parent: None, kinds: &[] },
     CategoryModel {
         name: "sites",
         label: "Sites",

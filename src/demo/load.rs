@@ -1,5 +1,6 @@
 //! Brings the demo into an empty store, through the same use cases as requests do.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use bson::Document;
@@ -38,6 +39,18 @@ pub struct Loaded {
     pub objects: u32,
     /// How long the objects took.
     pub elapsed: Duration,
+}
+
+impl fmt::Display for Loaded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { types, categories, objects, elapsed } = self;
+        let seconds = elapsed.as_secs_f64();
+        let rate = f64::from(*objects) / seconds.max(0.001);
+        write!(
+            formatter,
+            "loaded {types} types, {categories} categories and {objects} objects in {seconds:.1} s ({rate:.0} objects a second)"
+        )
+    }
 }
 
 /// Why the demo was not loaded, or not to its end.

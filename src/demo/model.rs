@@ -152,17 +152,7 @@ pub struct Target {
 impl Field {
     /// A field with a value of this kind.
     pub const fn new(kind: &'static str, name: &'static str, label: &'static str) -> Self {
-        Self {
-            kind,
-            name,
-            label,
-            required: false,
-            pattern: None,
-            help: None,
-            value: None,
-            options: &[],
-            targets: &[],
-        }
+        Self { kind, name, label, required: false, pattern: None, help: None, value: None, options: &[], targets: &[] }
     }
 
     /// A field with one of these options: name and label of each.

@@ -5,6 +5,15 @@ use super::model::Kind;
 /// The sizes that a demo may have.
 pub const SIZES: std::ops::RangeInclusive<u32> = 200..=1_000_000;
 
+/// Reads a size from the command line.
+///
+/// # Errors
+/// A sentence when it is no number or out of [`SIZES`].
+pub fn accepted_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size| SIZES.contains(size));
+    size.ok_or_else(|| format!("must be a number from {} to {}", SIZES.start(), SIZES.end()))
+}
+
 /// Servers in a full rack.
 pub const SERVERS_PER_RACK: u32 = 25;
 /// Switches in each rack.

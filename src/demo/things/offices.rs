@@ -74,7 +74,8 @@ pub(super) fn contract(plan: &Plan, index: u32, random: &mut Random) -> Thing {
     // Within the year that stands in the number.
     let begins = -365 * i64::from(years_ago) + i64::from(random.between(2, 300));
     let ends = begins + 365 * i64::from(random.pick(&[3, 5, 5, 7]));
-    let kind = if place < HARDWARE_VENDORS { random.pick(&["maintenance", "maintenance", "leasing"]) } else { "licences" };
+    let kind =
+        if place < HARDWARE_VENDORS { random.pick(&["maintenance", "maintenance", "leasing"]) } else { "licences" };
     let notes = random.chance(30).then(|| random.pick(&CONTRACT_NOTES));
     let values = doc! {
         "number": format!("C-{}-{:05}", 2026 - years_ago, index + 1),

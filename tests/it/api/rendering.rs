@@ -7,10 +7,15 @@ use crate::support::counting::CountingStore;
 
 /// Racks in rooms, by a `ref` field, with a summary line for the reference.
 async fn racks(app: &TestApp, count: i64) -> (i64, i64) {
-    let room = app.created("/types/", &json!({
-        "name": "room", "author_id": 1, "fields": [{"type": "text", "name": "name", "label": "Name"}],
-        "render_meta": {"summary": {"fields": ["name"]}},
-    })).await;
+    let room = app
+        .created(
+            "/types/",
+            &json!({
+                "name": "room", "author_id": 1, "fields": [{"type": "text", "name": "name", "label": "Name"}],
+                "render_meta": {"summary": {"fields": ["name"]}},
+            }),
+        )
+        .await;
     let summary = json!([{"type_id": room, "line": "room {}", "label": "Room", "fields": ["name"], "icon": "door"}]);
     let rack = app.created("/types/", &json!({
         "name": "rack", "author_id": 1,
