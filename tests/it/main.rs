@@ -4,6 +4,7 @@
 mod contract;
 
 mod api;
+mod demo;
 mod embedded;
 mod mongo;
 mod render;
