@@ -7,6 +7,7 @@ mod accounts;
 mod api;
 mod corpus;
 mod crash;
+mod demo;
 mod embedded;
 mod embedded_crash;
 mod mongo;
