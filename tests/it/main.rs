@@ -6,6 +6,7 @@ mod contract;
 mod api;
 mod crash;
 mod embedded;
+mod filters;
 mod mongo;
 mod render;
 mod support;
