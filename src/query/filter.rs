@@ -1,13 +1,16 @@
 //! The filter: a client's document, parsed once. Every refusal of a filter happens here and in `operators`.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::compare::number;
 use super::computed::Computed;
 use super::error::{EvalError, Location, QueryError, code};
 use super::matcher;
+use super::number::Number;
 use super::operators::parse_field;
 use super::path::Path;
 use super::schema::Schema;
@@ -180,17 +183,35 @@ pub(super) struct Parser {
     pub(super) limits: Limits,
     pub(super) at: Location,
     pub(super) server: Option<&'static str>,
+    /// Whether `$jsonSchema` may stand here.
+    schemas: bool,
     nodes: usize,
 }
 
 /// The operators that stand where a field name could.
-const TOP_OPERATORS: [&str; 10] =
-    ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
+const TOP_OPERATORS: [&str; 11] = [
+    "$sampleRate",
+    "$and",
+    "$or",
+    "$nor",
+    "$expr",
+    "$jsonSchema",
+    "$comment",
+    "$text",
+    "$where",
+    "$alwaysTrue",
+    "$alwaysFalse",
+];
 
 impl Parser {
     /// A parser at the top of the document that `root` names.
     pub(super) fn at(limits: Limits, root: &'static str) -> Self {
-        Self { limits, at: Location::new(root), server: None, nodes: 0 }
+        Self { limits, at: Location::new(root), server: None, schemas: true, nodes: 0 }
+    }
+
+    /// The same parser, for the conditions in projections.
+    pub(super) fn without_schemas(self) -> Self {
+        Self { schemas: false, ..self }
     }
 
     /// Parses within one more step of the location.
@@ -279,25 +300,60 @@ impl Parser {
             "$or" => self.branches(name, value, level).map(Node::any_of),
             "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
-            "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
-                let message =
-                    format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
-                Err(self.at.malformed(code::NOT_ALLOWED, message))
+            "$text" | "$expr" if level == Level::Inner => {
+                self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
             }
-            "$text" => {
-                self.server = self.server.or(Some("$text"));
-                Ok(Node::Server("$text"))
-            }
+            "$text" => self.text(value),
             "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),
+            "$jsonSchema" if !self.schemas => {
+                Err(self.at.malformed(code::NOT_ALLOWED, "$jsonSchema stands in filters, not in projections"))
+            }
             "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
-            "$alwaysTrue" => Ok(Node::Always),
-            "$alwaysFalse" => Ok(Node::Never),
+            "$alwaysTrue" => self.constant(value, Node::Always),
+            "$alwaysFalse" => self.constant(value, Node::Never),
+            "$sampleRate" => self.sample(value),
             _ => {
                 let hint = nearest(name, &TOP_OPERATORS);
                 self.bad(format!(
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
                 ))
             }
+        }
+    }
+
+    /// `$text`: only what a server would refuse at once is looked at.
+    fn text(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        let Bson::Document(operand) = value else {
+            return self.bad("$text needs a document: {$search: text}");
+        };
+        match operand.get("$search") {
+            Some(Bson::String(_)) => {
+                self.server = self.server.or(Some("$text"));
+                Ok(Node::Server("$text"))
+            }
+            Some(_) => Err(self.at.malformed(code::TYPE_MISMATCH, "$search must be a text")),
+            None => Err(self.at.malformed(code::NO_SUCH_KEY, "$text needs $search")),
+        }
+    }
+
+    fn constant(&self, value: &Bson, node: Node) -> Result<Node, QueryError> {
+        match number(value.into()).and_then(Number::as_exact_int) {
+            Some(1) => Ok(node),
+            _ => Err(self.at.malformed(code::FAILED_TO_PARSE, "the operand must be 1")),
+        }
+    }
+
+    /// A share of the documents, by chance: the two certain shares alone are answered here.
+    fn sample(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        let Some(share) = number(value.into()) else { return self.bad("$sampleRate needs a number") };
+        match (share.compare(Number::Int(0)), share.compare(Number::Int(1))) {
+            (Ordering::Equal, _) => Ok(Node::Never),
+            (_, Ordering::Equal) => Ok(Node::Always),
+            (Ordering::Greater, Ordering::Less) => {
+                self.server = self.server.or(Some("$sampleRate"));
+                Ok(Node::Server("$sampleRate"))
+            }
+            _ => self.bad("$sampleRate needs a number from 0 to 1"),
         }
     }
 

@@ -21,13 +21,15 @@ fn keep_members(branch: &Branch, includes: bool, document: &[u8], bytes: &mut Ve
     let start = begin(bytes);
     for element in Elements::of(document) {
         match branch.child(element.name) {
-            Some(Child::Kept) => append(bytes, element.name, element.value),
-            Some(Child::Whole) if includes => append(bytes, element.name, element.value),
-            Some(Child::Whole) => {}
             Some(Child::Branch(branch)) => keep_below(branch, includes, element, bytes),
-            // Made up afterwards; an exclusion keeps its place.
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None if includes => {}
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None => append(bytes, element.name, element.value),
+            Some(Child::Whole) if !includes => {}
+            Some(Child::Whole | Child::Kept) => append(bytes, element.name, element.value),
+            // What is made up comes afterwards; an exclusion keeps its place.
+            Some(Child::Computed(_) | Child::ElemMatch(_)) | None => {
+                if !includes {
+                    append(bytes, element.name, element.value);
+                }
+            }
         }
     }
     end(bytes, start);
