@@ -159,7 +159,11 @@ fn from_the_right(arguments: &Arguments<'_>) -> Result<[Value; 2], EvalError> {
 }
 
 /// Two numbers; nothing when one of the operands is absent.
-fn two_numbers(arguments: &Arguments<'_>, values: [Value; 2], code: i32) -> Result<Option<(Number, Number)>, EvalError> {
+fn two_numbers(
+    arguments: &Arguments<'_>,
+    values: [Value; 2],
+    code: i32,
+) -> Result<Option<(Number, Number)>, EvalError> {
     let [left, right] = values;
     if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
         return Ok(None);
@@ -257,7 +261,10 @@ fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decim
             let number = number.to_double();
             if number <= 0.0 {
                 let shown = general(number);
-                return failure(code, format!("{}'s argument must be a positive number, but is {shown}", arguments.name()));
+                return failure(
+                    code,
+                    format!("{}'s argument must be a positive number, but is {shown}", arguments.name()),
+                );
             }
             found(double(number))
         }

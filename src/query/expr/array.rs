@@ -190,8 +190,9 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
 fn range(arguments: &Arguments<'_>) -> Outcome {
     // MongoDB's bound is 100 MB as well, but its values are smaller.
     const MOST: i64 = 1_000_000;
-    let start = range_bound(arguments.value(0)?.as_ref(), "starting", 34443)?;
-    let end = range_bound(arguments.value(1)?.as_ref(), "ending", 34445)?;
+    let [start, end] = arguments.values()?;
+    let start = range_bound(start.as_ref(), "starting", 34443)?;
+    let end = range_bound(end.as_ref(), "ending", 34445)?;
     let step = if arguments.is_given(2) { range_bound(arguments.value(2)?.as_ref(), "step", 34447)? } else { 1 };
     if step == 0 {
         return failure(34449, "$range requires a non-zero step value");

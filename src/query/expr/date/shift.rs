@@ -36,13 +36,13 @@ impl Unit {
         })
     }
 
-    /// At least how long it is, in milliseconds.
-    fn length(self) -> i64 {
+    /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
+    fn most(self) -> u64 {
+        const RANGE: u64 = u64::MAX;
         match self {
-            Self::Months(12) => 365 * DAY,
-            Self::Months(months) => months * 30 * DAY,
-            Self::Days(days) => days * DAY,
-            Self::Millis(millis) => millis,
+            Self::Months(months) => RANGE / (365 * DAY).unsigned_abs() * 12 / months.unsigned_abs(),
+            Self::Days(days) => RANGE / (days * DAY).unsigned_abs(),
+            Self::Millis(millis) => RANGE / millis.unsigned_abs(),
         }
     }
 }
@@ -72,9 +72,7 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
 
 /// Days and longer units move the clock on the wall, shorter ones the instant.
 fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
-    // The whole range of dates is less than twice as long.
-    let bound = u64::MAX / unit.length().unsigned_abs();
-    if unit != Unit::Millis(1) && amount.unsigned_abs() > bound {
+    if unit != Unit::Millis(1) && amount.unsigned_abs() > unit.most() {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {

@@ -64,7 +64,7 @@ pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
         if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
-        None => failure(15, "the difference of the dates overflows"),
+        None => failure(5_166_308, "dateDiff overflowed"),
     }
 }
 
@@ -154,7 +154,8 @@ fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option
         }
         Unit::Millis(length) => {
             let bin = length.checked_mul(size)?;
-            let into = local.checked_sub(reference * DAY)?.rem_euclid(bin);
+            // Counted in real time, whatever the clock did in between.
+            let into = date.checked_sub(zone.to_utc(reference * DAY))?.rem_euclid(bin);
             date.checked_sub(into)
         }
     }
