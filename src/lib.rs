@@ -1,5 +1,24 @@
-//! The inventory service.
+//! The inventory service: types of things, the things themselves, and categories of types, over REST.
+//!
+//! The life of a request:
+//!
+//! 1. `http::outermost` gives it an id and turns singular paths into plural ones; actix finds the route.
+//! 2. `http::caller` recognises the caller by the token and checks the right that the route needs.
+//! 3. A handler reads parameters, path and body; every refusal of a filter happens here, in [`query`].
+//! 4. A function of [`service`] does the work: it asks the [`store`] port, and joins conditions of its own
+//!    (access lists, the active flag) with those of the client.
+//! 5. An adapter answers: [`store::embedded`] or [`store::mongo`], alike.
+//! 6. For rendered views [`render`] joins objects, types and references; it is pure.
+//! 7. `http::envelope` writes the answer, stored bytes straight to JSON; `http::error` writes what went wrong.
 
+pub mod app;
+pub mod auth;
+pub mod clock;
+pub mod domain;
+pub mod http;
 pub mod json;
 pub mod query;
+pub mod render;
+pub mod service;
+pub mod settings;
 pub mod store;

@@ -10,6 +10,7 @@ use super::error::{EvalError, Location, QueryError, code};
 use super::matcher;
 use super::operators::parse_field;
 use super::path::Path;
+use super::schema::Schema;
 use super::suggest::nearest;
 use super::tree::{InSet, Node, Operand, Test};
 
@@ -288,7 +289,7 @@ impl Parser {
                 Ok(Node::Server("$text"))
             }
             "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),
-            "$jsonSchema" => Err(self.at.malformed(code::BAD_VALUE, format!("{name} is not supported"))),
+            "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
             "$alwaysTrue" => Ok(Node::Always),
             "$alwaysFalse" => Ok(Node::Never),
             _ => {

@@ -6,7 +6,6 @@
 use bson::raw::RawDocument;
 
 use super::compare::{compare_views, number, same_bracket};
-use super::computed::Computed;
 use super::error::{EvalError, code};
 use super::path::{Leaf, Path};
 use super::raw::{Elements, Value, View, kind};
@@ -44,17 +43,19 @@ fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
         Node::Or(nodes) => without_position(run, |run| nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Path(path, test) => path_matches(path, test, document, run),
-        Node::Expr(expression) => expression_is_true(expression, document, run),
+        Node::Expr(expression) => ask(document, run, |document| expression.is_true(document)),
+        Node::Schema(schema) => ask(document, run, |document| schema.matches(document)),
     }
 }
 
-fn expression_is_true(expression: &Computed, document: &[u8], run: &mut Run) -> bool {
+/// Asks what may fail on a document; the first failure is the outcome of the run.
+fn ask(document: &[u8], run: &mut Run, question: impl FnOnce(&RawDocument) -> Result<bool, EvalError>) -> bool {
     let outcome = match RawDocument::from_bytes(document) {
-        Ok(document) => expression.is_true(document),
+        Ok(document) => question(document),
         Err(error) => Err(EvalError::new(code::BAD_VALUE, error.to_string())),
     };
     outcome.unwrap_or_else(|error| {
-        run.error = Some(error);
+        run.error.get_or_insert(error);
         false
     })
 }

@@ -10,6 +10,7 @@ use super::computed::Computed;
 use super::path::Path;
 use super::raw::{Owned, Value, View};
 use super::regex::Regex;
+use super::schema::Schema;
 use super::types::TypeSet;
 
 /// A condition on a document.
@@ -29,6 +30,8 @@ pub enum Node {
     Path(Path, Test),
     /// `$expr`: the value of an expression counts as true.
     Expr(Box<Computed>),
+    /// `$jsonSchema`.
+    Schema(Box<Schema>),
     /// `$text`, or an operator of geometry: only a MongoDB server can answer.
     Server(&'static str),
 }

@@ -1,1 +1,53 @@
-//! (being written)
+//! The use cases: what can be asked of the inventory, for whom, and what must hold when it changes.
+//!
+//! A use case takes the caller and typed input, asks the store, and gives stored documents back; `http` knows
+//! how they look on the wire. What is the same for every resource stands once, in [`resource`].
+
+pub mod accounts;
+pub mod categories;
+pub mod credentials;
+pub mod directory;
+mod error;
+pub mod first_start;
+pub mod keys;
+pub mod objects;
+pub mod precondition;
+pub mod references;
+pub mod rendering;
+pub mod resource;
+pub mod type_catalog;
+pub mod types;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::DateTime;
+
+use crate::clock::Clock;
+use crate::store::Store;
+
+pub use self::directory::Caller;
+pub use self::error::ServiceError;
+
+/// Everything that a use case may need; one for the whole process.
+pub struct Services {
+    /// Where the documents are.
+    pub store: Arc<dyn Store>,
+    /// The compiled types.
+    pub types: type_catalog::TypeCatalog,
+    /// Users and groups, as far as requests need them.
+    pub directory: Arc<directory::Directory>,
+    /// Signing in.
+    pub accounts: accounts::Accounts,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The time budget of one query.
+    pub max_time: Duration,
+}
+
+impl Services {
+    /// The present moment as it is stored: whole milliseconds.
+    pub fn now(&self) -> DateTime {
+        DateTime::from_chrono(self.clock.now())
+    }
+}

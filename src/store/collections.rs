@@ -83,7 +83,10 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: USERS, indexes: &[PUBLIC_ID, plain("group_id", &[up("group_id")])] },
     CollectionSpec { name: GROUPS, indexes: &[PUBLIC_ID, unique("name", &[up("name")])] },
     CollectionSpec { name: SETTINGS, indexes: &[unique("identifier", &[up("user_id"), up("identifier")])] },
-    CollectionSpec { name: CREDENTIALS, indexes: &[unique("user_name", &[up("login")]), unique("user_id", &[up("user_id")])] },
+    CollectionSpec {
+        name: CREDENTIALS,
+        indexes: &[unique("user_name", &[up("login")]), unique("user_id", &[up("user_id")])],
+    },
     CollectionSpec { name: KEYS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

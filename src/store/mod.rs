@@ -167,7 +167,7 @@ impl Documents {
     pub fn get(&self, index: usize) -> Option<&RawDocument> {
         let end = *self.ends.get(index)?;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        Some(RawDocument::decode_from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
+        Some(RawDocument::from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
     }
 
     /// The first document.
@@ -317,8 +317,8 @@ pub async fn scope_version(store: &dyn Store, scope: &'static str, max_time: Dur
     let found = store.find(SCOPES, &FindQuery::new(Filter::equals("_id", scope), max_time).limited(1)).await?;
     match found.first() {
         None => Ok(0),
-        Some(document) => {
-            document.get_i64("at").map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") })
-        }
+        Some(document) => document
+            .get_i64("at")
+            .map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") }),
     }
 }

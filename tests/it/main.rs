@@ -1,1 +1,11 @@
-fn main() {}
+//! The tests, in one binary.
+
+#[macro_use]
+mod contract;
+
+mod api;
+mod crash;
+mod embedded;
+mod mongo;
+mod render;
+mod support;

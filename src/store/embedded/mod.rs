@@ -1,1 +1,187 @@
-//! (being written)
+//! The embedded store: documents in one file, served from inside the process.
+//!
+//! The life of a read: [`planner`] chooses a way to the documents, [`execute`] goes it on the published
+//! [`snapshot`], [`find`] orders and limits. The life of a write: the queue, [`writer`], [`batch`], a durable
+//! commit, a new snapshot, the answer.
+//!
+//! *Invariants:*
+//! - What was answered is on disk.
+//! - Rows ascend in the order of insertion and are never used again.
+//! - Every key of every document is in its index, and nothing else is.
+//! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
+
+mod batch;
+mod bounds;
+mod catalog;
+mod execute;
+mod explain;
+mod failure;
+mod find;
+mod index;
+mod key;
+mod number;
+mod open;
+mod planner;
+mod prepare;
+mod snapshot;
+mod tables;
+mod validate;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use async_trait::async_trait;
+
+use crate::query::{Filter, Sort};
+use crate::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+
+use self::execute::{Deadline, Reader};
+use self::find::{Answer, Question};
+use self::snapshot::Snapshot;
+
+pub use self::explain::{Explanation, Strategy};
+pub use self::open::OpenError;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How much memory may hold pages of the file.
+    pub cache_bytes: usize,
+    /// How many units may wait for the writer; more are refused as unavailable.
+    pub queue_length: usize,
+    /// From this size of the file on, each commit also saves what makes opening after a kill quick.
+    pub quick_repair_from_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cache_bytes: 64 * 1024 * 1024, queue_length: 4096, quick_repair_from_bytes: 1024 * 1024 * 1024 }
+    }
+}
+
+/// A [`Store`] in a directory. Dropping it waits until everything is on disk and closes the file.
+pub struct EmbeddedStore {
+    published: writer::Published,
+    writer: writer::Handle,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, which is made if there is none.
+    ///
+    /// Takes long only where the last process was killed and the file is large; progress goes to the log.
+    ///
+    /// # Errors
+    /// With words for whoever started the service, see [`OpenError`].
+    pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+        let location = open::Location::prepare(directory, options)?;
+        let published = Arc::new(ArcSwapOption::empty());
+        let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
+        Ok(Self { published, writer })
+    }
+
+    /// How a question would be answered, and what work that was: the question is asked.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
+        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
+    }
+
+    fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
+        self.published.load_full().ok_or_else(|| {
+            self.writer.reopen();
+            failure::unavailable(&"the storage is out of order")
+        })
+    }
+
+    /// Answers on this thread when the plan leads straight to the documents, else on the blocking pool.
+    async fn ask(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
+        let question = Question::new(&collection, query, with_total);
+        if question.plan.is_quick(&collection) {
+            let tables = snapshot.tables(&collection);
+            return self.watched(tables.and_then(|tables| question.ask(&collection, tables)));
+        }
+        let plan = question.plan;
+        let query = query.clone();
+        self.on_blocking_pool(move || {
+            Question { query: &query, plan, with_total }.ask(&collection, snapshot.tables(&collection)?)
+        })
+        .await
+    }
+
+    async fn on_blocking_pool<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.watched(tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(StoreError::backend(error))))
+    }
+
+    /// Has the file opened again when reading failed.
+    fn watched<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if matches!(result, Err(StoreError::Unavailable { .. })) {
+            self.writer.reopen();
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        self.writer.prepare(collections.to_vec()).await
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        Ok(self.ask(collection, query, false).await?.documents)
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        let answer = self.ask(collection, query, true).await?;
+        Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default() })
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        validate::runs_here(filter)?;
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
+        let plan = planner::plan(&collection, filter.tree(), &Sort::default());
+        let filter = filter.clone();
+        let is_quick = plan.is_quick(&collection) || matches!(filter.tree(), crate::query::Node::Always);
+        let work = move || {
+            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, Deadline::after(max_time));
+            reader.count(&plan, &filter)
+        };
+        if is_quick { self.watched(work()) } else { self.on_blocking_pool(work).await }
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        let snapshot = self.snapshot()?;
+        let known = snapshot.collection(collection);
+        known.ok_or_else(|| StoreError::backend(format!("{collection} was not declared")))?.reserve_ids(count)
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        self.writer.commit(unit).await
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        let snapshot = self.published.load();
+        snapshot.as_ref().and_then(|snapshot| snapshot.collection(collection)).map_or(0, |known| known.revision)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.snapshot().map(drop)
+    }
+
+    fn kind(&self) -> &'static str {
+        "embedded"
+    }
+}

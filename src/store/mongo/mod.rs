@@ -1,1 +1,185 @@
-//! (being written)
+//! The store on MongoDB, through the official driver.
+//!
+//! - Clients' filters and projections reach the server as they are; documents come back as the server's bytes and are
+//!   never taken apart here.
+//! - Reads ask the primary and see what a majority has; on a replica set all documents of one answer
+//!   come from one point in time. Writes are confirmed by a majority, from its disks.
+//! - Each operation runs in a task of its own: a client that hangs up does not stop it half-way.
+//!   No operation is waited for without end.
+//!
+//! How units of changes keep their conditions is written in [`commit`].
+
+mod change;
+mod commit;
+mod conditions;
+mod connect;
+mod counters;
+mod error;
+mod find;
+mod indexes;
+mod marks;
+mod reliance;
+mod revision;
+mod rounds;
+mod steps;
+mod thinning;
+mod totals;
+mod transaction;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+use mongodb::{Collection, Database};
+
+use self::connect::Topology;
+use self::counters::Counters;
+use self::error::{command_error, unavailable};
+use self::indexes::IndexNames;
+use self::reliance::Reliances;
+use self::revision::Revisions;
+use self::totals::{Epoch, Totals};
+use super::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use crate::query::Filter;
+
+pub use self::connect::MongoOptions;
+
+/// What an operation may take beyond its own time budget before it is no longer waited for.
+const GRACE: Duration = Duration::from_secs(2);
+/// Units wait for each other, start anew, and take back; together they stay below this.
+const UNIT_BOUND: Duration = Duration::from_mins(1);
+const PING_BOUND: Duration = Duration::from_secs(2);
+/// Making an index on a large collection takes its time.
+const PREPARE_BOUND: Duration = Duration::from_hours(6);
+
+/// A database on a MongoDB deployment: a standalone server, a replica set or a sharded cluster.
+#[derive(Debug)]
+pub struct MongoStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    topology: Topology,
+    options: MongoOptions,
+    revisions: Arc<Revisions>,
+    counters: Counters,
+    totals: Totals,
+    reliances: Reliances,
+    indexes: IndexNames,
+}
+
+impl Inner {
+    fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {
+        self.database.collection(name)
+    }
+
+    /// The time that one question on the way to a write may take.
+    fn write_bound(&self) -> Duration {
+        self.options.write_timeout
+    }
+}
+
+impl MongoStore {
+    /// Connects to the deployment and begins to follow its changes.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Unsupported`] when it is older than
+    /// MongoDB 5.0, [`StoreError::Backend`] when the URI is malformed or the login fails.
+    pub async fn connect(uri: &str, options: MongoOptions) -> Result<Self, StoreError> {
+        let epoch = Epoch::default();
+        let (database, topology) = connect::open(uri, &options, &epoch).await?;
+        let revisions = Arc::new(Revisions::new());
+        tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
+        if topology.has_change_streams() {
+            tokio::spawn(revision::follow(database.clone(), Arc::downgrade(&revisions)));
+        }
+        let inner = Inner {
+            database,
+            topology,
+            options,
+            revisions,
+            counters: Counters::default(),
+            totals: Totals::new(epoch),
+            reliances: Reliances::default(),
+            indexes: IndexNames::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The bound for a query with this time budget: the server's part, and finding a server before it.
+    fn query_bound(&self, max_time: Duration) -> Duration {
+        max_time + self.inner.options.server_selection_timeout + GRACE
+    }
+}
+
+/// Runs an operation in a task of its own and waits for it, but not for ever.
+async fn run<T, F>(bound: Duration, operation: F) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, StoreError>> + Send + 'static,
+{
+    match tokio::time::timeout(bound, tokio::spawn(operation)).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panicked)) => Err(StoreError::backend(panicked)),
+        Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
+    }
+}
+
+#[async_trait]
+impl Store for MongoStore {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        let (inner, collections) = (Arc::clone(&self.inner), collections.to_vec());
+        run(PREPARE_BOUND, async move { indexes::prepare(&inner, &collections).await }).await
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
+        let bound = self.query_bound(query.max_time);
+        run(bound, async move { find::find(&inner, &collection, &query).await }).await
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
+        let bound = self.query_bound(query.max_time * 2);
+        run(bound, async move { find::page(&inner, &collection, &query).await }).await
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        let (inner, collection, filter) = (Arc::clone(&self.inner), collection.to_owned(), filter.clone());
+        let bound = self.query_bound(max_time);
+        run(bound, async move { totals::count(&inner, &collection, filter.document(), max_time).await }).await
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        let (inner, collection) = (Arc::clone(&self.inner), collection.to_owned());
+        let bound = self.query_bound(self.inner.write_bound());
+        run(bound, async move { counters::reserve(&inner, &collection, count).await }).await
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        run(UNIT_BOUND, async move { commit::commit(&inner, unit).await }).await
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        self.inner.revisions.of(collection)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        let inner = Arc::clone(&self.inner);
+        run(PING_BOUND, async move {
+            let answer = inner.database.run_command(doc! { "ping": 1 }).await;
+            answer.map(drop).map_err(|error| command_error(&error))
+        })
+        .await
+    }
+
+    fn kind(&self) -> &'static str {
+        "mongodb"
+    }
+}

@@ -1,0 +1,289 @@
+//! Passwords as Argon2id hashes, computed off the request threads and never too many at once.
+//!
+//! Three things could make sign-in a weapon, and each is met here: a hash costs memory (a bound on parallel hashes and on
+//! those that wait), it costs time (a thread of its own), and skipping it tells which users exist (it is never skipped).
+
+use std::sync::Arc;
+
+use argon2::password_hash::phc::{Output, PasswordHash, Salt};
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{Argon2Settings, AuthSettings, Secret};
+
+/// The fewest characters of a password.
+pub const SHORTEST_PASSWORD: usize = 8;
+/// The most characters of a password.
+pub const LONGEST_PASSWORD: usize = 1024;
+
+/// Why no answer about a password can be given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PasswordError {
+    /// Too many others wait for their turn.
+    #[error("too many passwords are being checked")]
+    Busy,
+    /// The stored hash is not one.
+    #[error("a stored password hash is damaged")]
+    Damaged,
+    /// The hash could not be computed, for instance for lack of memory.
+    #[error("a password could not be hashed: {reason}")]
+    Failed {
+        /// What the library said; it never sees more than the cost parameters.
+        reason: String,
+    },
+}
+
+/// What checking a password found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether it is the password that the hash was made of.
+    pub matches: bool,
+    /// Whether the hash was made at another cost than the settings now ask for.
+    pub outdated: bool,
+}
+
+/// Hashes and checks passwords.
+#[derive(Debug, Clone)]
+pub struct Passwords {
+    params: Params,
+    /// A hash that no password has, to be checked in place of one that is missing.
+    nobody: Arc<str>,
+    /// Room for those who hash and those who wait.
+    places: Arc<Semaphore>,
+    /// Room for those who hash.
+    workers: Arc<Semaphore>,
+}
+
+/// The turn of one caller: until it is dropped, one fewer hash is computed elsewhere.
+#[derive(Debug)]
+pub struct Turn {
+    passwords: Passwords,
+    permits: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+/// Whether a text may be a password.
+///
+/// # Errors
+/// What is wrong with it, without showing it.
+pub fn check_length(password: &str) -> Result<(), String> {
+    let length = password.chars().count();
+    if length < SHORTEST_PASSWORD {
+        return Err(format!("must have at least {SHORTEST_PASSWORD} characters"));
+    }
+    if length > LONGEST_PASSWORD {
+        return Err(format!("must have at most {LONGEST_PASSWORD} characters"));
+    }
+    Ok(())
+}
+
+impl Passwords {
+    /// Works at the cost and with the bounds that the settings name.
+    ///
+    /// # Errors
+    /// [`PasswordError::Failed`] when Argon2 does not take the cost parameters.
+    pub fn new(settings: &AuthSettings) -> Result<Self, PasswordError> {
+        let Argon2Settings { memory_kib, iterations, parallelism } = settings.argon2;
+        let params = Params::new(memory_kib, iterations, parallelism, None).map_err(failed)?;
+        let parallel = settings.max_parallel_hashes;
+        Ok(Self {
+            nobody: hash_of_nobody(&params)?.into(),
+            params,
+            places: Arc::new(Semaphore::new(
+                parallel.saturating_add(settings.max_waiting_hashes).min(Semaphore::MAX_PERMITS),
+            )),
+            workers: Arc::new(Semaphore::new(parallel.min(Semaphore::MAX_PERMITS))),
+        })
+    }
+
+    /// Waits for a turn to hash or check.
+    ///
+    /// # Errors
+    /// [`PasswordError::Busy`] at once when too many wait already.
+    pub async fn turn(&self) -> Result<Turn, PasswordError> {
+        let place = self.places.clone().try_acquire_owned().map_err(|_| PasswordError::Busy)?;
+        let worker = self.workers.clone().acquire_owned().await.map_err(|_| PasswordError::Busy)?;
+        Ok(Turn { passwords: self.clone(), permits: Arc::new((place, worker)) })
+    }
+
+    /// Hashes a password, as a PHC string with a salt of its own.
+    ///
+    /// # Errors
+    /// As [`Passwords::turn`]; [`PasswordError::Failed`] when the machine cannot compute it.
+    pub async fn hash(&self, password: Secret) -> Result<String, PasswordError> {
+        self.turn().await?.hash(password).await
+    }
+
+    /// Checks a password against a stored hash; without one it does the same work and finds no match.
+    ///
+    /// # Errors
+    /// As [`Passwords::turn`]; [`PasswordError::Damaged`] when `stored` is not a hash.
+    pub async fn check(&self, password: Secret, stored: Option<String>) -> Result<Checked, PasswordError> {
+        self.turn().await?.check(password, stored).await
+    }
+
+    fn argon2(&self) -> Argon2<'static> {
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone())
+    }
+
+    fn is_outdated(&self, hash: &PasswordHash) -> bool {
+        let wanted = PasswordHash::new(&self.nobody).expect("it was written by this library");
+        hash.algorithm != wanted.algorithm || hash.version != wanted.version || hash.params != wanted.params
+    }
+}
+
+impl Turn {
+    /// Hashes a password, as a PHC string with a salt of its own.
+    ///
+    /// # Errors
+    /// [`PasswordError::Failed`] when the machine cannot compute it.
+    pub async fn hash(&self, password: Secret) -> Result<String, PasswordError> {
+        self.work(move |passwords| {
+            passwords.argon2().hash_password(password.expose().as_bytes()).map(|hash| hash.to_string()).map_err(failed)
+        })
+        .await
+    }
+
+    /// Checks a password against a stored hash; without one it does the same work and finds no match.
+    ///
+    /// # Errors
+    /// [`PasswordError::Damaged`] when `stored` is not a hash, [`PasswordError::Failed`] when the machine cannot compute it.
+    pub async fn check(&self, password: Secret, stored: Option<String>) -> Result<Checked, PasswordError> {
+        self.work(move |passwords| {
+            let text = stored.as_deref().unwrap_or(&passwords.nobody);
+            let hash = PasswordHash::new(text).map_err(|_| PasswordError::Damaged)?;
+            let matches = match passwords.argon2().verify_password(password.expose().as_bytes(), &hash) {
+                Ok(()) => stored.is_some(),
+                Err(argon2::password_hash::Error::PasswordInvalid) => false,
+                Err(error) => return Err(failed(error)),
+            };
+            Ok(Checked { matches, outdated: passwords.is_outdated(&hash) })
+        })
+        .await
+    }
+
+    /// Runs on a thread for slow work. The permits go with it: a client that hangs up does not stop the hash that was begun.
+    async fn work<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&Passwords) -> Result<T, PasswordError> + Send + 'static,
+    ) -> Result<T, PasswordError> {
+        let (passwords, permits) = (self.passwords.clone(), Arc::clone(&self.permits));
+        let running = tokio::task::spawn_blocking(move || {
+            let result = task(&passwords);
+            drop(permits);
+            result
+        });
+        running.await.map_err(failed)?
+    }
+}
+
+/// A hash of the right shape and cost, with a random salt and a random result: checking against it takes as long as
+/// against any other, and no password fits.
+fn hash_of_nobody(params: &Params) -> Result<String, PasswordError> {
+    let hash = PasswordHash {
+        algorithm: Algorithm::Argon2id.ident(),
+        version: Some(Version::V0x13.into()),
+        params: params.try_into().map_err(failed)?,
+        salt: Some(Salt::new(&rand::random::<[u8; 16]>()).map_err(failed)?),
+        hash: Some(Output::new(&rand::random::<[u8; Params::DEFAULT_OUTPUT_LEN]>()).map_err(failed)?),
+    };
+    Ok(hash.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> PasswordError {
+    PasswordError::Failed { reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cheap() -> AuthSettings {
+        let argon2 = Argon2Settings { memory_kib: 8, iterations: 1, parallelism: 1 };
+        AuthSettings { argon2, max_parallel_hashes: 1, max_waiting_hashes: 0, ..AuthSettings::default() }
+    }
+
+    fn passwords() -> Passwords {
+        Passwords::new(&cheap()).expect("the parameters are valid")
+    }
+
+    #[tokio::test]
+    async fn a_hash_fits_its_password_alone() {
+        let passwords = passwords();
+        let hash = passwords.hash("correct horse".into()).await.expect("hash");
+        assert!(hash.starts_with("$argon2id$v=19$m=8,t=1,p=1$"), "{hash}");
+        let right = passwords.check("correct horse".into(), Some(hash.clone())).await;
+        assert_eq!(right, Ok(Checked { matches: true, outdated: false }));
+        let wrong = passwords.check("correct house".into(), Some(hash)).await;
+        assert_eq!(wrong, Ok(Checked { matches: false, outdated: false }));
+    }
+
+    #[tokio::test]
+    async fn equal_passwords_have_different_hashes() {
+        let passwords = passwords();
+        let first = passwords.hash("correct horse".into()).await.expect("hash");
+        let second = passwords.hash("correct horse".into()).await.expect("hash");
+        assert_ne!(first, second);
+    }
+
+    #[tokio::test]
+    async fn a_missing_hash_is_checked_like_any_other_and_never_matches() {
+        let passwords = passwords();
+        let checked = passwords.check("anything".into(), None).await;
+        assert_eq!(checked, Ok(Checked { matches: false, outdated: false }));
+        let stand_in = PasswordHash::new(&passwords.nobody).expect("a PHC string");
+        let real = passwords.hash("anything".into()).await.expect("hash");
+        let real = PasswordHash::new(&real).expect("a PHC string");
+        assert_eq!(stand_in.params, real.params);
+        assert_eq!(stand_in.algorithm, real.algorithm);
+    }
+
+    #[tokio::test]
+    async fn a_hash_made_at_another_cost_still_fits_and_is_outdated() {
+        let old = passwords().hash("correct horse".into()).await.expect("hash");
+        let argon2 = Argon2Settings { memory_kib: 16, iterations: 2, parallelism: 1 };
+        let dearer = Passwords::new(&AuthSettings { argon2, ..cheap() }).expect("the parameters are valid");
+        let checked = dearer.check("correct horse".into(), Some(old)).await;
+        assert_eq!(checked, Ok(Checked { matches: true, outdated: true }));
+    }
+
+    #[tokio::test]
+    async fn a_damaged_hash_is_an_error_not_a_mismatch() {
+        let checked = passwords().check("anything".into(), Some("{sha256}abcdef".to_owned())).await;
+        assert_eq!(checked, Err(PasswordError::Damaged));
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_place_is_sent_away_at_once() {
+        let passwords = passwords();
+        let turn = passwords.turn().await.expect("the first one gets a turn");
+        assert_eq!(passwords.check("anything".into(), None).await, Err(PasswordError::Busy));
+        drop(turn);
+        assert!(passwords.check("anything".into(), None).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_check_keeps_its_place_until_it_is_done() {
+        let passwords = passwords();
+        let turn = passwords.turn().await.expect("a turn");
+        let (permits, waiting) = (Arc::clone(&turn.permits), passwords.clone());
+        drop(turn);
+        assert!(matches!(waiting.turn().await, Err(PasswordError::Busy)));
+        drop(permits);
+        assert!(waiting.turn().await.is_ok());
+    }
+
+    #[test]
+    fn the_length_of_a_password_is_counted_in_characters() {
+        assert!(check_length("1234567").is_err());
+        assert!(check_length("\u{e4}\u{f6}\u{fc}\u{df}\u{e4}\u{f6}\u{fc}").is_err());
+        assert!(check_length("12345678").is_ok());
+        assert!(check_length(&"\u{e4}".repeat(1024)).is_ok());
+        assert!(check_length(&"a".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn the_defaults_follow_the_recommendation_of_owasp() {
+        let passwords = Passwords::new(&AuthSettings::default()).expect("the parameters are valid");
+        assert!(passwords.nobody.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+    }
+}

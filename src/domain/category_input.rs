@@ -1,0 +1,71 @@
+//! The body of a category (section 2.9 of the interface) and the stored document that comes of it.
+
+use bson::{Bson, DateTime, Document, doc};
+
+use super::schema::{Kind, Member, Schema};
+use super::{Violation, default_to, title_case};
+
+const META: Schema = Schema {
+    members: &[Member::optional("icon", Kind::Text), Member::optional("order", Kind::Integer).or_null()],
+    strict: false,
+};
+
+const CATEGORY: Schema = Schema {
+    members: &[
+        Member::optional("public_id", Kind::Integer),
+        Member::required("name", Kind::Name),
+        Member::optional("label", Kind::Text),
+        Member::optional("parent", Kind::Integer).or_null(),
+        Member::optional("types", Kind::List(&Kind::Integer)),
+        Member::optional("meta", Kind::Map(&META)),
+    ],
+    strict: false,
+};
+
+/// Members that the service owns; everything else on a stored category came from other tools.
+const KNOWN: [&str; 9] =
+    ["_id", "public_id", "name", "label", "parent", "types", "meta", "creation_time", "last_edit_time"];
+
+/// Checks a body against the schema and fills in the defaults; `public_id` is in the result when the body has one.
+///
+/// # Errors
+/// Everything that is wrong with the body.
+pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
+    let mut accepted = CATEGORY.apply(body)?;
+    let label = title_case(accepted.get_str("name").unwrap_or_default());
+    default_to(&mut accepted, "label", label);
+    default_to(&mut accepted, "parent", Bson::Null);
+    default_to(&mut accepted, "types", Bson::Array(Vec::new()));
+    let given = accepted.remove("meta");
+    let mut meta = doc! {"icon": "", "order": null};
+    if let Some(Bson::Document(given)) = given {
+        meta.extend(given);
+    }
+    accepted.insert("meta", meta);
+    Ok(accepted)
+}
+
+/// The stored document after an update; creation time, id and foreign members stay.
+pub fn updated(accepted: Document, stored: &Document, now: DateTime) -> Document {
+    super::updated(accepted, stored, &KNOWN, now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_body_gets_every_default() {
+        let accepted = read(&doc! {"name": "hard-ware"}).expect("the body is right");
+        let expected = doc! {
+            "name": "hard-ware", "label": "Hard-Ware", "parent": null, "types": [], "meta": {"icon": "", "order": null},
+        };
+        assert_eq!(accepted, expected);
+    }
+
+    #[test]
+    fn a_part_of_meta_keeps_the_other_default() {
+        let accepted = read(&doc! {"name": "ab", "meta": {"order": 3}}).expect("the body is right");
+        assert_eq!(accepted.get("meta"), Some(&doc! {"icon": "", "order": 3_i64}.into()));
+    }
+}

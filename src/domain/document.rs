@@ -1,0 +1,51 @@
+//! Reading members of stored documents, which other tools may have written with other number types, and making new ones.
+
+use bson::Document;
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+/// The whole number under `name`, whatever number type it is stored as.
+pub fn integer(document: &RawDocument, name: &str) -> Option<i64> {
+    match document.get(name).ok()?? {
+        RawBsonRef::Int64(number) => Some(number),
+        RawBsonRef::Int32(number) => Some(i64::from(number)),
+        RawBsonRef::Double(number) => whole(number),
+        _ => None,
+    }
+}
+
+/// The text under `name`.
+pub fn text<'a>(document: &'a RawDocument, name: &str) -> Option<&'a str> {
+    document.get(name).ok()??.as_str()
+}
+
+/// The boolean under `name`.
+pub fn flag(document: &RawDocument, name: &str) -> Option<bool> {
+    document.get(name).ok()??.as_bool()
+}
+
+/// The document as stores take it.
+pub fn raw(document: &Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(document).expect("names of members are written in the code, without a zero byte")
+}
+
+/// A double stands for a whole number up to 2^53; above that it may stand for several.
+fn whole(number: f64) -> Option<i64> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "the condition leaves only numbers that fit")]
+    (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn a_whole_number_is_read_from_every_number_type() {
+        let document = rawdoc! {"a": 7_i64, "b": 7_i32, "c": 7.0, "d": 7.5, "e": "7", "f": f64::NAN, "g": 1e300};
+        let read = |name| integer(&document, name);
+        assert_eq!([read("a"), read("b"), read("c")], [Some(7); 3]);
+        assert_eq!([read("d"), read("e"), read("f"), read("g"), read("h")], [None; 5]);
+    }
+}

@@ -1,0 +1,185 @@
+//! Links with places for values: which addresses may be rendered, and how values get into them.
+//!
+//! Laws:
+//! - A rendered address begins with http, https, mailto, ssh or tel, or it is relative and stays on its host.
+//! - A value never decides the scheme of an address that has a fixed part, and never ends the part it stands in.
+
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Marks where a value goes.
+const PLACE: &str = "{}";
+const SCHEMES: [&str; 5] = ["http", "https", "mailto", "ssh", "tel"];
+
+/// All but the characters that mean themselves everywhere in an address.
+const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// What no address contains as it is. Percent signs stay: they are someone's encoding already.
+const IN_ADDRESSES: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'|').add(b'^');
+
+/// An address that may be rendered, cut at its places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkTemplate {
+    /// The fixed text before each place, and after the last one; one more than there are places.
+    fixed: Vec<String>,
+}
+
+impl LinkTemplate {
+    /// Reads an address with `{}` for each value; `None` when it must not be rendered.
+    ///
+    /// Refused are other schemes than the five (in whatever case), a scheme that a value would fill, addresses that
+    /// name a host but no scheme (`//host`), and the characters that browsers read as something else:
+    /// backslashes as slashes, tabs and line ends as nothing.
+    pub fn parse(href: &str) -> Option<Self> {
+        let href = href.trim_matches(' ');
+        if !is_allowed(href) {
+            return None;
+        }
+        let fixed = href.split(PLACE).map(|text| utf8_percent_encode(text, IN_ADDRESSES).to_string()).collect();
+        Some(Self { fixed })
+    }
+
+    /// How many values it takes.
+    pub fn places(&self) -> usize {
+        self.fixed.len() - 1
+    }
+
+    /// The address with its values, percent-encoded; `None` when there are too few of them or one is empty.
+    /// Values beyond the last place are not used.
+    ///
+    /// A template that is nothing but one place takes a whole address as its value (a field that holds a home page),
+    /// which is then held to the same rules; a value that is no address is encoded like any other.
+    pub fn fill<S: AsRef<str>>(&self, values: &[S]) -> Option<String> {
+        if values.len() < self.places() || values.iter().any(|value| value.as_ref().is_empty()) {
+            return None;
+        }
+        if let ([before, after], [value, ..]) = (self.fixed.as_slice(), values)
+            && before.is_empty()
+            && after.is_empty()
+        {
+            return whole_address(value.as_ref());
+        }
+        let mut href = self.fixed[0].clone();
+        for (text, value) in self.fixed[1..].iter().zip(values) {
+            href.extend(utf8_percent_encode(value.as_ref(), IN_VALUES));
+            href.push_str(text);
+        }
+        Some(href)
+    }
+}
+
+fn whole_address(value: &str) -> Option<String> {
+    let value = value.trim();
+    if value.is_empty() {
+        return None;
+    }
+    if scheme(value).is_none() {
+        return Some(utf8_percent_encode(value, IN_VALUES).to_string());
+    }
+    is_allowed(value).then(|| utf8_percent_encode(value, IN_ADDRESSES).to_string())
+}
+
+fn is_allowed(href: &str) -> bool {
+    if href.is_empty() || href.contains(|c: char| c.is_control() || c == '\\') {
+        return false;
+    }
+    match scheme(href) {
+        Some(scheme) => SCHEMES.iter().any(|allowed| scheme.eq_ignore_ascii_case(allowed)),
+        None => !href.starts_with("//"),
+    }
+}
+
+/// What stands before a colon that comes before any slash, question mark or hash.
+fn scheme(href: &str) -> Option<&str> {
+    let end = href.find([':', '/', '?', '#'])?;
+    href[end..].starts_with(':').then(|| &href[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(href: &str, values: &[&str]) -> Option<String> {
+        LinkTemplate::parse(href)?.fill(values)
+    }
+
+    #[test]
+    fn values_are_filled_in_order_and_encoded() {
+        let both = filled("https://x/{}?q={}", &["a/b", "c&d=é"]);
+        assert_eq!(both.as_deref(), Some("https://x/a%2Fb?q=c%26d%3D%C3%A9"));
+        assert_eq!(filled("/local/{}", &["a-b.c_d~e"]).as_deref(), Some("/local/a-b.c_d~e"));
+        assert_eq!(filled("https://x/", &[]).as_deref(), Some("https://x/"));
+        assert_eq!(filled("https://x/{}", &["1", "2"]).as_deref(), Some("https://x/1"));
+    }
+
+    #[test]
+    fn too_few_or_empty_values_give_no_link() {
+        assert_eq!(filled("https://x/{}/{}", &["a"]), None);
+        assert_eq!(filled("{}", &[" "]), None);
+        assert_eq!(filled("https://x/{}", &[""]), None);
+        assert_eq!(filled("https://x/{}", &["1", ""]), None);
+    }
+
+    #[test]
+    fn five_schemes_and_relative_addresses_are_rendered() {
+        let good = ["http://x", "HTTPS://x", "mailto:a@b", "ssh://x", "tel:+49", "/a", "a/b:c", "?q=a:b", "#a:b", "a"];
+        for href in good {
+            assert!(LinkTemplate::parse(href).is_some(), "{href}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_are_not_rendered_however_they_are_written() {
+        let bad = [
+            "javascript:alert(1)",
+            " JaVaScRiPt:alert(1)",
+            "java\tscript:alert(1)",
+            "java\nscript:alert(1)",
+            "\u{1}javascript:alert(1)",
+            "\u{a0}javascript:alert(1)",
+            "\u{feff}javascript:alert(1)",
+            "data:text/html,x",
+            "vbscript:x",
+            "file:///etc/passwd",
+            ":x",
+            "",
+            "  ",
+        ];
+        for href in bad {
+            assert_eq!(LinkTemplate::parse(href), None, "{href:?}");
+        }
+    }
+
+    #[test]
+    fn relative_addresses_stay_on_their_host() {
+        for href in ["//host/x", "\\\\host", "/\\host", " //host", "/\t/host"] {
+            assert_eq!(LinkTemplate::parse(href), None, "{href:?}");
+        }
+        assert_eq!(filled("/{}", &["/host"]).as_deref(), Some("/%2Fhost"));
+        assert_eq!(filled("{}/{}", &["/", "host"]).as_deref(), Some("%2F/host"));
+    }
+
+    #[test]
+    fn a_value_does_not_decide_the_scheme() {
+        assert_eq!(LinkTemplate::parse("{}:alert(1)"), None);
+        assert_eq!(LinkTemplate::parse("java{}:alert(1)"), None);
+        assert_eq!(LinkTemplate::parse("{}://host"), None);
+        assert_eq!(filled("{}{}", &["javascript:", "x"]).as_deref(), Some("javascript%3Ax"));
+        assert_eq!(filled("{}/x", &["javascript:alert(1)"]).as_deref(), Some("javascript%3Aalert%281%29/x"));
+    }
+
+    #[test]
+    fn a_whole_address_may_come_from_a_value() {
+        assert_eq!(filled("{}", &["https://x.org/a?b=c%20d e"]).as_deref(), Some("https://x.org/a?b=c%20d%20e"));
+        assert_eq!(filled("{}", &[" https://x.org\n"]).as_deref(), Some("https://x.org"));
+        assert_eq!(filled("{}", &["readme"]).as_deref(), Some("readme"));
+        assert_eq!(filled("{}", &["//host/x"]).as_deref(), Some("%2F%2Fhost%2Fx"));
+        assert_eq!(filled("{}", &[" javascript:alert(1)"]), None);
+        assert_eq!(filled("{}", &["Javascript:alert(1)"]), None);
+        assert_eq!(filled("{}", &["java\nscript:alert(1)"]), None);
+    }
+
+    #[test]
+    fn what_no_address_contains_is_encoded_in_the_fixed_part() {
+        assert_eq!(filled("https://x/a b\"<{c}>?%20", &[]).as_deref(), Some("https://x/a%20b%22%3C%7Bc%7D%3E?%20"));
+    }
+}

@@ -1,0 +1,274 @@
+//! The fields of an object against those of its type (decisions 9): what is accepted, filled in, refused.
+
+use std::collections::{HashMap, HashSet};
+
+use bson::{Bson, DateTime};
+use chrono::{NaiveDate, NaiveDateTime};
+use fancy_regex::{Regex, RegexBuilder};
+
+use super::Violation;
+use super::object_type::{Field, ObjectType};
+
+/// How much a pattern may go back and forth over one value before it counts as not matching.
+const BACKTRACK_LIMIT: usize = 100_000;
+
+/// One field of an object: its name and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldValue {
+    /// The name of a field of the type.
+    pub name: String,
+    /// What the object has there.
+    pub value: Bson,
+}
+
+/// The rules of a type for the fields of its objects, compiled once.
+#[derive(Debug)]
+pub struct FieldRules {
+    rules: Vec<Rule>,
+    positions: HashMap<String, usize>,
+}
+
+/// An id in a `ref` field that has to lead somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Where the body names it.
+    pub pointer: String,
+    /// The object that is referred to.
+    pub object_id: i64,
+    /// The types that it may have; empty: any.
+    pub type_ids: Vec<i64>,
+}
+
+/// Fields that keep the rules, and the references in them that the store has to confirm.
+#[derive(Debug, Default)]
+pub struct Accepted {
+    /// One entry a field of the type, in the type's order, then what an unclean object has beside them.
+    pub fields: Vec<FieldValue>,
+    /// References among the values that the body sent.
+    pub references: Vec<Reference>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    kind: ValueKind,
+    required: bool,
+    pattern: Option<Regex>,
+    /// For select and radio; `None` for other kinds.
+    options: Option<HashSet<String>>,
+    type_ids: Vec<i64>,
+    default: Bson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueKind {
+    Text,
+    Number,
+    Checkbox,
+    Reference,
+    Date,
+    Any,
+}
+
+impl FieldRules {
+    /// Compiles the rules of a type. A pattern that cannot be compiled (other tools stored it) asks nothing.
+    pub fn of(object_type: &ObjectType) -> Self {
+        let rules: Vec<Rule> = object_type.fields.iter().map(|field| Rule::of(field, object_type)).collect();
+        let positions = rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect();
+        Self { rules, positions }
+    }
+
+    /// Whether exactly the type's fields are there, each once.
+    pub fn is_clean<'a>(&self, names: impl Iterator<Item = &'a str>) -> bool {
+        let mut seen = vec![false; self.rules.len()];
+        for name in names {
+            match self.positions.get(name) {
+                Some(&position) if !seen[position] => seen[position] = true,
+                _ => return false,
+            }
+        }
+        seen.into_iter().all(|is_there| is_there)
+    }
+
+    /// The fields that a clean object has: what `stored` holds for the type's fields, the first entry of each
+    /// name, and the type's `value` for those that are missing.
+    pub fn cleaned(&self, stored: &[FieldValue]) -> Vec<FieldValue> {
+        self.rules
+            .iter()
+            .map(|rule| {
+                let value = stored.iter().find(|entry| entry.name == rule.name).map(|entry| &entry.value);
+                FieldValue { name: rule.name.clone(), value: value.unwrap_or(&rule.default).clone() }
+            })
+            .collect()
+    }
+
+    /// Checks the fields that a body sends for an object that has `stored` (empty for a new one).
+    ///
+    /// Fields that are not sent keep their value; those that are nowhere get the type's `value`, else null.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with pointers into the body.
+    pub fn check(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let mut references = Vec::new();
+        let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
+        let mut values: HashMap<usize, Bson> = HashMap::new();
+        for (index, entry) in sent.iter().enumerate() {
+            let Some(&position) = self.positions.get(&entry.name) else {
+                let message = format!("the type has no field {}", entry.name);
+                violations.push(Violation::new(format!("/fields/{index}/name"), message));
+                continue;
+            };
+            if places[position].replace(index).is_some() {
+                let message = format!("the field {} is here twice", entry.name);
+                violations.push(Violation::new(format!("/fields/{index}/name"), message));
+                continue;
+            }
+            let pointer = format!("/fields/{index}/value");
+            match self.rules[position].check(&entry.value, &pointer, &mut references) {
+                Ok(value) => drop(values.insert(position, value)),
+                Err(message) => violations.push(Violation::new(pointer, message)),
+            }
+        }
+        let mut fields = self.cleaned(stored);
+        for (position, field) in fields.iter_mut().enumerate() {
+            let rule = &self.rules[position];
+            if let Some(value) = values.remove(&position) {
+                field.value = value;
+            } else if places[position].is_some() {
+                continue;
+            }
+            if rule.required && is_empty(&field.value) {
+                let pointer =
+                    places[position].map_or_else(|| "/fields".to_owned(), |index| format!("/fields/{index}/value"));
+                violations.push(Violation::new(pointer, format!("the field {} needs a value", rule.name)));
+            }
+        }
+        let beside = stored.iter().filter(|entry| !self.positions.contains_key(&entry.name));
+        fields.extend(beside.cloned());
+        if violations.is_empty() { Ok(Accepted { fields, references }) } else { Err(violations) }
+    }
+}
+
+impl Rule {
+    fn of(field: &Field, object_type: &ObjectType) -> Self {
+        let kind = ValueKind::named(&field.kind);
+        let options = matches!(field.kind.as_str(), "select" | "radio")
+            .then(|| field.options.iter().map(|option| option.name.clone()).collect());
+        Self {
+            name: field.name.clone(),
+            kind,
+            required: field.required,
+            pattern: field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok()),
+            options,
+            type_ids: object_type.targets(field).collect(),
+            default: kind.default_value(&field.value),
+        }
+    }
+
+    /// The value as it is stored.
+    fn check(&self, value: &Bson, pointer: &str, references: &mut Vec<Reference>) -> Result<Bson, String> {
+        match (self.kind, value) {
+            (_, Bson::Null) | (ValueKind::Any, _) | (ValueKind::Checkbox, Bson::Boolean(_)) => Ok(value.clone()),
+            (ValueKind::Text, Bson::String(text)) => self.check_text(text),
+            (ValueKind::Number, Bson::Int32(_) | Bson::Int64(_) | Bson::Decimal128(_)) => Ok(value.clone()),
+            (ValueKind::Number, Bson::Double(number)) if number.is_finite() => Ok(value.clone()),
+            (ValueKind::Reference, Bson::Int32(_) | Bson::Int64(_)) => {
+                let object_id = value.as_i64().or_else(|| value.as_i32().map(i64::from)).unwrap_or_default();
+                references.push(Reference { pointer: pointer.to_owned(), object_id, type_ids: self.type_ids.clone() });
+                Ok(Bson::Int64(object_id))
+            }
+            (ValueKind::Date, Bson::DateTime(_)) => Ok(value.clone()),
+            (ValueKind::Date, Bson::String(text)) => {
+                parse_date(text).map(Bson::from).ok_or_else(|| self.kind.expectation().to_owned())
+            }
+            _ => Err(self.kind.expectation().to_owned()),
+        }
+    }
+
+    fn check_text(&self, text: &str) -> Result<Bson, String> {
+        if let Some(options) = &self.options
+            && !options.contains(text)
+        {
+            let mut known: Vec<&str> = options.iter().map(String::as_str).collect();
+            known.sort_unstable();
+            return Err(format!("must be one of the options {}", known.join(", ")));
+        }
+        match &self.pattern {
+            Some(pattern) if !pattern.is_match(text).unwrap_or(false) => {
+                Err(format!("must match the pattern of the field {}", self.name))
+            }
+            _ => Ok(Bson::String(text.to_owned())),
+        }
+    }
+}
+
+impl ValueKind {
+    fn named(kind: &str) -> Self {
+        match kind {
+            "text" | "password" | "textarea" | "select" | "radio" | "email" | "tel" | "href" => Self::Text,
+            "number" => Self::Number,
+            "checkbox" => Self::Checkbox,
+            "ref" | "ref-section-field" => Self::Reference,
+            "date" => Self::Date,
+            _ => Self::Any,
+        }
+    }
+
+    fn expectation(self) -> &'static str {
+        match self {
+            Self::Text => "must be a string or null",
+            Self::Number => "must be a number or null",
+            Self::Checkbox => "must be true, false or null",
+            Self::Reference => "must be the id of an object or null",
+            Self::Date => "must be {\"$date\": <milliseconds>}, an ISO 8601 date or null",
+            Self::Any => "must be a JSON value",
+        }
+    }
+
+    /// A type's `value` is a string by its schema; as a default it is read as the field's kind, else not at all.
+    fn default_value(self, value: &Bson) -> Bson {
+        let Bson::String(text) = value else { return value.clone() };
+        match self {
+            Self::Text | Self::Any => Some(value.clone()),
+            Self::Number => text
+                .parse::<i64>()
+                .map(Bson::Int64)
+                .or_else(|_| text.parse::<f64>().map(Bson::Double))
+                .ok()
+                .filter(|number| number.as_f64().is_none_or(f64::is_finite)),
+            Self::Checkbox => text.parse().ok().map(Bson::Boolean),
+            Self::Reference => text.parse().ok().map(Bson::Int64),
+            Self::Date => parse_date(text).map(Bson::from),
+        }
+        .unwrap_or(Bson::Null)
+    }
+}
+
+/// Compiles a field's pattern so that it has to match the whole value.
+///
+/// # Errors
+/// A sentence for the person who wrote the pattern.
+pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
+    RegexBuilder::new(&format!("\\A(?:{pattern})\\z"))
+        .backtrack_limit(BACKTRACK_LIMIT)
+        .build()
+        .map_err(|_| format!("{pattern} is no regular expression"))
+}
+
+/// Reads an ISO 8601 moment or day; without an offset it is UTC.
+pub fn parse_date(text: &str) -> Option<DateTime> {
+    let moment = chrono::DateTime::parse_from_rfc3339(text).map(|moment| moment.to_utc());
+    let local = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").map(|moment| moment.and_utc());
+    let day = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0).map(|moment| moment.and_utc());
+    moment.or_else(|_| local()).ok().or_else(day).map(DateTime::from_chrono)
+}
+
+fn is_empty(value: &Bson) -> bool {
+    match value {
+        Bson::Null => true,
+        Bson::String(text) => text.is_empty(),
+        Bson::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,216 @@
+//! The body of an object (section 2.6 of the interface) and the stored document that comes of it.
+
+use bson::{Bson, DateTime, Document, doc};
+
+use super::object_fields::FieldValue;
+use super::schema::{Kind, Member, Schema, version_numbers};
+use super::{DEFAULT_VERSION, Violation, keep_foreign};
+
+const FIELD: Schema = Schema {
+    members: &[Member::required("name", Kind::Text), Member::required("value", Kind::Any).or_null()],
+    strict: false,
+};
+
+const OBJECT: Schema = Schema {
+    members: &[
+        Member::optional("public_id", Kind::Integer),
+        Member::optional("type_id", Kind::Integer),
+        Member::optional("status", Kind::Boolean),
+        Member::optional("version", Kind::Version),
+        Member::required("author_id", Kind::Integer),
+        Member::optional("creation_time", Kind::Moment).or_null(),
+        Member::optional("last_edit_time", Kind::Moment).or_null(),
+        Member::optional("active", Kind::Boolean),
+        Member::optional("fields", Kind::List(&Kind::Map(&FIELD))),
+        Member::optional("views", Kind::Integer),
+    ],
+    strict: false,
+};
+
+/// Members that the service owns; everything else on a stored object came from other tools.
+const KNOWN: [&str; 12] = [
+    "_id",
+    "public_id",
+    "type_id",
+    "status",
+    "version",
+    "author_id",
+    "creation_time",
+    "last_edit_time",
+    "active",
+    "fields",
+    "editor_id",
+    "views",
+];
+
+/// A body that keeps the schema.
+#[derive(Debug, Clone)]
+pub struct ObjectInput {
+    /// The id that the client wants.
+    pub public_id: Option<i64>,
+    /// The type; required for a new object.
+    pub type_id: Option<i64>,
+    /// Kept as it comes; nothing depends on it.
+    pub status: Option<bool>,
+    /// Three numbers.
+    pub version: Option<String>,
+    /// The user who made the object.
+    pub author_id: i64,
+    /// Whether the object is in use.
+    pub active: Option<bool>,
+    /// The fields, in the body's order.
+    pub fields: Vec<FieldValue>,
+    /// A counter of the client's.
+    pub views: Option<i64>,
+}
+
+impl ObjectInput {
+    /// Checks a body against the schema.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the body.
+    pub fn read(body: &Document) -> Result<Self, Vec<Violation>> {
+        let accepted = OBJECT.apply(body)?;
+        Ok(Self {
+            public_id: accepted.get_i64("public_id").ok(),
+            type_id: accepted.get_i64("type_id").ok(),
+            status: accepted.get_bool("status").ok(),
+            version: accepted.get_str("version").ok().map(str::to_owned),
+            author_id: accepted.get_i64("author_id").unwrap_or_default(),
+            active: accepted.get_bool("active").ok(),
+            fields: read_fields(accepted.get("fields")),
+            views: accepted.get_i64("views").ok(),
+        })
+    }
+
+    /// The stored document of a new object.
+    pub fn created(&self, public_id: i64, type_id: i64, fields: &[FieldValue], now: DateTime) -> Document {
+        doc! {
+            "public_id": public_id,
+            "type_id": type_id,
+            "status": self.status.unwrap_or(true),
+            "version": self.version.as_deref().unwrap_or(DEFAULT_VERSION),
+            "author_id": self.author_id,
+            "creation_time": now,
+            "last_edit_time": null,
+            "active": self.active.unwrap_or(true),
+            "fields": write_fields(fields),
+            "editor_id": null,
+            "views": self.views.unwrap_or(0),
+        }
+    }
+
+    /// The stored document after an update by `editor`; ids, author, creation time, views and foreign members stay.
+    pub fn updated(&self, stored: &Document, fields: &[FieldValue], editor: i64, now: DateTime) -> Document {
+        let kept = |name: &str| stored.get(name).cloned().unwrap_or(Bson::Null);
+        let mut document = Document::new();
+        document.extend(stored.get("_id").map(|id| ("_id".to_owned(), id.clone())));
+        document.extend(doc! {
+            "public_id": kept("public_id"),
+            "type_id": kept("type_id"),
+            "status": self.status.map_or_else(|| kept("status"), Bson::Boolean),
+            "version": self.next_version(stored, fields),
+            "author_id": kept("author_id"),
+            "creation_time": kept("creation_time"),
+            "last_edit_time": now,
+            "active": self.active.map_or_else(|| kept("active"), Bson::Boolean),
+            "fields": write_fields(fields),
+            "editor_id": editor,
+            "views": kept("views"),
+        });
+        keep_foreign(&mut document, stored, &KNOWN);
+        document
+    }
+
+    /// Decisions 9: the body's version if it is another one, else the stored one moved on by how much changed.
+    fn next_version(&self, stored: &Document, fields: &[FieldValue]) -> String {
+        let current = stored.get_str("version").unwrap_or(DEFAULT_VERSION);
+        if let Some(version) = self.version.as_deref().filter(|version| *version != current) {
+            return version.to_owned();
+        }
+        let before = read_fields(stored.get("fields"));
+        let changed = fields.iter().filter(|field| !before.contains(field)).count();
+        let removed = before.iter().filter(|old| fields.iter().all(|field| field.name != old.name)).count();
+        let differs =
+            |name: &str, sent: Option<bool>| sent.is_some_and(|sent| stored.get_bool(name).ok() != Some(sent));
+        let beside = differs("active", self.active) || differs("status", self.status);
+        bumped(current, changed + removed, fields.len(), beside)
+    }
+}
+
+/// The entries of a stored `fields` member; entries of an odd shape are left out.
+pub fn read_fields(fields: Option<&Bson>) -> Vec<FieldValue> {
+    let entries = fields.and_then(Bson::as_array).into_iter().flatten().filter_map(Bson::as_document);
+    entries
+        .filter_map(|entry| {
+            let name = entry.get_str("name").ok()?.to_owned();
+            Some(FieldValue { name, value: entry.get("value").cloned().unwrap_or(Bson::Null) })
+        })
+        .collect()
+}
+
+/// The `fields` member as it is stored.
+pub fn write_fields(fields: &[FieldValue]) -> Bson {
+    let entries = fields.iter().map(|field| doc! {"name": field.name.as_str(), "value": field.value.clone()});
+    Bson::Array(entries.map(Bson::Document).collect())
+}
+
+fn bumped(current: &str, changed: usize, total: usize, beside: bool) -> String {
+    let Some([major, minor, patch]) = version_numbers(current) else { return current.to_owned() };
+    match changed {
+        0 if !beside => current.to_owned(),
+        _ if changed > 1 && changed >= total => format!("{}.0.0", major + 1),
+        _ if changed * 2 > total && total > 1 => format!("{major}.{}.0", minor + 1),
+        _ => format!("{major}.{minor}.{}", patch + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_move_by_how_much_changed() {
+        assert_eq!(bumped("1.2.3", 0, 4, false), "1.2.3");
+        assert_eq!(bumped("1.2.3", 0, 4, true), "1.2.4");
+        assert_eq!(bumped("1.2.3", 1, 4, false), "1.2.4");
+        assert_eq!(bumped("1.2.3", 2, 4, false), "1.2.4");
+        assert_eq!(bumped("1.2.3", 3, 4, false), "1.3.0");
+        assert_eq!(bumped("1.2.3", 4, 4, false), "2.0.0");
+        assert_eq!(bumped("1.2.3", 1, 1, false), "1.2.4");
+        assert_eq!(bumped("by hand", 1, 1, false), "by hand");
+    }
+
+    #[test]
+    fn an_object_needs_an_author_and_whole_field_entries() {
+        let body = doc! {"type_id": 1, "version": "1.0", "fields": [{"name": "a"}, {"value": 1}]};
+        let violations = ObjectInput::read(&body).expect_err("the body is wrong in several places");
+        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        assert_eq!(places, ["/version", "/author_id", "/fields/0/value", "/fields/1/name"]);
+    }
+
+    #[test]
+    fn a_value_that_json_cannot_say_is_refused() {
+        let body = doc! {"author_id": 1, "fields": [{"name": "a", "value": {"$gt": [Bson::MaxKey]}}]};
+        let violations = ObjectInput::read(&body).expect_err("the value is no JSON");
+        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        assert_eq!(places, ["/fields/0/value/$gt", "/fields/0/value/$gt/0"]);
+    }
+
+    #[test]
+    fn an_update_keeps_what_is_not_the_clients_to_change() {
+        let (then, now) = (DateTime::from_millis(1), DateTime::from_millis(2));
+        let stored = doc! {
+            "_id": 1, "public_id": 9_i64, "type_id": 3_i64, "author_id": 4_i64, "creation_time": then, "views": 7_i64,
+            "version": "1.0.0", "active": true, "status": true, "fields": [], "note": "by hand",
+        };
+        let input = ObjectInput::read(&doc! {"author_id": 5, "views": 0, "active": false}).expect("the body is right");
+        let document = input.updated(&stored, &[], 6, now);
+        let expected = doc! {
+            "_id": 1, "public_id": 9_i64, "type_id": 3_i64, "status": true, "version": "1.0.1", "author_id": 4_i64,
+            "creation_time": then, "last_edit_time": now, "active": false, "fields": [], "editor_id": 6_i64,
+            "views": 7_i64, "note": "by hand",
+        };
+        assert_eq!(document, expected);
+    }
+}

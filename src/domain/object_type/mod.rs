@@ -1,0 +1,316 @@
+//! A type of objects, compiled from its stored document for quick validation and rendering.
+//!
+//! Laws:
+//! - Reading is tolerant. Other tools write types too: members of an odd shape count as absent, only a document
+//!   without a `public_id` is refused.
+//! - What is the same in every view of every object of the type is worked out here, once.
+
+mod fragments;
+mod layout;
+mod read;
+
+use std::collections::{BTreeSet, HashMap};
+
+use bson::raw::RawDocument;
+use bson::{Bson, DateTime};
+
+pub(crate) use self::fragments::{ExternalFragments, FieldFragments, TypeFragments};
+pub(crate) use self::layout::{Layout, LinkSource, Role};
+pub use super::acl::{Acl, Permission};
+pub use super::link_template::LinkTemplate;
+
+/// The kind of a field that refers to another object.
+pub const REF: &str = "ref";
+/// The kind of the field by which a `ref-section` refers to the object whose section it shows.
+pub const REF_SECTION_FIELD: &str = "ref-section-field";
+/// The kind of a section that shows fields of another object.
+pub const REF_SECTION: &str = "ref-section";
+/// The kind of a field whose value only those who may edit objects see.
+pub const PASSWORD: &str = "password";
+/// What externals call the object's own `public_id`.
+pub const OBJECT_ID: &str = "object_id";
+
+/// Why a stored document is no type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectTypeError {
+    /// The bytes are not BSON.
+    #[error("a stored type is corrupt: {0}")]
+    Corrupt(String),
+    /// Nothing can refer to it.
+    #[error("a stored type has no public_id")]
+    NoPublicId,
+}
+
+/// A type.
+#[derive(Debug, Clone)]
+pub struct ObjectType {
+    /// What objects and categories refer to it by.
+    pub public_id: i64,
+    /// Its unique name, kebab case when it came through this service.
+    pub name: String,
+    /// What people see; the name where none is stored.
+    pub label: String,
+    /// Objects of a type that is not active can be read, but not made or changed.
+    pub active: bool,
+    /// Three numbers with dots.
+    pub version: String,
+    /// The user who made it.
+    pub author_id: Option<i64>,
+    /// When it was made.
+    pub creation_time: Option<DateTime>,
+    /// An icon class.
+    pub icon: Option<String>,
+    /// For people.
+    pub description: Option<String>,
+    /// The fields in the order of definition; names are unique (of several, the first counts).
+    pub fields: Vec<Field>,
+    /// The sections in order.
+    pub sections: Vec<Section>,
+    /// The links in order.
+    pub externals: Vec<External>,
+    /// Names of the fields that sum up an object, as they are stored: not all need exist.
+    pub summary_fields: Vec<String>,
+    /// Who may do what with its objects.
+    pub acl: Acl,
+    positions: HashMap<String, usize>,
+    pub(crate) layout: Layout,
+    pub(crate) fragments: TypeFragments,
+}
+
+/// A field that objects of the type have.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// The name that the entries of objects have.
+    pub name: String,
+    /// What people see.
+    pub label: String,
+    /// `text`, `select`, `ref` and so on; free text, unknown kinds hold any value.
+    pub kind: String,
+    /// Whether objects must have a value for it.
+    pub required: bool,
+    /// A pattern that the whole value must match.
+    pub regex: Option<String>,
+    /// What can be chosen.
+    pub options: Vec<FieldOption>,
+    /// Ids of the types that it may refer to.
+    pub ref_types: Vec<i64>,
+    /// How referenced objects are summed up, one entry per target type.
+    pub summaries: Vec<ReferenceSummary>,
+    /// What objects get that come without a value; null for nothing.
+    pub value: Bson,
+    /// For people.
+    pub description: Option<String>,
+    /// For people, inside an empty input.
+    pub placeholder: Option<String>,
+    /// For people, beside the input (`helperText`).
+    pub helper_text: Option<String>,
+    pub(crate) role: Role,
+    pub(crate) fragments: FieldFragments,
+}
+
+/// One of the values that can be chosen for a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldOption {
+    /// The value that is stored.
+    pub name: String,
+    /// What people see.
+    pub label: String,
+}
+
+/// How a field sums up objects of one type that it refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferenceSummary {
+    /// The type of the referenced object.
+    pub type_id: i64,
+    /// Text with `{}` for the values of `fields`, in order.
+    pub line: String,
+    /// What people see.
+    pub label: String,
+    /// Names of fields of the referenced object.
+    pub fields: Vec<String>,
+    /// An icon class.
+    pub icon: Option<String>,
+    /// Whether the line is meant to be shown after the type's label.
+    pub prefix: bool,
+}
+
+/// A group of fields that are shown together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// `section` or `ref-section`.
+    pub kind: String,
+    /// Its name within the type.
+    pub name: String,
+    /// What people see.
+    pub label: String,
+    /// Names of its fields, as they are stored: not all need exist.
+    pub fields: Vec<String>,
+    /// For a `ref-section`: what it shows of the other object.
+    pub reference: Option<SectionReference>,
+}
+
+/// The section of another type that a `ref-section` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionReference {
+    /// The other type.
+    pub type_id: i64,
+    /// The section's name there.
+    pub section_name: String,
+    /// Names of the fields to show; empty: all of them.
+    pub selected_fields: Vec<String>,
+}
+
+/// A link to somewhere else, made from values of the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct External {
+    /// Its name within the type.
+    pub name: String,
+    /// The address as it is stored, with `{}` for values.
+    pub href: String,
+    /// What people see.
+    pub label: String,
+    /// An icon class.
+    pub icon: Option<String>,
+    /// Names of the fields whose values fill the address, or `object_id`.
+    pub fields: Vec<String>,
+    /// The address, when it may be rendered at all.
+    pub link: Option<LinkTemplate>,
+    pub(crate) fragments: ExternalFragments,
+}
+
+impl ObjectType {
+    /// Compiles a stored type.
+    ///
+    /// # Errors
+    /// When the bytes are not BSON, or there is no `public_id`.
+    pub fn from_document(document: &RawDocument) -> Result<Self, ObjectTypeError> {
+        read::object_type(document)
+    }
+
+    /// What views show for a type that is gone.
+    pub(crate) fn missing(public_id: i64) -> Self {
+        read::missing(public_id)
+    }
+
+    /// The field called `name`.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.position(name).map(|position| &self.fields[position])
+    }
+
+    /// The place of the field called `name` in [`ObjectType::fields`].
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.positions.get(name).copied()
+    }
+
+    /// The section called `name`.
+    pub fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    /// Ids of all types that objects of this one may refer to, in rising order.
+    pub fn references_types(&self) -> BTreeSet<i64> {
+        self.fields.iter().flat_map(|field| self.targets(field)).collect()
+    }
+
+    /// The fields by which objects of this type may refer to an object of the type `type_id`.
+    pub fn fields_referencing(&self, type_id: i64) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |field| self.targets(field).any(|target| target == type_id))
+    }
+
+    /// Ids of the types that the field may refer to: none for a field that does not refer.
+    pub fn targets(&self, field: &Field) -> impl Iterator<Item = i64> {
+        let section_target = match field.role {
+            Role::SectionReference(section) => self.sections[section].reference.as_ref().map(|target| target.type_id),
+            _ => None,
+        };
+        let listed: &[i64] = if field.is_reference() { &field.ref_types } else { &[] };
+        listed.iter().copied().chain(section_target)
+    }
+}
+
+impl Field {
+    /// Whether its values are ids of objects.
+    pub fn is_reference(&self) -> bool {
+        matches!(self.role, Role::Reference | Role::SectionReference(_))
+    }
+
+    /// Whether only those who may edit objects see its values.
+    pub fn is_password(&self) -> bool {
+        self.role == Role::Password
+    }
+
+    /// How objects of the type `type_id` are summed up where this field refers to them.
+    pub fn summary_for(&self, type_id: i64) -> Option<&ReferenceSummary> {
+        self.summaries.iter().find(|summary| summary.type_id == type_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+
+    use super::*;
+
+    fn compiled(document: bson::Document) -> ObjectType {
+        let raw = bson::raw::RawDocumentBuf::try_from(document).unwrap();
+        ObjectType::from_document(&raw).unwrap()
+    }
+
+    #[test]
+    fn only_a_missing_public_id_is_refused() {
+        assert_eq!(ObjectType::from_document(&rawdoc! { "name": "a" }).unwrap_err(), ObjectTypeError::NoPublicId);
+        let odd = compiled(doc! {
+            "public_id": 7.0, "name": 1, "label": [], "active": "yes", "fields": { "a": 1 }, "render_meta": "none",
+            "acl": [], "creation_time": "yesterday", "version": 2, "author_id": "me",
+        });
+        assert_eq!((odd.public_id, odd.label.as_str(), odd.version.as_str(), odd.active), (7, "", "1.0.0", true));
+        assert!(odd.fields.is_empty() && odd.author_id.is_none() && odd.acl.allows(1, Permission::Read));
+    }
+
+    #[test]
+    fn odd_items_of_lists_are_passed_over() {
+        let odd = compiled(doc! {
+            "public_id": 1,
+            "fields": [null, 5, {}, { "name": 3 }, { "name": "a", "label": "one" }, { "name": "a", "label": "two" }],
+            "render_meta": {
+                "sections": [1, { "name": "s", "fields": ["a", 2, "gone"] }],
+                "summary": { "fields": "a" },
+            },
+        });
+        assert_eq!(odd.fields.len(), 1);
+        assert_eq!(odd.field("a").map(|field| (field.label.as_str(), field.kind.as_str())), Some(("one", "text")));
+        assert_eq!(odd.sections[0].fields, ["a", "gone"]);
+        assert!(odd.summary_fields.is_empty());
+    }
+
+    #[test]
+    fn fields_are_shown_by_section_and_then_the_rest_each_once() {
+        let section = |name: &str, fields: &[&str]| doc! { "type": "section", "name": name, "fields": fields };
+        let object_type = compiled(doc! {
+            "public_id": 1,
+            "fields": [{ "name": "a" }, { "name": "b" }, { "name": "c" }, { "name": "d" }],
+            "render_meta": { "sections": [section("one", &["d", "b"]), section("two", &["b", "x", "c"])] },
+        });
+        assert_eq!(object_type.layout.shown, [3, 1, 2, 0]);
+    }
+
+    #[test]
+    fn references_come_from_ref_fields_and_ref_sections() {
+        let object_type = compiled(doc! {
+            "public_id": 1,
+            "fields": [
+                { "type": "ref", "name": "rack", "ref_types": [5, 3] },
+                { "type": "ref", "name": "old", "ref_types": 9 },
+                { "type": "text", "name": "note", "ref_types": [77] },
+                { "type": "ref-section-field", "name": "owner-field" },
+            ],
+            "render_meta": { "sections": [
+                { "type": "ref-section", "name": "owner", "reference": { "type_id": 4, "section_name": "main" } },
+            ] },
+        });
+        assert_eq!(object_type.references_types().into_iter().collect::<Vec<_>>(), [3, 4, 5, 9]);
+        let names =
+            |type_id| object_type.fields_referencing(type_id).map(|field| field.name.as_str()).collect::<Vec<_>>();
+        assert_eq!((names(3), names(4), names(77)), (vec!["rack"], vec!["owner-field"], vec![]));
+    }
+}

@@ -1,0 +1,287 @@
+//! Schemas of request bodies, and the one way to apply them: everything wrong is reported at once.
+//!
+//! The schemas stand in sections 2.6, 2.8 and 2.9 of the interface. Unknown members are dropped unless the schema
+//! refuses them; integers are JSON integers only (`true`, `"1"` and `1.0` are refused).
+
+use bson::{Bson, Document};
+
+use super::Violation;
+
+/// The members that a document may have.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema {
+    /// Its members, in the order in which they are stored.
+    pub members: &'static [Member],
+    /// Whether members that are not listed are refused; otherwise they are dropped.
+    pub strict: bool,
+}
+
+/// One member of a document.
+#[derive(Debug, Clone, Copy)]
+pub struct Member {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it must be there.
+    pub required: bool,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+/// What a member holds.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A whole number; stored as Int64.
+    Integer,
+    /// A string.
+    Text,
+    /// A string that is a name in kebab case, see [`is_kebab_case`].
+    Name,
+    /// A string of three numbers, `1.0.0`.
+    Version,
+    /// `true` or `false`.
+    Boolean,
+    /// A moment: `{"$date": <milliseconds>}`, or any object.
+    Moment,
+    /// Anything that JSON can say.
+    Any,
+    /// A document with these members.
+    Map(&'static Schema),
+    /// A document with these members, or an empty one.
+    EmptyOr(&'static Schema),
+    /// A document with any members.
+    OpenMap,
+    /// A list of these.
+    List(&'static Kind),
+}
+
+impl Member {
+    /// A member that may be missing.
+    pub const fn optional(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, required: false, nullable: false }
+    }
+
+    /// A member that must be there.
+    pub const fn required(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, required: true, nullable: false }
+    }
+
+    /// The same member, which may also be null.
+    #[must_use]
+    pub const fn or_null(mut self) -> Self {
+        self.nullable = true;
+        self
+    }
+}
+
+impl Schema {
+    /// Checks the body and returns what the schema knows of it, integers as Int64.
+    ///
+    /// # Errors
+    /// Every violation, in the order of the body's members.
+    pub fn apply(&self, body: &Document) -> Result<Document, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let accepted = self.check(body, &mut String::new(), &mut violations);
+        if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+    }
+
+    fn check(&self, body: &Document, pointer: &mut String, violations: &mut Vec<Violation>) -> Document {
+        let mut accepted = Document::new();
+        for member in self.members {
+            let length = pointer.len();
+            push_segment(pointer, member.name);
+            match body.get(member.name) {
+                None if member.required => violations.push(Violation::new(pointer.as_str(), "is required")),
+                None => {}
+                Some(Bson::Null) if member.nullable => {
+                    accepted.insert(member.name, Bson::Null);
+                }
+                Some(value) => {
+                    accepted.insert(member.name, member.kind.check(value, pointer, violations));
+                }
+            }
+            pointer.truncate(length);
+        }
+        if self.strict {
+            self.refuse_unknown(body, pointer, violations);
+        }
+        accepted
+    }
+
+    fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Vec<Violation>) {
+        for name in body.keys().filter(|name| self.members.iter().all(|member| member.name != name.as_str())) {
+            let mut place = pointer.to_owned();
+            push_segment(&mut place, name);
+            let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
+            violations.push(Violation::new(place, format!("is unknown here; known are {}", known.join(", "))));
+        }
+    }
+}
+
+impl Kind {
+    fn check(&self, value: &Bson, pointer: &mut String, violations: &mut Vec<Violation>) -> Bson {
+        let accepted = match (self, value) {
+            (Self::Integer, Bson::Int32(number)) => Some(Bson::Int64(i64::from(*number))),
+            (Self::Integer, Bson::Int64(_))
+            | (Self::Text, Bson::String(_))
+            | (Self::Boolean, Bson::Boolean(_))
+            | (Self::Moment, Bson::DateTime(_) | Bson::Document(_)) => Some(value.clone()),
+            (Self::Name, Bson::String(name)) if is_kebab_case(name) => Some(value.clone()),
+            (Self::Version, Bson::String(version)) if version_numbers(version).is_some() => Some(value.clone()),
+            (Self::Any, _) | (Self::OpenMap, Bson::Document(_)) => {
+                refuse_foreign_values(value, pointer, violations);
+                Some(value.clone())
+            }
+            (Self::EmptyOr(_), Bson::Document(body)) if body.is_empty() => Some(value.clone()),
+            (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => {
+                Some(schema.check(body, pointer, violations).into())
+            }
+            (Self::List(kind), Bson::Array(items)) => Some(check_items(kind, items, pointer, violations)),
+            _ => None,
+        };
+        accepted.unwrap_or_else(|| {
+            violations.push(Violation::new(pointer.as_str(), format!("must be {}", self.expectation())));
+            Bson::Null
+        })
+    }
+
+    /// What to send, for the message of a violation.
+    fn expectation(&self) -> &'static str {
+        match self {
+            Self::Integer => "a whole number without a fraction",
+            Self::Text => "a string",
+            Self::Name => "a name in kebab case: letters, digits, _ and -, at least two of them not -, the first not -",
+            Self::Version => "a version of three numbers, for instance 1.0.0",
+            Self::Boolean => "true or false",
+            Self::Moment => "a moment, {\"$date\": <milliseconds since 1970>}",
+            Self::Any => "a JSON value",
+            Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap => "an object",
+            Self::List(_) => "an array",
+        }
+    }
+}
+
+fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &mut Vec<Violation>) -> Bson {
+    let length = pointer.len();
+    let mut accepted = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        push_segment(pointer, &index.to_string());
+        accepted.push(kind.check(item, pointer, violations));
+        pointer.truncate(length);
+    }
+    Bson::Array(accepted)
+}
+
+/// Refuses what JSON cannot say: BSON types that extended JSON would smuggle in, and `$` names,
+/// which would read back as something else.
+pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mut Vec<Violation>) {
+    let length = pointer.len();
+    match value {
+        Bson::Document(document) => {
+            for (name, member) in document {
+                push_segment(pointer, name);
+                if name.starts_with('$') || name.contains('\0') {
+                    violations.push(Violation::new(pointer.as_str(), "a member's name must not start with $"));
+                }
+                refuse_foreign_values(member, pointer, violations);
+                pointer.truncate(length);
+            }
+        }
+        Bson::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                push_segment(pointer, &index.to_string());
+                refuse_foreign_values(item, pointer, violations);
+                pointer.truncate(length);
+            }
+        }
+        Bson::Double(number) if !number.is_finite() => {
+            violations.push(Violation::new(pointer.as_str(), "must be a finite number"));
+        }
+        Bson::Null
+        | Bson::Boolean(_)
+        | Bson::Int32(_)
+        | Bson::Int64(_)
+        | Bson::Double(_)
+        | Bson::String(_)
+        | Bson::DateTime(_)
+        | Bson::ObjectId(_)
+        | Bson::Decimal128(_) => {}
+        _ => violations.push(Violation::new(pointer.as_str(), "must be a JSON value or {\"$date\": ...}")),
+    }
+}
+
+/// Appends `/name` to a JSON pointer, escaped as RFC 6901 says.
+pub fn push_segment(pointer: &mut String, name: &str) {
+    pointer.push('/');
+    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+}
+
+/// Whether the whole of `name` matches `(\w+)-*(\w)([\w-]*)` (section 2.8), `\w` being Unicode's:
+/// word characters and hyphens, a word character first and at least two of them.
+pub fn is_kebab_case(name: &str) -> bool {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    name.chars().next().is_some_and(is_word)
+        && name.chars().all(|character| is_word(character) || character == '-')
+        && name.chars().filter(|character| is_word(*character)).count() >= 2
+}
+
+/// The three numbers of a version, `1.0.0`.
+pub fn version_numbers(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.split('.').map(|part| {
+        let plain = !part.is_empty() && part.len() <= 9 && part.bytes().all(|byte| byte.is_ascii_digit());
+        plain.then(|| part.parse::<u32>().ok()).flatten()
+    });
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    const INNER: Schema = Schema { members: &[Member::required("a", Kind::Integer)], strict: true };
+    const OUTER: Schema = Schema {
+        members: &[
+            Member::required("name", Kind::Name),
+            Member::optional("list", Kind::List(&Kind::Map(&INNER))),
+            Member::optional("note", Kind::Text).or_null(),
+        ],
+        strict: false,
+    };
+
+    #[test]
+    fn every_violation_is_reported_with_its_place() {
+        let body = doc! {"name": "x", "list": [{"a": true}, {"b": 1}, 7], "note": 1, "other": 1};
+        let violations = OUTER.apply(&body).expect_err("the body is wrong in several places");
+        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        assert_eq!(places, ["/name", "/list/0/a", "/list/1/a", "/list/1/b", "/list/2", "/note"]);
+    }
+
+    #[test]
+    fn unknown_members_are_dropped_and_integers_widened() {
+        let body = doc! {"other": 1, "name": "ab", "list": [{"a": 1}], "note": null};
+        let accepted = OUTER.apply(&body).expect("the body is right");
+        assert_eq!(accepted, doc! {"name": "ab", "list": [{"a": 1_i64}], "note": null});
+    }
+
+    #[test]
+    fn kebab_case_follows_the_pattern_of_the_interface() {
+        for good in ["ab", "a-b", "a--b", "a1-", "Ünter-Typ", "a_b-c"] {
+            assert!(is_kebab_case(good), "{good}");
+        }
+        for bad in ["", "a", "-ab", "a-", "a b", "a.b", "a--", "ab!"] {
+            assert!(!is_kebab_case(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_have_three_plain_numbers() {
+        assert_eq!(version_numbers("1.20.3"), Some([1, 20, 3]));
+        for bad in ["1.0", "1.0.0.0", "1.0.x", "", "+1.0.0", "1..0", "9999999999.0.0"] {
+            assert_eq!(version_numbers(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The body of a type (section 2.8 of the interface) and the stored document that comes of it.
+
+use std::collections::HashSet;
+
+use bson::{Bson, DateTime, Document, doc};
+
+use super::schema::{Kind, Member, Schema, push_segment};
+use super::{DEFAULT_VERSION, Violation, default_to, title_case};
+
+/// The permissions that an ACL can give a group.
+pub const PERMISSIONS: [&str; 4] = ["CREATE", "READ", "UPDATE", "DELETE"];
+
+const OPTION: Schema =
+    Schema { members: &[Member::required("name", Kind::Text), Member::required("label", Kind::Text)], strict: false };
+
+const REFERENCE_SUMMARY: Schema = Schema {
+    members: &[
+        Member::required("type_id", Kind::Integer),
+        Member::required("line", Kind::Text),
+        Member::required("label", Kind::Text),
+        Member::optional("fields", Kind::List(&Kind::Text)),
+        Member::required("icon", Kind::Text),
+        Member::optional("prefix", Kind::Boolean),
+    ],
+    strict: false,
+};
+
+const FIELD: Schema = Schema {
+    members: &[
+        Member::required("type", Kind::Text),
+        Member::optional("required", Kind::Boolean),
+        Member::required("name", Kind::Text),
+        Member::required("label", Kind::Text),
+        Member::optional("description", Kind::Text),
+        Member::optional("regex", Kind::Text),
+        Member::optional("placeholder", Kind::Text),
+        Member::optional("value", Kind::Text),
+        Member::optional("helperText", Kind::Text),
+        Member::optional("default", Kind::Integer).or_null(),
+        Member::optional("options", Kind::List(&Kind::Map(&OPTION))),
+        Member::optional("ref_types", Kind::List(&Kind::Integer)),
+        Member::optional("summaries", Kind::List(&Kind::Map(&REFERENCE_SUMMARY))),
+    ],
+    strict: false,
+};
+
+const SECTION_REFERENCE: Schema = Schema {
+    members: &[
+        Member::required("type_id", Kind::Integer),
+        Member::required("section_name", Kind::Text),
+        Member::optional("selected_fields", Kind::List(&Kind::Text)),
+    ],
+    strict: true,
+};
+
+const SECTION: Schema = Schema {
+    members: &[
+        Member::required("type", Kind::Text),
+        Member::required("name", Kind::Text),
+        Member::required("label", Kind::Text),
+        Member::optional("reference", Kind::EmptyOr(&SECTION_REFERENCE)),
+        Member::optional("fields", Kind::List(&Kind::Text)),
+    ],
+    strict: true,
+};
+
+const EXTERNAL: Schema = Schema {
+    members: &[
+        Member::required("name", Kind::Text),
+        Member::required("href", Kind::Text),
+        Member::required("label", Kind::Text),
+        Member::required("icon", Kind::Text),
+        Member::optional("fields", Kind::List(&Kind::Text)),
+    ],
+    strict: true,
+};
+
+const SUMMARY: Schema = Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], strict: true };
+
+const RENDER_META: Schema = Schema {
+    members: &[
+        Member::optional("icon", Kind::Text).or_null(),
+        Member::optional("sections", Kind::List(&Kind::Map(&SECTION))),
+        Member::optional("externals", Kind::List(&Kind::Map(&EXTERNAL))),
+        Member::optional("summary", Kind::Map(&SUMMARY)),
+    ],
+    strict: true,
+};
+
+const TYPE: Schema = Schema {
+    members: &[
+        Member::optional("public_id", Kind::Integer),
+        Member::required("name", Kind::Name),
+        Member::optional("label", Kind::Text),
+        Member::required("author_id", Kind::Integer),
+        Member::optional("editor_id", Kind::Integer).or_null(),
+        Member::optional("active", Kind::Boolean),
+        Member::optional("fields", Kind::List(&Kind::Map(&FIELD))).or_null(),
+        Member::optional("version", Kind::Text),
+        Member::optional("description", Kind::Text).or_null(),
+        Member::optional("render_meta", Kind::Map(&RENDER_META)),
+        Member::optional("acl", Kind::OpenMap),
+    ],
+    strict: false,
+};
+
+/// Members that the service owns; everything else on a stored type came from other tools.
+const KNOWN: [&str; 14] = [
+    "_id",
+    "public_id",
+    "name",
+    "label",
+    "author_id",
+    "editor_id",
+    "active",
+    "fields",
+    "version",
+    "description",
+    "render_meta",
+    "acl",
+    "creation_time",
+    "last_edit_time",
+];
+
+/// Checks a body against the schema and the rules of decisions 8, and fills in the defaults.
+///
+/// `public_id` is in the result when the body has one; times are not.
+///
+/// # Errors
+/// Everything that is wrong with the body.
+pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
+    let mut accepted = TYPE.apply(body)?;
+    let mut violations = Vec::new();
+    let fields = fill_fields(&mut accepted);
+    let names = unique_names(&fields, &mut violations);
+    accepted.insert("fields", fields);
+    let label = title_case(accepted.get_str("name").unwrap_or_default());
+    default_to(&mut accepted, "label", label);
+    default_to(&mut accepted, "editor_id", Bson::Null);
+    default_to(&mut accepted, "active", true);
+    default_to(&mut accepted, "version", DEFAULT_VERSION);
+    default_to(&mut accepted, "description", Bson::Null);
+    default_to(&mut accepted, "render_meta", Document::new());
+    if let Ok(render_meta) = accepted.get_document_mut("render_meta") {
+        fill_render_meta(render_meta);
+        check_render_meta(render_meta, &names, &mut violations);
+    }
+    default_to(&mut accepted, "acl", Document::new());
+    if let Ok(acl) = accepted.get_document_mut("acl") {
+        fill_acl(acl, &mut violations);
+    }
+    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+}
+
+/// The stored document after an update by `editor`; creation time, id and foreign members stay.
+pub fn updated(accepted: Document, stored: &Document, editor: i64, now: DateTime) -> Document {
+    let mut document = super::updated(accepted, stored, &KNOWN, now);
+    if document.get("editor_id") == Some(&Bson::Null) {
+        document.insert("editor_id", editor);
+    }
+    document
+}
+
+fn fill_fields(accepted: &mut Document) -> Vec<Bson> {
+    let Some(Bson::Array(mut fields)) = accepted.remove("fields") else { return Vec::new() };
+    for field in fields.iter_mut().filter_map(Bson::as_document_mut) {
+        if let Ok(summaries) = field.get_array_mut("summaries") {
+            for summary in summaries.iter_mut().filter_map(Bson::as_document_mut) {
+                default_to(summary, "fields", Bson::Array(Vec::new()));
+                default_to(summary, "prefix", true);
+            }
+        }
+    }
+    fields
+}
+
+fn unique_names(fields: &[Bson], violations: &mut Vec<Violation>) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for (index, field) in fields.iter().enumerate() {
+        let field = field.as_document();
+        let name = field.and_then(|field| field.get_str("name").ok()).unwrap_or_default();
+        if name.is_empty() {
+            violations.push(Violation::new(format!("/fields/{index}/name"), "must not be empty"));
+        } else if !names.insert(name.to_owned()) {
+            let message = format!("another field is called {name} too; names are unique within a type");
+            violations.push(Violation::new(format!("/fields/{index}/name"), message));
+        }
+        if let Some(Ok(pattern)) = field.map(|field| field.get_str("regex"))
+            && let Err(reason) = super::object_fields::compile_pattern(pattern)
+        {
+            violations.push(Violation::new(format!("/fields/{index}/regex"), reason));
+        }
+    }
+    names
+}
+
+fn fill_render_meta(render_meta: &mut Document) {
+    let given = std::mem::take(render_meta);
+    let defaults = doc! {"icon": null, "sections": [], "externals": [], "summary": {"fields": []}};
+    for (name, default) in defaults {
+        let value = given.get(&name).cloned().unwrap_or(default);
+        render_meta.insert(name, value);
+    }
+    for list in ["sections", "externals"] {
+        for item in render_meta.get_array_mut(list).into_iter().flatten().filter_map(Bson::as_document_mut) {
+            default_to(item, "fields", Bson::Array(Vec::new()));
+        }
+    }
+    if let Ok(summary) = render_meta.get_document_mut("summary") {
+        default_to(summary, "fields", Bson::Array(Vec::new()));
+    }
+}
+
+fn check_render_meta(render_meta: &Document, names: &HashSet<String>, violations: &mut Vec<Violation>) {
+    for (list, also) in [("sections", None), ("externals", Some("object_id"))] {
+        for (index, item) in render_meta.get_array(list).into_iter().flatten().enumerate() {
+            if let Some(item) = item.as_document() {
+                check_names(item, &format!("/render_meta/{list}/{index}"), names, also, violations);
+            }
+        }
+    }
+    if let Ok(summary) = render_meta.get_document("summary") {
+        check_names(summary, "/render_meta/summary", names, None, violations);
+    }
+}
+
+/// The names in `item.fields` must be those of fields of the type (or the one in `also`).
+fn check_names(
+    item: &Document,
+    place: &str,
+    names: &HashSet<String>,
+    also: Option<&str>,
+    violations: &mut Vec<Violation>,
+) {
+    for (index, name) in item.get_array("fields").into_iter().flatten().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        if !names.contains(name) && also != Some(name) {
+            let message = format!("the type has no field {name}");
+            violations.push(Violation::new(format!("{place}/fields/{index}"), message));
+        }
+    }
+}
+
+fn fill_acl(acl: &mut Document, violations: &mut Vec<Violation>) {
+    default_to(acl, "activated", false);
+    default_to(acl, "groups", doc! {"includes": {}});
+    if acl.get_bool("activated").is_err() {
+        violations.push(Violation::new("/acl/activated", "must be true or false"));
+    }
+    let Ok(groups) = acl.get_document_mut("groups") else {
+        violations.push(Violation::new("/acl/groups", "must be an object with the member includes"));
+        return;
+    };
+    default_to(groups, "includes", Document::new());
+    let Ok(includes) = groups.get_document("includes") else {
+        violations.push(Violation::new("/acl/groups/includes", "must be an object of group ids"));
+        return;
+    };
+    for (group, permissions) in includes {
+        let mut pointer = "/acl/groups/includes".to_owned();
+        push_segment(&mut pointer, group);
+        if group.parse::<i64>().is_err() {
+            violations.push(Violation::new(pointer.as_str(), "must be the id of a group, as a string"));
+        }
+        let known = permissions.as_array().is_some_and(|permissions| {
+            permissions.iter().all(|name| name.as_str().is_some_and(|name| PERMISSIONS.contains(&name)))
+        });
+        if !known {
+            let message = format!("must be an array of {}", PERMISSIONS.join(", "));
+            violations.push(Violation::new(pointer, message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(body: &Document) -> Vec<String> {
+        let violations = read(body).expect_err("the body is wrong");
+        violations.into_iter().map(|violation| violation.pointer).collect()
+    }
+
+    #[test]
+    fn the_least_body_gets_every_default() {
+        let accepted = read(&doc! {"name": "rack-unit", "author_id": 1}).expect("the body is right");
+        assert_eq!(
+            accepted,
+            doc! {
+                "name": "rack-unit", "author_id": 1_i64, "fields": [], "label": "Rack-Unit", "editor_id": null,
+                "active": true, "version": "1.0.0", "description": null,
+                "render_meta": {"icon": null, "sections": [], "externals": [], "summary": {"fields": []}},
+                "acl": {"activated": false, "groups": {"includes": {}}},
+            }
+        );
+    }
+
+    #[test]
+    fn null_fields_are_no_fields() {
+        let accepted = read(&doc! {"name": "rack", "author_id": 1, "fields": null}).expect("the body is right");
+        assert_eq!(accepted.get("fields"), Some(&Bson::Array(Vec::new())));
+    }
+
+    #[test]
+    fn sections_summary_and_externals_name_only_fields_of_the_type() {
+        let body = doc! {
+            "name": "rack", "author_id": 1,
+            "fields": [{"type": "text", "name": "height", "label": "Height"}],
+            "render_meta": {
+                "sections": [{"type": "section", "name": "main", "label": "Main", "fields": ["height", "width"]}],
+                "externals": [{"name": "wiki", "href": "/{}", "label": "Wiki", "icon": "", "fields": ["object_id", "x"]}],
+                "summary": {"fields": ["object_id"]},
+            },
+        };
+        let expected =
+            ["/render_meta/sections/0/fields/1", "/render_meta/externals/0/fields/1", "/render_meta/summary/fields/0"];
+        assert_eq!(places(&body), expected);
+    }
+
+    #[test]
+    fn unknown_members_are_refused_in_render_meta_alone() {
+        let body = doc! {"name": "rack", "author_id": 1, "clean_db": true, "render_meta": {"colour": "red"}};
+        assert_eq!(places(&body), ["/render_meta/colour"]);
+    }
+
+    #[test]
+    fn two_fields_of_one_name_and_a_broken_pattern_are_refused() {
+        let body = doc! {
+            "name": "rack", "author_id": 1,
+            "fields": [
+                {"type": "text", "name": "a", "label": "A"},
+                {"type": "text", "name": "a", "label": "A", "regex": "("},
+            ],
+        };
+        assert_eq!(places(&body), ["/fields/1/name", "/fields/1/regex"]);
+    }
+
+    #[test]
+    fn an_acl_lists_known_permissions_of_group_ids() {
+        let body = doc! {
+            "name": "rack", "author_id": 1,
+            "acl": {"activated": "yes", "groups": {"includes": {"one": ["READ"], "2": ["WRITE"]}}, "kept": 1},
+        };
+        assert_eq!(places(&body), ["/acl/activated", "/acl/groups/includes/one", "/acl/groups/includes/2"]);
+    }
+
+    #[test]
+    fn an_update_keeps_creation_time_and_what_other_tools_stored() {
+        let (then, now) = (DateTime::from_millis(1), DateTime::from_millis(2));
+        let stored = doc! {"_id": 5, "public_id": 7_i64, "name": "old", "creation_time": then, "note": "by hand"};
+        let accepted = read(&doc! {"name": "new", "author_id": 1, "public_id": 7}).expect("the body is right");
+        let document = updated(accepted, &stored, 3, now);
+        assert_eq!(document.get("note"), Some(&Bson::from("by hand")));
+        assert_eq!(document.get("creation_time"), Some(&Bson::from(then)));
+        assert_eq!(document.get("last_edit_time"), Some(&Bson::from(now)));
+        assert_eq!(document.get("editor_id"), Some(&Bson::Int64(3)));
+        assert_eq!(document.keys().take(2).collect::<Vec<_>>(), ["_id", "public_id"]);
+    }
+}

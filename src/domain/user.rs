@@ -1,0 +1,167 @@
+//! Users: who they are. What they sign in with is kept elsewhere.
+
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, doc};
+use chrono::{DateTime, Utc};
+
+use super::document::text;
+
+/// What reads show in place of a password. Sent back, it keeps the password as it is.
+pub const PASSWORD_MASK: &str = "{argon2id}********";
+
+/// The name of the only provider that signs users in: this service itself.
+pub const LOCAL_AUTHENTICATOR: &str = "LocalAuthenticationProvider";
+
+/// The first administrator, who cannot be deleted.
+pub const FIRST_ADMIN: i64 = 1;
+
+/// A new user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Its id.
+    pub public_id: i64,
+    /// What it signs in as, spelled as it was given.
+    pub user_name: String,
+    /// Whether it may sign in.
+    pub active: bool,
+    /// The group whose rights it has.
+    pub group_id: i64,
+    /// When it came to be.
+    pub registration_time: DateTime<Utc>,
+    /// Mail address.
+    pub email: Option<String>,
+    /// A picture, by whatever the client finds it.
+    pub image: Option<String>,
+    /// Given name.
+    pub first_name: Option<String>,
+    /// Family name.
+    pub last_name: Option<String>,
+}
+
+impl User {
+    /// An active user of whom nothing but the name and the group is known.
+    pub fn new(public_id: i64, user_name: impl Into<String>, group_id: i64, registration_time: DateTime<Utc>) -> Self {
+        Self {
+            public_id,
+            user_name: user_name.into(),
+            active: true,
+            group_id,
+            registration_time,
+            email: None,
+            image: None,
+            first_name: None,
+            last_name: None,
+        }
+    }
+
+    /// The user as it is stored: without a password.
+    pub fn to_document(&self) -> Document {
+        doc! {
+            "_id": ObjectId::new(),
+            "public_id": self.public_id,
+            "user_name": &self.user_name,
+            "active": self.active,
+            "group_id": self.group_id,
+            "registration_time": bson::DateTime::from_chrono(self.registration_time),
+            "authenticator": LOCAL_AUTHENTICATOR,
+            "email": optional(self.email.as_ref()),
+            "image": optional(self.image.as_ref()),
+            "first_name": optional(self.first_name.as_ref()),
+            "last_name": optional(self.last_name.as_ref()),
+        }
+    }
+}
+
+fn optional(text: Option<&String>) -> Bson {
+    text.map_or(Bson::Null, |text| Bson::String(text.clone()))
+}
+
+/// A stored user as clients see it: with the mask for a password, after `email`.
+///
+/// Every user that leaves the service passes through here. A `password` that another tool stored is left behind.
+pub fn shown(user: &RawDocument) -> RawDocumentBuf {
+    let mut shown = RawDocumentBuf::new();
+    let mut masked = false;
+    for (name, value) in user.iter().flatten() {
+        if name.as_str() == "password" {
+            continue;
+        }
+        shown.append(name, value);
+        if name.as_str() == "email" {
+            shown.append(bson::cstr!("password"), PASSWORD_MASK);
+            masked = true;
+        }
+    }
+    if !masked {
+        shown.append(bson::cstr!("password"), PASSWORD_MASK);
+    }
+    shown
+}
+
+/// What to call a stored user: first and last name when both are known, else the user name.
+pub fn display_name(user: &RawDocument) -> Option<String> {
+    let known = |name| text(user, name).filter(|known| !known.is_empty());
+    match (known("first_name"), known("last_name")) {
+        (Some(first), Some(last)) => Some(format!("{first} {last}")),
+        _ => known("user_name").map(str::to_owned),
+    }
+}
+
+/// The form of a user name that no two users share, and by which users sign in.
+pub fn login_of(user_name: &str) -> String {
+    user_name.to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    #[test]
+    fn a_new_user_is_stored_without_a_password() {
+        let user = User::new(7, "ada", 2, DateTime::UNIX_EPOCH).to_document();
+        assert!(!user.contains_key("password"));
+        let names: Vec<&str> = user.keys().map(String::as_str).collect();
+        let expected = [
+            "_id",
+            "public_id",
+            "user_name",
+            "active",
+            "group_id",
+            "registration_time",
+            "authenticator",
+            "email",
+            "image",
+            "first_name",
+            "last_name",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_shown_user_has_the_mask_after_the_email() {
+        let stored = rawdoc! {"public_id": 7_i64, "email": null, "image": null};
+        let expected = rawdoc! {"public_id": 7_i64, "email": null, "password": PASSWORD_MASK, "image": null};
+        assert_eq!(shown(&stored), expected);
+    }
+
+    #[test]
+    fn a_password_that_another_tool_stored_is_never_shown() {
+        let stored = rawdoc! {"public_id": 7_i64, "password": "0123abcd", "user_name": "ada"};
+        let expected = rawdoc! {"public_id": 7_i64, "user_name": "ada", "password": PASSWORD_MASK};
+        assert_eq!(shown(&stored), expected);
+    }
+
+    #[test]
+    fn a_user_is_called_by_both_names_or_by_the_user_name() {
+        let name = |first: &str, last: &str| {
+            display_name(&rawdoc! {"user_name": "ada", "first_name": first, "last_name": last})
+        };
+        assert_eq!(name("Ada", "Lovelace").as_deref(), Some("Ada Lovelace"));
+        assert_eq!(name("Ada", "").as_deref(), Some("ada"));
+        assert_eq!(display_name(&rawdoc! {"user_name": "ada", "first_name": null}).as_deref(), Some("ada"));
+        assert_eq!(display_name(&rawdoc! {"public_id": 7}), None);
+    }
+}

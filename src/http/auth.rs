@@ -1,0 +1,77 @@
+//! Signing in (decisions 6).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bson::Document;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use validator::Validate;
+
+use super::body::JsonBody;
+use super::envelope;
+use super::error::ApiError;
+use super::state::HttpState;
+use crate::auth::Secret;
+use crate::domain::Violation;
+use crate::json::write::DateStyle;
+
+/// What a client signs in with.
+#[derive(Validate)]
+struct LoginRequest {
+    #[validate(length(min = 1, max = 1024, message = "must be a string of 1 to 1024 characters"))]
+    user_name: String,
+    #[validate(length(min = 1, max = 1024, message = "must be a string of 1 to 1024 characters"))]
+    password: String,
+}
+
+#[derive(Serialize)]
+struct LoginResponse<'a> {
+    user: &'a RawValue,
+    token: &'a str,
+    token_issued_at: i64,
+    token_expire: i64,
+}
+
+/// Sign in with user name and password.
+pub async fn login(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let login = LoginRequest::read(&body.0)?;
+    let address = state.links.client_address(&request);
+    let signed_in = state.services.accounts.login(&login.user_name, Secret::new(login.password), address).await?;
+    let mut user = Vec::new();
+    envelope::write_document(&signed_in.user, DateStyle::Spaced, &mut user)?;
+    let user = String::from_utf8(user).expect("the writer writes UTF-8");
+    let response = LoginResponse {
+        user: &RawValue::from_string(user).expect("the writer writes JSON"),
+        token: signed_in.token.expose(),
+        token_issued_at: signed_in.issued_at,
+        token_expire: signed_in.expires_at,
+    };
+    let body = serde_json::to_vec(&response).expect("strings, numbers and JSON can always be written");
+    Ok(envelope::json(StatusCode::OK, body, |_| {}))
+}
+
+impl LoginRequest {
+    /// Strings only: an object in the place of a password must not reach a query.
+    fn read(body: &Document) -> Result<Self, ApiError> {
+        let text = |name: &str| body.get_str(name).unwrap_or_default().to_owned();
+        let request = Self { user_name: text("user_name"), password: text("password") };
+        request.validate().map_err(|errors| {
+            let mut places: Vec<Violation> = errors
+                .field_errors()
+                .into_iter()
+                .flat_map(|(name, errors)| errors.iter().map(move |error| (name.clone(), error)))
+                .map(|(name, error)| {
+                    Violation::new(format!("/{name}"), error.message.clone().unwrap_or_default().into_owned())
+                })
+                .collect();
+            places.sort_by(|left, right| right.pointer.cmp(&left.pointer));
+            ApiError::new(StatusCode::BAD_REQUEST, "validation_failed", "user_name and password are needed").at(places)
+        })?;
+        Ok(request)
+    }
+}

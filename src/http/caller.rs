@@ -1,0 +1,82 @@
+//! Who is calling: checked in front of every route that is not public, before anything of the request is read.
+
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::StatusCode;
+use actix_web::http::header;
+use actix_web::middleware::Next;
+use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+
+use super::error::ApiError;
+use super::state::HttpState;
+use crate::auth::Authorization;
+use crate::service::Caller;
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, without a token.
+    Public,
+    /// Everybody who is signed in.
+    SignedIn,
+    /// Who holds this right.
+    Right(&'static str),
+}
+
+/// The caller of a route that is not public; a public route that asks for one answers 401.
+pub struct Authenticated(pub Arc<Caller>);
+
+impl FromRequest for Authenticated {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let caller = request.extensions().get::<Arc<Caller>>().cloned();
+        ready(caller.map(Self).ok_or_else(|| ApiError::unauthorized("token_missing", "this needs a token")))
+    }
+}
+
+/// Lets a request through to its route when its token is good and its user holds the route's right.
+///
+/// # Errors
+/// None of its own; a refusal is an answer.
+pub async fn authorize<B: MessageBody + 'static>(
+    access: Access,
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+    match permitted(access, &request).await {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            Ok(next.call(request).await?.map_into_left_body())
+        }
+        Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
+    }
+}
+
+async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Arc<Caller>>, ApiError> {
+    let right = match access {
+        Access::Public => return Ok(None),
+        Access::SignedIn => None,
+        Access::Right(right) => Some(right),
+    };
+    let state = request
+        .app_data::<web::Data<HttpState>>()
+        .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let shown = header.and_then(Authorization::parse);
+    let address = state.links.client_address(request.request());
+    let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
+    match right {
+        Some(right) if !caller.rights.grants(right) => {
+            let message = format!("this needs the right {right}, which your group does not hold");
+            Err(ApiError::new(StatusCode::FORBIDDEN, "right_missing", message))
+        }
+        _ => Ok(Some(caller)),
+    }
+}

@@ -1,0 +1,131 @@
+//! Routes of categories (section 4.7).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+
+use super::body::{JsonBody, JsonValue};
+use super::conditional::Precondition;
+use super::envelope::{self, ISO_TIME, Items, Wire};
+use super::error::ApiError;
+use super::params::{ListParams, ListRoute, Parameters};
+use super::path::PathId;
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::categories::{self as service, Node};
+use crate::service::resource::{self, Categories};
+
+const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10 };
+
+impl Wire for Categories {
+    const PATH: &'static str = "/categories/";
+    const DATES: DateStyle = DateStyle::Iso;
+    const TIME: &'static str = ISO_TIME;
+}
+
+/// List categories, flat or as a tree.
+pub async fn list_categories(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let (items, total) = if params.view == Some("tree") {
+        tree_page(&state, &params).await?
+    } else {
+        let page = resource::list::<Categories>(&state.services, &params.query).await?;
+        (Items::of::<Categories>(&page.documents)?, page.total)
+    };
+    envelope::list::<Categories>(&state, &request, Categories::PATH, &params, &items, total)
+}
+
+/// The page of roots; a tree is cut between roots only.
+async fn tree_page(state: &HttpState, params: &ListParams) -> Result<(Items, u64), ApiError> {
+    let forest = service::read_forest(&state.services, &params.query).await?;
+    let roots = forest.roots();
+    let total = roots.len() as u64;
+    let skip = (params.query.page - 1).saturating_mul(params.query.limit);
+    let mut items = Items::default();
+    for (_, root) in (0_u64..).zip(&roots).filter(|(at, _)| *at >= skip && at - skip < params.query.limit) {
+        write_node(root, items.next())?;
+    }
+    Ok((items, total))
+}
+
+fn write_node(node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    out.extend_from_slice(b"{\"category\":");
+    envelope::write_document(node.category, Categories::DATES, out)?;
+    let order = node.order.map_or_else(|| "null".to_owned(), |order| order.to_string());
+    out.extend_from_slice(format!(",\"node_order\":{order},\"children\":[").as_bytes());
+    for (index, child) in node.children.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_node(child, out)?;
+    }
+    out.extend_from_slice(b"],\"types\":[");
+    for (index, entry) in node.types.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        envelope::write_document(&entry.document, DateStyle::Iso, out)?;
+    }
+    out.extend_from_slice(b"]}");
+    Ok(())
+}
+
+/// Read a category.
+pub async fn get_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let found = resource::get::<Categories>(&state.services, id.0).await?;
+    envelope::single::<Categories>(&state, &request, &found)
+}
+
+/// Create a category.
+pub async fn create_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_category(&state.services, &body.0).await?;
+    envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &created)
+}
+
+/// Replace a category.
+pub async fn update_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_category(&state.services, id.0, &condition.0, &body.0).await?;
+    envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Merge a patch into a category.
+pub async fn patch_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_category(&state.services, id.0, &condition.0, &patch.0).await?;
+    envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Delete a category; its children move up.
+pub async fn delete_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let (deleted, moved) = service::delete_category(&state.services, id.0, &condition.0).await?;
+    let beside = serde_json::json!({"also_changed": {"categories": moved}});
+    envelope::deleted::<Categories>(&state, StatusCode::ACCEPTED, &deleted, &beside)
+}

@@ -1,0 +1,358 @@
+//! Envelopes of section 2.1: what stands around the resources in an answer.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::{HttpRequest, HttpResponse};
+use bson::raw::RawDocument;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::conditional;
+use super::error::ApiError;
+use super::links::{encode_query, resource_url};
+use super::params::ListParams;
+use super::state::HttpState;
+use crate::json::write::{self, DateStyle, Shape};
+use crate::service::precondition;
+use crate::service::resource::Resource;
+use crate::store::{Documents, StoreError};
+
+/// The total of a list, beside the one in its body.
+const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+
+/// How a resource looks on the wire, beside what [`Resource`] says of it.
+pub trait Wire: Resource {
+    /// The collection's path below `/rest`, with slashes around it.
+    const PATH: &'static str;
+    /// How dates inside its documents are written (decisions 5).
+    const DATES: DateStyle;
+    /// How the envelope's `time` is written, in chrono's notation.
+    const TIME: &'static str;
+}
+
+/// `YYYY-MM-DDTHH:MM:SS.ffffff`, for objects, types and categories.
+pub const ISO_TIME: &str = "%Y-%m-%dT%H:%M:%S%.6f";
+/// `YYYY-MM-DD HH:MM:SS.ffffff`, for users, groups, rights and settings.
+pub const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
+
+/// What follows the results of a list.
+#[derive(Serialize)]
+struct ListTail<'a> {
+    count: usize,
+    total: u64,
+    parameters: Echo<'a>,
+    pager: Pager,
+    pagination: Pagination,
+    response_type: &'static str,
+    model: &'static str,
+    time: String,
+}
+
+/// The effective query.
+#[derive(Serialize)]
+struct Echo<'a> {
+    limit: u64,
+    sort: &'a str,
+    order: i32,
+    page: u64,
+    filter: &'a RawValue,
+    optional: Optional,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    projection: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct Optional {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    active: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Pager {
+    page: u64,
+    page_size: u64,
+    total_pages: u64,
+}
+
+#[derive(Serialize)]
+struct Pagination {
+    current: String,
+    first: String,
+    prev: String,
+    next: String,
+    last: String,
+}
+
+/// What follows the resource of any other envelope.
+#[derive(Serialize)]
+struct Tail {
+    response_type: &'static str,
+    model: &'static str,
+    time: String,
+}
+
+/// The items of a list as JSON, with commas between them.
+#[derive(Debug, Default)]
+pub struct Items {
+    /// The text between the brackets.
+    pub text: Vec<u8>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Items {
+    /// Begins the next item.
+    pub fn next(&mut self) -> &mut Vec<u8> {
+        if self.count > 0 {
+            self.text.push(b',');
+        }
+        self.count += 1;
+        &mut self.text
+    }
+
+    /// Documents as they are stored, in the dates of their resource.
+    ///
+    /// # Errors
+    /// When stored bytes are damaged.
+    pub fn of<W: Wire>(documents: &Documents) -> Result<Self, ApiError> {
+        let mut items = Self::default();
+        for document in documents.iter() {
+            write_document(document, W::DATES, items.next())?;
+        }
+        Ok(items)
+    }
+}
+
+/// Writes a stored document without its `_id`.
+///
+/// # Errors
+/// When its bytes are damaged.
+pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8>) -> Result<(), ApiError> {
+    write::write_document(document, Shape::new(dates), out)
+        .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
+}
+
+/// The list envelope.
+pub fn list<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    items: &Items,
+    total: u64,
+) -> Result<HttpResponse, ApiError> {
+    let total_pages = total.div_ceil(params.query.limit).max(1);
+    let tail = ListTail {
+        count: items.count,
+        total,
+        parameters: Echo {
+            limit: params.query.limit,
+            sort: &params.sort,
+            order: params.order,
+            page: params.query.page,
+            filter: echoed("filter", &params.filter)?,
+            optional: Optional { view: params.view, active: params.active },
+            projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
+        },
+        pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
+        pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
+        response_type: "GET",
+        model: W::MODEL,
+        time: time::<W>(state.services.clock.now()),
+    };
+    let mut body = Vec::with_capacity(items.text.len() + 1024);
+    body.extend_from_slice(b"{\"results\":[");
+    body.extend_from_slice(&items.text);
+    body.push(b']');
+    append_members(&mut body, &tail);
+    let total = HeaderValue::from(total);
+    Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
+}
+
+fn echoed<'a>(name: &str, text: &'a str) -> Result<&'a RawValue, ApiError> {
+    serde_json::from_str(text.trim()).map_err(|error| ApiError::parameter(name, error.to_string()))
+}
+
+fn pagination(
+    origin: &str,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    total_pages: u64,
+) -> Pagination {
+    let list_url = resource_url(origin, list_path);
+    let others = encode_query(params.sent.iter().filter(|(name, _)| *name != "page"));
+    let page = |number: u64| {
+        let separator = if others.is_empty() { "" } else { "&" };
+        format!("{list_url}?page={number}{separator}{others}")
+    };
+    let current = params.query.page;
+    Pagination {
+        current: format!("{origin}{}", request.uri()),
+        first: page(1),
+        prev: page(current.saturating_sub(1).clamp(1, total_pages)),
+        next: page(current.saturating_add(1).min(total_pages)),
+        last: page(total_pages),
+    }
+}
+
+/// The single read envelope with its entity tag, or 304 when the client has it.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn single<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    document: &RawDocument,
+) -> Result<HttpResponse, ApiError> {
+    let tag = precondition::entity_tag(document);
+    if conditional::is_known(request, &tag) {
+        return Ok(conditional::not_modified(&tag));
+    }
+    let body = wrapped::<W>(state, b"{\"result\":", document, "GET")?;
+    Ok(tagged(json(StatusCode::OK, body, |_| {}), &tag))
+}
+
+/// A document alone, without an envelope, with its entity tag, or 304.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn bare<W: Wire>(request: &HttpRequest, document: &RawDocument) -> Result<HttpResponse, ApiError> {
+    let tag = precondition::entity_tag(document);
+    if conditional::is_known(request, &tag) {
+        return Ok(conditional::not_modified(&tag));
+    }
+    let mut body = Vec::with_capacity(document.as_bytes().len() * 2);
+    write_document(document, W::DATES, &mut body)?;
+    Ok(tagged(json(StatusCode::OK, body, |_| {}), &tag))
+}
+
+/// The insert envelope, with `Location` and the entity tag.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn inserted<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    status: StatusCode,
+    document: &RawDocument,
+) -> Result<HttpResponse, ApiError> {
+    let id = public_id(document);
+    let body = wrapped::<W>(state, format!("{{\"result_id\":{id},\"raw\":").as_bytes(), document, "INSERT")?;
+    let response = located::<W>(state, request, json(status, body, |_| {}), id);
+    Ok(tagged(response, &precondition::entity_tag(document)))
+}
+
+/// The update envelope, with `Location` and the entity tag.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn updated<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    status: StatusCode,
+    document: &RawDocument,
+) -> Result<HttpResponse, ApiError> {
+    let body = wrapped::<W>(state, b"{\"result\":", document, "UPDATE")?;
+    let response = located::<W>(state, request, json(status, body, |_| {}), public_id(document));
+    Ok(tagged(response, &precondition::entity_tag(document)))
+}
+
+/// The delete envelope; `beside` says what else changed.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn deleted<W: Wire>(
+    state: &HttpState,
+    status: StatusCode,
+    document: &RawDocument,
+    beside: &impl Serialize,
+) -> Result<HttpResponse, ApiError> {
+    let mut body = wrapped::<W>(state, b"{\"deleted_entry\":", document, "DELETE")?;
+    body.pop();
+    append_members(&mut body, beside);
+    Ok(json(status, body, |_| {}))
+}
+
+/// An envelope that begins with `head`, goes on with `items` in brackets and ends like all others.
+pub fn collection<W: Wire>(
+    state: &HttpState,
+    status: StatusCode,
+    name: &str,
+    items: &Items,
+    beside: &impl Serialize,
+    response_type: &'static str,
+) -> HttpResponse {
+    let mut body = format!("{{\"{name}\":[").into_bytes();
+    body.extend_from_slice(&items.text);
+    body.push(b']');
+    append_members(&mut body, beside);
+    body.pop();
+    append_members(&mut body, &tail::<W>(state, response_type));
+    json(status, body, |_| {})
+}
+
+/// Nothing beside the resource.
+#[derive(Serialize)]
+pub struct Nothing {}
+
+fn wrapped<W: Wire>(
+    state: &HttpState,
+    head: &[u8],
+    document: &RawDocument,
+    response_type: &'static str,
+) -> Result<Vec<u8>, ApiError> {
+    let mut body = Vec::with_capacity(document.as_bytes().len() * 2 + 256);
+    body.extend_from_slice(head);
+    write_document(document, W::DATES, &mut body)?;
+    append_members(&mut body, &tail::<W>(state, response_type));
+    Ok(body)
+}
+
+fn tail<W: Wire>(state: &HttpState, response_type: &'static str) -> Tail {
+    Tail { response_type, model: W::MODEL, time: time::<W>(state.services.clock.now()) }
+}
+
+/// Appends the members of `more`, which is written as an object, and closes the object that `body` began.
+fn append_members(body: &mut Vec<u8>, more: &impl Serialize) {
+    let text = serde_json::to_vec(more).expect("envelopes hold strings, numbers and JSON");
+    let members = &text[1..];
+    if members.len() > 1 {
+        body.push(b',');
+    }
+    body.extend_from_slice(members);
+}
+
+fn time<W: Wire>(now: DateTime<Utc>) -> String {
+    now.format(W::TIME).to_string()
+}
+
+/// The id of a stored document, 0 where other tools left none.
+fn public_id(document: &RawDocument) -> i64 {
+    crate::service::resource::whole(document, "public_id").unwrap_or_default()
+}
+
+/// A JSON answer.
+pub fn json(status: StatusCode, body: Vec<u8>, finish: impl FnOnce(&mut HttpResponse)) -> HttpResponse {
+    let mut response = HttpResponse::build(status).content_type("application/json").body(body);
+    finish(&mut response);
+    response
+}
+
+/// The answer with an entity tag.
+pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
+    response.headers_mut().insert(header::ETAG, conditional::quoted(tag));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response
+}
+
+fn located<W: Wire>(state: &HttpState, request: &HttpRequest, mut response: HttpResponse, id: i64) -> HttpResponse {
+    let url = resource_url(&state.links.origin(request), &format!("{}{id}", W::PATH));
+    if let Ok(url) = HeaderValue::try_from(url) {
+        response.headers_mut().insert(header::LOCATION, url);
+    }
+    response
+}

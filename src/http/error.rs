@@ -1,0 +1,220 @@
+//! Errors on the wire: one shape, and the only place that knows status codes (decisions 2).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::{HttpResponse, ResponseError};
+use serde::Serialize;
+
+use crate::auth::AuthError;
+use crate::domain::Violation;
+use crate::query::QueryError;
+use crate::service::ServiceError;
+use crate::service::accounts::AccountError;
+use crate::store::StoreError;
+
+/// Seconds after which asking again makes sense when the store is away.
+const RETRY_AFTER_S: &str = "2";
+
+/// An answer that is an error.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    status: StatusCode,
+    code: Cow<'static, str>,
+    message: String,
+    errors: Vec<Violation>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The body of every error.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    status: u16,
+    response: &'a str,
+    code: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [Violation],
+    request_id: &'a str,
+}
+
+impl ApiError {
+    /// An error with a stable code and a sentence.
+    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { status, code: code.into(), message: message.into(), errors: Vec::new(), headers: Vec::new() }
+    }
+
+    /// 400 for a query parameter.
+    pub fn parameter(name: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut error = Self::new(StatusCode::BAD_REQUEST, "parameter_invalid", format!("{name}: {message}"));
+        error.errors.push(Violation::new(name, message));
+        error
+    }
+
+    /// 404 for a path that leads nowhere.
+    pub fn no_such_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing under this path")
+    }
+
+    /// 401 with the challenge that RFC 6750 asks for.
+    pub fn unauthorized(code: &'static str, message: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, code, message)
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// The generic error for a status that something below produced without a body of ours.
+    pub fn of_status(status: StatusCode) -> Self {
+        let (code, message) = match status {
+            StatusCode::NOT_FOUND => return Self::no_such_path(),
+            StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", "this path does not know the method; see Allow"),
+            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "the body is larger than server.max_body_bytes"),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => ("not_json", "send JSON with Content-Type: application/json"),
+            status if status.is_client_error() => ("bad_request", "the request cannot be understood"),
+            _ => ("internal", "something went wrong here; the log names the cause"),
+        };
+        Self::new(status, code, message)
+    }
+
+    /// The same error with a further header.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The same error with the places that are wrong.
+    #[must_use]
+    pub fn at(mut self, errors: Vec<Violation>) -> Self {
+        self.errors = errors;
+        self
+    }
+
+    /// The body with the request's id.
+    pub fn body(&self, request_id: &str) -> String {
+        let body = ErrorBody {
+            status: self.status.as_u16(),
+            response: self.status.canonical_reason().unwrap_or("Error"),
+            code: &self.code,
+            message: &self.message,
+            errors: &self.errors,
+            request_id,
+        };
+        serde_json::to_string(&body).expect("strings and numbers can always be written")
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}: {}", self.status.as_u16(), self.code, self.message)
+    }
+}
+
+/// The response carries the error itself; the outermost layer writes the body, because it knows the request's id.
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::new(self.status);
+        for (name, value) in &self.headers {
+            response.headers_mut().append(name.clone(), value.clone());
+        }
+        response.extensions_mut().insert(self.clone());
+        response
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        let code = format!("query_{}", error.code);
+        let pointer = if error.pointer.is_empty() { error.path.clone() } else { error.pointer.clone() };
+        let violation = Violation::new(pointer, error.message.clone());
+        Self::new(StatusCode::BAD_REQUEST, code, error.to_string()).at(vec![violation])
+    }
+}
+
+impl From<ServiceError> for ApiError {
+    fn from(error: ServiceError) -> Self {
+        let message = error.to_string();
+        match error {
+            ServiceError::NotFound { code, .. } => Self::new(StatusCode::NOT_FOUND, code, message),
+            ServiceError::Invalid { code, .. } => Self::new(StatusCode::BAD_REQUEST, code, message),
+            ServiceError::Violations(errors) => {
+                Self::new(StatusCode::BAD_REQUEST, "validation_failed", message).at(errors)
+            }
+            ServiceError::Query(error) => error.into(),
+            ServiceError::Forbidden { code, .. } => Self::new(StatusCode::FORBIDDEN, code, message),
+            ServiceError::PreconditionFailed(_) => {
+                Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
+            }
+            ServiceError::Contended(_) => unavailable("contended", message),
+            ServiceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Query { code, message } => Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message),
+            StoreError::Unsupported { what } => Self::new(
+                StatusCode::BAD_REQUEST,
+                "unsupported_by_embedded_store",
+                format!("{what} needs a MongoDB server; the embedded store cannot do it"),
+            ),
+            StoreError::Timeout => {
+                unavailable("query_timeout", "the query took longer than query.max_time_ms; narrow its filter")
+            }
+            StoreError::Unavailable { reason } => {
+                log::warn!("the store is not available: {reason}");
+                unavailable("store_unavailable", "the store cannot be reached now; try again")
+            }
+            error => {
+                log::error!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl From<AccountError> for ApiError {
+    fn from(error: AccountError) -> Self {
+        match error {
+            AccountError::Store(error) => error.into(),
+            AccountError::Auth(error) => error.into(),
+            error @ AccountError::PasswordFile { .. } => {
+                log::error!("{error}");
+                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        let message = error.to_string();
+        match error {
+            AuthError::Missing => Self::unauthorized("token_missing", &message),
+            AuthError::WrongCredentials => Self::unauthorized("credentials_wrong", &message),
+            AuthError::InvalidToken => Self::unauthorized("token_invalid", &message),
+            AuthError::ExpiredToken => Self::unauthorized("token_expired", &message),
+            AuthError::TooManyAttempts { retry_after } | AuthError::Busy { retry_after } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message)
+                    .with(header::RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)))
+            }
+            AuthError::Internal { reason } => {
+                log::error!("{reason}");
+                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+}
+
+fn unavailable(code: &'static str, message: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+        .with(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
+}

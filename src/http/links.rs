@@ -1,0 +1,124 @@
+//! Absolute URLs: where the client believes this service to be.
+
+use std::net::IpAddr;
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+/// What stays as it is in the value of a query parameter.
+const QUERY_VALUE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'&')
+    .add(b'\'')
+    .add(b'+')
+    .add(b'<')
+    .add(b'=')
+    .add(b'>')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}')
+    .add(b'|')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'[')
+    .add(b']');
+
+/// How absolute URLs begin.
+#[derive(Debug, Clone)]
+pub struct LinkSettings {
+    /// The setting `api.base_url`; empty: the request says it.
+    pub base_url: String,
+    /// Proxies whose forwarding headers are believed.
+    pub trusted_proxies: Vec<IpAddr>,
+}
+
+impl LinkSettings {
+    /// The address that the request comes from, behind a trusted proxy the one that the proxy names.
+    pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
+        let peer = request.peer_addr().map(|address| address.ip())?;
+        if !self.trusted_proxies.contains(&peer) {
+            return Some(peer);
+        }
+        let named = request.connection_info().realip_remote_addr().and_then(|address| address.parse().ok());
+        Some(named.unwrap_or(peer))
+    }
+
+    /// Scheme, host and port as the client sees them, without a slash at the end.
+    pub fn origin(&self, request: &HttpRequest) -> String {
+        if !self.base_url.is_empty() {
+            return self.base_url.trim_end_matches('/').to_owned();
+        }
+        let peer = request.peer_addr().map(|address| address.ip());
+        let info = request.connection_info();
+        if peer.is_some_and(|peer| self.trusted_proxies.contains(&peer)) && is_host(info.host()) {
+            return format!("{}://{}", if info.scheme() == "https" { "https" } else { "http" }, info.host());
+        }
+        let scheme = if request.app_config().secure() { "https" } else { "http" };
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.filter(|host| is_host(host)).unwrap_or_else(|| request.app_config().host());
+        format!("{scheme}://{host}")
+    }
+}
+
+/// The URL of a path below `/rest`.
+pub fn resource_url(origin: &str, path: &str) -> String {
+    format!("{origin}/rest{path}")
+}
+
+/// A query string of these parameters, encoded.
+pub fn encode_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs = parameters.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, QUERY_VALUE)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// A host that can stand in a URL; anything else in the header would be an injection.
+fn is_host(host: &str) -> bool {
+    !host.is_empty()
+        && host.len() <= 255
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    fn settings(base_url: &str, proxies: &[&str]) -> LinkSettings {
+        let trusted_proxies = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
+        LinkSettings { base_url: base_url.to_owned(), trusted_proxies }
+    }
+
+    fn request(peer: &str) -> HttpRequest {
+        TestRequest::get()
+            .insert_header(("Host", "inventory.local:8080"))
+            .insert_header(("X-Forwarded-Host", "evil.example"))
+            .insert_header(("X-Forwarded-Proto", "https"))
+            .peer_addr(format!("{peer}:1000").parse().expect("an address"))
+            .to_http_request()
+    }
+
+    #[test]
+    fn forwarding_headers_count_only_from_trusted_proxies() {
+        assert_eq!(settings("", &[]).origin(&request("10.0.0.9")), "http://inventory.local:8080");
+        assert_eq!(settings("", &["10.0.0.9"]).origin(&request("10.0.0.9")), "https://evil.example");
+        assert_eq!(settings("", &["10.0.0.8"]).origin(&request("10.0.0.9")), "http://inventory.local:8080");
+    }
+
+    #[test]
+    fn the_setting_wins_over_the_request() {
+        assert_eq!(settings("https://x.example/cmdb/", &[]).origin(&request("10.0.0.9")), "https://x.example/cmdb");
+    }
+
+    #[test]
+    fn a_host_header_that_is_no_host_is_not_repeated() {
+        let request = TestRequest::get().insert_header(("Host", "a/b?<x>")).to_http_request();
+        assert!(!settings("", &[]).origin(&request).contains('<'));
+    }
+}

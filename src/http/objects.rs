@@ -1,0 +1,282 @@
+//! Routes of objects (section 4.5).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+
+use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
+use super::conditional::{self, Precondition};
+use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
+use super::error::ApiError;
+use super::params::{ListParams, ListRoute, Parameters};
+use super::path::{PathId, PathIds};
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::objects::{self as service, Seen};
+use crate::service::references::OnReferences;
+use crate::service::resource::Objects;
+use crate::service::{Caller, references, rendering};
+use crate::store::Page;
+
+const VIEWS: &[&str] = &["native", "render"];
+const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
+/// Decisions 9: the list of unclean objects is whole unless a limit is given.
+const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX };
+
+impl Wire for Objects {
+    const PATH: &'static str = "/objects/";
+    const DATES: DateStyle = DateStyle::Millis;
+    const TIME: &'static str = ISO_TIME;
+}
+
+/// List objects, as stored or rendered.
+pub async fn list_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+}
+
+/// List objects, with the parameters in a JSON body.
+pub async fn query_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
+    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+}
+
+/// List the objects that refer to an object.
+pub async fn list_references(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    let mut query = params.query.clone();
+    query.filter = query.filter.and(references::referring_to(&state.services, &object).await?);
+    let page = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let path = format!("/objects/{}/references", id.0);
+    answer(&state, &request, &caller.0, &path, &params, &page).await
+}
+
+/// List the unclean objects of a type.
+pub async fn list_unclean(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    type_id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
+    let query = params.query.clone();
+    let page = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let path = format!("/objects/clean/{}", type_id.0);
+    answer(&state, &request, &caller.0, &path, &params, &page).await
+}
+
+fn seen(params: &ListParams) -> Seen {
+    if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
+}
+
+async fn answer(
+    state: &HttpState,
+    request: &HttpRequest,
+    caller: &Caller,
+    path: &str,
+    params: &ListParams,
+    page: &Page,
+) -> Result<HttpResponse, ApiError> {
+    let items = match seen(params) {
+        Seen::Native => Items::of::<Objects>(&page.documents)?,
+        Seen::Rendered => {
+            let mut items = Items::default();
+            let views = rendering::render_objects(&state.services, caller, &page.documents).await?;
+            for view in views.iter() {
+                match &params.query.projection {
+                    None => items.next().extend_from_slice(view),
+                    Some(projection) => {
+                        let projected = rendering::project(view, projection, &params.query.filter)?;
+                        envelope::write_document(&projected, Objects::DATES, items.next())?;
+                    }
+                }
+            }
+            items
+        }
+    };
+    envelope::list::<Objects>(state, request, path, params, &items, page.total)
+}
+
+/// Read an object, rendered.
+pub async fn render_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    let (view, tag) = rendering::render_one(&state.services, &caller.0, &object).await?;
+    if conditional::is_known(&request, &tag) {
+        return Ok(conditional::not_modified(&tag));
+    }
+    Ok(envelope::tagged(envelope::json(StatusCode::OK, view, |_| {}), &tag))
+}
+
+/// Read an object as it is stored.
+pub async fn get_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    envelope::bare::<Objects>(&request, &object)
+}
+
+/// Create an object.
+pub async fn create_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_object(&state.services, &caller.0, &body.0).await?;
+    envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created)
+}
+
+/// Replace an object.
+pub async fn update_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_object(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated)
+}
+
+/// Merge a patch into an object.
+pub async fn patch_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_object(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Delete an object, or several with commas between their ids.
+pub async fn delete_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: Result<PathId, ApiError>,
+    ids: Result<PathIds, ApiError>,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    if request.match_info().get("public_id").is_some_and(|segment| segment.contains(',')) {
+        return remove_many(&state, &request, &caller.0, &ids?).await;
+    }
+    let on_references = on_references(&state, &request)?;
+    let deleted = service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
+    envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted, &Nothing {})
+}
+
+/// Delete several objects.
+pub async fn delete_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    ids: PathIds,
+) -> Result<HttpResponse, ApiError> {
+    remove_many(&state, &request, &caller.0, &ids).await
+}
+
+async fn remove_many(
+    state: &HttpState,
+    request: &HttpRequest,
+    caller: &Caller,
+    ids: &PathIds,
+) -> Result<HttpResponse, ApiError> {
+    let on_references = on_references(state, request)?;
+    let outcome = service::delete_objects(&state.services, caller, &ids.0, on_references).await?;
+    let items = Items::of::<Objects>(&outcome.removed)?;
+    let beside = json!({"not_found": outcome.not_found});
+    Ok(envelope::collection::<Objects>(state, StatusCode::OK, "deleted_entries", &items, &beside, "DELETE"))
+}
+
+fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReferences, ApiError> {
+    let sent = Parameters::of(request)?;
+    sent.only(&["on_references"], state.params.unknown)?;
+    Ok(match sent.one_of("on_references", &["keep", "refuse", "clear"])? {
+        Some("refuse") => OnReferences::Refuse,
+        Some("clear") => OnReferences::Clear,
+        _ => OnReferences::Keep,
+    })
+}
+
+/// Read whether an object is active.
+pub async fn get_state(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let object = service::get_object(&state.services, &caller.0, id.0).await?;
+    let active = object.get_bool("active").unwrap_or(true);
+    Ok(envelope::json(StatusCode::OK, active.to_string().into_bytes(), |_| {}))
+}
+
+/// Set whether an object is active.
+pub async fn set_state(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let wanted = body.0.as_bool().or_else(|| body.0.get("active")?.as_bool());
+    let active = wanted.ok_or_else(|| {
+        ApiError::new(StatusCode::BAD_REQUEST, "state_invalid", "send true, false, or {\"active\": true or false}")
+    })?;
+    match service::set_state(&state.services, &caller.0, id.0, &condition.0, active).await? {
+        Some(updated) => envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated),
+        None => Ok(HttpResponse::NoContent().finish()),
+    }
+}
+
+/// Clean the unclean objects of a type.
+pub async fn clean_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    type_id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let outcome = service::clean_objects(&state.services, &caller.0, type_id.0).await?;
+    let items = Items::of::<Objects>(&outcome.cleaned)?;
+    let beside = json!({"failed": outcome.failed});
+    Ok(envelope::collection::<Objects>(&state, StatusCode::ACCEPTED, "results", &items, &beside, "UPDATE"))
+}

@@ -1,0 +1,109 @@
+//! The outermost layer: aliases of paths on the way in; on the way out the request's id, the version of the
+//! interface, the one shape of errors, and a log line.
+
+use std::fmt::Write;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::uri::{PathAndQuery, Uri};
+use actix_web::middleware::Next;
+use actix_web::{HttpMessage, HttpResponse};
+
+use super::error::ApiError;
+use crate::service::Caller;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
+
+/// Section 9: the value of `X-API-Version`.
+const VERSION: HeaderValue = HeaderValue::from_static("1.0");
+
+/// Singular paths are aliases of the plural ones (decisions 1).
+const ALIASES: [(&str, &str); 6] = [
+    ("/rest/object", "/rest/objects"),
+    ("/rest/type", "/rest/types"),
+    ("/rest/category", "/rest/categories"),
+    ("/rest/user", "/rest/users"),
+    ("/rest/group", "/rest/groups"),
+    ("/rest/right", "/rest/rights"),
+];
+
+/// Wraps every request and answer.
+///
+/// # Errors
+/// None of its own; errors of inner layers become answers before they get here.
+pub async fn outermost(
+    mut request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let begun = Instant::now();
+    let id = request_id(&request);
+    use_plural_path(&mut request);
+    let mut response = next.call(request).await?.map_into_boxed_body();
+    let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        let error = response.response().extensions().get::<ApiError>().cloned();
+        let error = error.unwrap_or_else(|| ApiError::of_status(status));
+        response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    log_line(&response, &id, begun);
+    response.headers_mut().insert(API_VERSION, VERSION);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    Ok(response)
+}
+
+/// 404 in the one shape, for paths that no route has.
+pub async fn no_such_path() -> HttpResponse {
+    actix_web::ResponseError::error_response(&ApiError::no_such_path())
+}
+
+/// The client's own id when it is short and plain, else a new one.
+fn request_id(request: &ServiceRequest) -> String {
+    let sent = request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    match sent {
+        Some(id) if (1..=64).contains(&id.len()) && id.bytes().all(plain) => id.to_owned(),
+        _ => format!("{:032x}", rand::random::<u128>()),
+    }
+}
+
+fn use_plural_path(request: &mut ServiceRequest) {
+    let path = request.path();
+    let alias = ALIASES.iter().find_map(|(singular, plural)| {
+        let rest = path.strip_prefix(singular)?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| format!("{plural}{rest}"))
+    });
+    let Some(mut path) = alias else { return };
+    if let Some(query) = request.uri().query() {
+        // Writing into a string cannot fail.
+        let _ = write!(path, "?{query}");
+    }
+    let Ok(path) = PathAndQuery::from_str(&path) else { return };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = Some(path);
+    if let Ok(uri) = Uri::from_parts(parts) {
+        request.match_info_mut().get_mut().update(&uri);
+        request.head_mut().uri = uri;
+    }
+}
+
+fn log_line(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant) {
+    if !log::log_enabled!(log::Level::Info) {
+        return;
+    }
+    let request = response.request();
+    let user = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
+    let user = user.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    let route = request.match_pattern().unwrap_or_else(|| "-".to_owned());
+    let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+    let (method, status) = (request.method(), response.status().as_u16());
+    log::info!("{id} user={user} {method} {route} {status} {milliseconds:.1} ms");
+}

@@ -1,0 +1,299 @@
+//! Parameters of list routes: text in, typed question out. Nothing unknown passes (decisions 3).
+
+use std::collections::HashSet;
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use bson::Document;
+use percent_encoding::percent_decode_str;
+
+use super::error::ApiError;
+use crate::json;
+use crate::query::{Filter, Limits, Projection, Sort};
+use crate::service::resource::ListQuery;
+use crate::settings::UnknownParameters;
+
+/// What a list route knows beside `sort`, `order`, `page`, `limit` and `filter`.
+#[derive(Debug, Clone, Copy)]
+pub struct ListRoute {
+    /// The field that the list is sorted by when nothing is said, and the last tiebreak always.
+    pub key: &'static str,
+    /// The values of `view`, the default first; empty: the route has no views.
+    pub views: &'static [&'static str],
+    /// Whether the route knows `active` and `projection`, and sorts by `fields.<name>`.
+    pub objects: bool,
+    /// `limit` when nothing is said.
+    pub limit: u64,
+}
+
+/// The settings that decide about parameters.
+#[derive(Debug, Clone)]
+pub struct ParamSettings {
+    /// `api.max_limit`.
+    pub max_limit: u64,
+    /// `api.unknown_parameters`.
+    pub unknown: UnknownParameters,
+    /// `query.*`.
+    pub limits: Limits,
+}
+
+/// The parameters of a request as they were sent: names and values, decoded, in order.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters(Vec<(String, String)>);
+
+/// A list request, understood.
+#[derive(Debug, Clone)]
+pub struct ListParams {
+    /// The question.
+    pub query: ListQuery,
+    /// What was sent, for the pagination URLs.
+    pub sent: Parameters,
+    /// The filter's text as it was sent.
+    pub filter: String,
+    /// The projection's text as it was sent; a list of names stays a list.
+    pub projection: Option<String>,
+    /// The sort as it was sent.
+    pub sort: String,
+    /// 1 or -1.
+    pub order: i32,
+    /// The chosen view, when the route has views.
+    pub view: Option<&'static str>,
+    /// Whether only active objects are wanted, when the route knows `active`.
+    pub active: Option<bool>,
+}
+
+const COMMON: [&str; 5] = ["sort", "order", "page", "limit", "filter"];
+const OF_OBJECTS: [&str; 2] = ["active", "projection"];
+
+impl Parameters {
+    /// The parameters in a request's URL.
+    ///
+    /// # Errors
+    /// As [`Parameters::from_query`].
+    pub fn of(request: &HttpRequest) -> Result<Self, ApiError> {
+        Self::from_query(request.query_string())
+    }
+
+    /// Reads a query string.
+    ///
+    /// # Errors
+    /// 400 for a value that is not UTF-8 and for a parameter that is there twice.
+    pub fn from_query(query: &str) -> Result<Self, ApiError> {
+        let mut pairs = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            pairs.push((decoded(name)?, decoded(value)?));
+        }
+        let mut names = HashSet::new();
+        match pairs.iter().find(|(name, _)| !names.insert(name.as_str())) {
+            Some((name, _)) => Err(ApiError::parameter(name, "is there twice")),
+            None => Ok(Self(pairs)),
+        }
+    }
+
+    /// Reads the same parameters from the members of a JSON object (`QUERY /objects/`).
+    ///
+    /// # Errors
+    /// 400 when the body is no object.
+    pub fn from_body(body: &serde_json::Value) -> Result<Self, ApiError> {
+        let members = body.as_object().ok_or_else(|| {
+            ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", "the body must be an object of list parameters")
+        })?;
+        let text = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Ok(Self(members.iter().map(|(name, value)| (name.clone(), text(value))).collect()))
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Refuses parameters that the route does not know, with the nearest one that it does.
+    ///
+    /// # Errors
+    /// 400 naming the parameter.
+    pub fn only(&self, known: &[&str], unknown: UnknownParameters) -> Result<(), ApiError> {
+        if unknown == UnknownParameters::Ignore {
+            return Ok(());
+        }
+        match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some((name, _)) => Err(ApiError::parameter(name, unknown_parameter(name, known))),
+        }
+    }
+
+    /// A parameter that is true or false.
+    ///
+    /// # Errors
+    /// 400 for any other value.
+    pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(ApiError::parameter(name, format!("must be true or false, not {other}"))),
+        }
+    }
+
+    /// A parameter that is one of these words.
+    ///
+    /// # Errors
+    /// 400 naming them.
+    pub fn one_of(&self, name: &str, words: &'static [&'static str]) -> Result<Option<&'static str>, ApiError> {
+        let Some(sent) = self.get(name) else { return Ok(None) };
+        match words.iter().find(|word| **word == sent) {
+            Some(word) => Ok(Some(word)),
+            None => Err(ApiError::parameter(name, format!("must be one of {}, not {sent}", words.join(", ")))),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let Some(sent) = self.get(name) else { return Ok(None) };
+        // Signs and spaces are refused; more digits than a u64 has are not a number anybody means.
+        let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
+        match sent.parse().ok().filter(|_| digits) {
+            Some(number) => Ok(Some(number)),
+            None => Err(ApiError::parameter(name, format!("must be a whole number, not {sent}"))),
+        }
+    }
+}
+
+impl ListParams {
+    /// Understands the parameters of a list route.
+    ///
+    /// # Errors
+    /// 400 naming the first parameter that is wrong.
+    pub fn read(sent: Parameters, route: &ListRoute, settings: &ParamSettings) -> Result<Self, ApiError> {
+        let mut known = COMMON.to_vec();
+        if route.objects {
+            known.extend(OF_OBJECTS);
+        }
+        if !route.views.is_empty() {
+            known.push("view");
+        }
+        sent.only(&known, settings.unknown)?;
+        let order = read_order(&sent)?;
+        let sort = read_sort(&sent, order, route)?;
+        let view = match route.views.first() {
+            None => None,
+            Some(default) => Some(sent.one_of("view", route.views)?.unwrap_or(default)),
+        };
+        let active = if route.objects { Some(sent.flag("active")?) } else { None };
+        let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
+        let filter = read_filter(&filter_text, &settings.limits)?;
+        let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
+        let projection = projection_text.as_deref().map(|text| read_projection(text, &filter)).transpose()?;
+        let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
+        let query =
+            ListQuery { filter, sort, page: read_page(&sent)?, limit: read_limit(&sent, route, settings)?, projection };
+        Ok(Self {
+            query,
+            filter: filter_text,
+            projection: projection_text,
+            sort: sent.get("sort").unwrap_or(route.key).to_owned(),
+            order: order.unwrap_or(1),
+            view,
+            active,
+            sent,
+        })
+    }
+}
+
+fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
+    match sent.get("order") {
+        None => Ok(None),
+        Some("1") => Ok(Some(1)),
+        Some("-1") => Ok(Some(-1)),
+        Some(other) => {
+            Err(ApiError::parameter("order", format!("must be 1 (ascending) or -1 (descending), not {other}")))
+        }
+    }
+}
+
+fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result<Sort, ApiError> {
+    let text = sent.get("sort").unwrap_or(route.key);
+    let many = text.contains(',') || text.starts_with('-');
+    if many && order.is_some() {
+        return Err(ApiError::parameter("order", "must be left out when sort has several keys or a - of its own"));
+    }
+    let mut sort = Sort::default();
+    let mut last = "";
+    for key in text.split(',') {
+        let (path, minus) = key.strip_prefix('-').map_or((key, false), |path| (path, true));
+        let descending = minus || order == Some(-1);
+        if path.is_empty() || path.starts_with('$') || path.split('.').any(str::is_empty) || path.contains('\0') {
+            return Err(ApiError::parameter("sort", format!("{key:?} is no field path")));
+        }
+        sort = match path.strip_prefix("fields.").filter(|_| route.objects) {
+            Some(name) => sort.then_entry("fields", name, descending),
+            None => sort.then(path, descending),
+        };
+        last = path;
+    }
+    // The key ends every sort, so that no two documents are equal and pages are stable.
+    Ok(if last == route.key { sort } else { sort.then(route.key, false) })
+}
+
+fn read_page(sent: &Parameters) -> Result<u64, ApiError> {
+    match sent.number("page")?.unwrap_or(1) {
+        0 => Err(ApiError::parameter("page", "must be at least 1")),
+        page => Ok(page),
+    }
+}
+
+fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) -> Result<u64, ApiError> {
+    let max = settings.max_limit;
+    let wrong = || ApiError::parameter("limit", format!("must be from 0 (the maximum) to {max}"));
+    match sent.number("limit").map_err(|_| wrong())?.unwrap_or_else(|| route.limit.min(max)) {
+        0 => Ok(max),
+        limit if limit > max => Err(wrong()),
+        limit => Ok(limit),
+    }
+}
+
+fn read_filter(text: &str, limits: &Limits) -> Result<Filter, ApiError> {
+    if text.trim_start().starts_with('[') {
+        let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
+        return Err(ApiError::parameter("filter", message));
+    }
+    let document = read_document("filter", text)?;
+    Ok(Filter::parse(&document, limits)?)
+}
+
+fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> {
+    let names = || serde_json::from_str::<Vec<String>>(text);
+    let document = if text.trim_start().starts_with('[') {
+        let names = names().map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?;
+        names.into_iter().map(|name| (name, bson::Bson::Int32(1))).collect()
+    } else {
+        read_document("projection", text)?
+    };
+    Ok(Projection::parse(&document, filter)?)
+}
+
+fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
+    json::read::document_from_str(text).map_err(|error| ApiError::parameter(name, error.to_string()))
+}
+
+fn decoded(text: &str) -> Result<String, ApiError> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced)
+        .decode_utf8()
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "parameter_invalid", "the query string is not UTF-8"))
+}
+
+fn unknown_parameter(name: &str, known: &[&str]) -> String {
+    let nearest = known.iter().min_by_key(|candidate| strsim::damerau_levenshtein(name, candidate));
+    match nearest {
+        Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
+        None => "is no parameter of this route, which has none".to_owned(),
+    }
+}

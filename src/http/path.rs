@@ -1,0 +1,76 @@
+//! Ids in paths.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::{FromRequest, HttpRequest};
+
+use super::error::ApiError;
+
+/// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere (decisions 1).
+pub struct PathId(pub i64);
+
+/// The `{public_ids}` of a path: positive integers with commas between them.
+pub struct PathIds(pub Vec<i64>);
+
+impl FromRequest for PathId {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let segment = request.match_info().get("public_id").unwrap_or_default();
+        ready(positive(segment).map(Self).ok_or_else(ApiError::no_such_path))
+    }
+}
+
+impl FromRequest for PathIds {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let info = request.match_info();
+        let segment = info.get("public_ids").or_else(|| info.get("public_id")).unwrap_or_default();
+        ready(read_ids(segment))
+    }
+}
+
+fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
+    let mut ids = Vec::new();
+    for part in segment.split(',') {
+        let wrong = || {
+            let message = format!("{part:?} is no id; write positive integers with commas between them");
+            ApiError::new(StatusCode::BAD_REQUEST, "id_invalid", message)
+        };
+        let id = positive(part).ok_or_else(wrong)?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    Ok(PathIds(ids))
+}
+
+fn positive(text: &str) -> Option<i64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|id| digits && *id > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_positive_integers_are_ids() {
+        assert_eq!(positive("17"), Some(17));
+        for bad in ["0", "-1", "+1", "1.0", "a", "", "99999999999999999999"] {
+            assert_eq!(positive(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_ids_drops_repetitions_and_refuses_anything_else() {
+        assert_eq!(read_ids("3,1,3").expect("all are ids").0, [3, 1]);
+        assert!(read_ids("3,x").is_err());
+        assert!(read_ids("3,").is_err());
+    }
+}

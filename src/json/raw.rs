@@ -1,0 +1,297 @@
+//! A walk over raw BSON: elements in stored order, borrowed, nothing decoded before it is asked for.
+//!
+//! Law: no input makes it panic. Bytes that are not BSON end the walk with [`CorruptBson`].
+
+use bson::raw::RawDocument;
+use bson::spec::ElementType;
+
+/// Bytes that are not the BSON document they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("corrupt BSON: {0}")]
+pub struct CorruptBson(pub &'static str);
+
+/// A member of a document, or an item of an array (whose name is its position in digits).
+#[derive(Debug, Clone, Copy)]
+pub struct Element<'a> {
+    /// The name's bytes. BSON wants UTF-8; whoever needs text checks.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: Value<'a>,
+}
+
+/// A value as it is stored: its type, and exactly the bytes that belong to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Value<'a> {
+    /// The type's tag, a word wide: behind a lone byte there is padding, which gets copied in pieces that are slow
+    /// to put together again (measured: a third of a walk).
+    tag: u64,
+    /// The bytes after the name, length prefix included.
+    pub bytes: &'a [u8],
+}
+
+/// The elements of a document or an array, in stored order.
+///
+/// ```text
+/// while let Some(Element { name, value }) = elements.next_element()? { .. }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Elements<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of a document.
+    pub fn of(document: &'a RawDocument) -> Self {
+        Self::within(document.as_bytes())
+    }
+
+    /// `bytes` is a document with a length prefix that was checked, and a closing zero.
+    pub(super) fn within(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes.get(4..).unwrap_or_default() }
+    }
+
+    /// No elements.
+    pub fn none() -> Self {
+        Self { rest: &[0] }
+    }
+
+    /// The elements of bytes whose length prefix and closing zero were not checked yet.
+    pub(super) fn checked(bytes: &'a [u8]) -> Result<Self, CorruptBson> {
+        let document = RawDocument::from_bytes(bytes).map_err(|_| CorruptBson("a length is wrong"))?;
+        Ok(Self::of(document))
+    }
+
+    /// The next element; `None` after the last one.
+    ///
+    /// # Errors
+    /// When the bytes are not BSON. What follows cannot be found then, and the same error comes again.
+    #[expect(clippy::inline_always, reason = "handing elements over in memory costs as much as finding them")]
+    #[inline(always)]
+    pub fn next_element(&mut self) -> Result<Option<Element<'a>>, CorruptBson> {
+        let Some((&tag, after_tag)) = self.rest.split_first() else {
+            return Err(CorruptBson("a document does not end"));
+        };
+        if tag == 0 {
+            return if after_tag.is_empty() { Ok(None) } else { Err(CorruptBson("bytes after the end of a document")) };
+        }
+        let (name, after_name) = split_c_string(after_tag)?;
+        let kind = ElementType::from(tag).ok_or(CorruptBson("a value of an unknown type"))?;
+        let size = value_size(kind, after_name)?;
+        let (bytes, rest) = after_name.split_at_checked(size).ok_or(CorruptBson("a value is cut off"))?;
+        self.rest = rest;
+        Ok(Some(Element { name, value: Value { tag: u64::from(tag), bytes } }))
+    }
+}
+
+impl<'a> Value<'a> {
+    /// What a member that is not there is taken for.
+    pub const NULL: Value<'static> = Value { tag: ElementType::Null as u64, bytes: &[] };
+
+    /// The type.
+    #[inline]
+    pub fn kind(self) -> ElementType {
+        // The walk lets no other tags through.
+        u8::try_from(self.tag).ok().and_then(ElementType::from).unwrap_or(ElementType::Undefined)
+    }
+
+    /// Whether this is null, or the deprecated undefined.
+    #[inline]
+    pub fn is_null(self) -> bool {
+        matches!(self.kind(), ElementType::Null | ElementType::Undefined)
+    }
+
+    /// The text, for a string of valid UTF-8.
+    #[inline]
+    pub fn as_str(self) -> Option<&'a str> {
+        if self.kind() == ElementType::String { str::from_utf8(self.text_bytes()).ok() } else { None }
+    }
+
+    /// The bytes of a string that is compared, not shown.
+    #[inline]
+    pub fn as_text_bytes(self) -> Option<&'a [u8]> {
+        if self.kind() == ElementType::String { Some(self.text_bytes()) } else { None }
+    }
+
+    /// The boolean.
+    #[inline]
+    pub fn as_bool(self) -> Option<bool> {
+        if self.kind() == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }
+    }
+
+    /// The whole number, whatever number type another tool has stored it with.
+    #[inline]
+    pub fn as_integer(self) -> Option<i64> {
+        match self.kind() {
+            ElementType::Int64 => Some(i64::from_le_bytes(self.fixed())),
+            ElementType::Int32 => Some(i64::from(i32::from_le_bytes(self.fixed()))),
+            ElementType::Double => whole(f64::from_le_bytes(self.fixed())),
+            _ => None,
+        }
+    }
+
+    /// The time in milliseconds since 1970.
+    #[inline]
+    pub fn as_millis(self) -> Option<i64> {
+        if self.kind() == ElementType::DateTime { Some(i64::from_le_bytes(self.fixed())) } else { None }
+    }
+
+    /// The items, for an array.
+    #[inline]
+    pub fn as_array(self) -> Option<Elements<'a>> {
+        if self.kind() == ElementType::Array { Some(Elements::within(self.bytes)) } else { None }
+    }
+
+    /// The members, for a document.
+    #[inline]
+    pub fn as_document(self) -> Option<Elements<'a>> {
+        if self.kind() == ElementType::EmbeddedDocument { Some(Elements::within(self.bytes)) } else { None }
+    }
+
+    /// The content of a string, code or symbol: without its length and closing zero.
+    #[inline]
+    pub(super) fn text_bytes(self) -> &'a [u8] {
+        self.bytes.get(4..self.bytes.len().saturating_sub(1)).unwrap_or_default()
+    }
+
+    /// The first `N` bytes; zeros should there be fewer, which the walk has ruled out for the types that are read so.
+    #[inline]
+    pub(super) fn fixed<const N: usize>(self) -> [u8; N] {
+        self.bytes.first_chunk().copied().unwrap_or([0; N])
+    }
+}
+
+/// The member called `name`: the first one, should there be several.
+///
+/// # Errors
+/// When the bytes up to there are not BSON.
+pub fn member<'a>(document: &'a RawDocument, name: &str) -> Result<Option<Value<'a>>, CorruptBson> {
+    let mut elements = Elements::of(document);
+    while let Some(element) = elements.next_element()? {
+        if element.name == name.as_bytes() {
+            return Ok(Some(element.value));
+        }
+    }
+    Ok(None)
+}
+
+/// Splits at the first zero byte, which belongs to neither part.
+#[inline]
+pub(super) fn split_c_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
+    let end = first_zero(bytes).ok_or(CorruptBson("a name does not end"))?;
+    Ok((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// Where the first zero byte is, looking at eight bytes at once: names are short, and there is one for each value.
+#[inline]
+fn first_zero(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const TOPS: u64 = ONES * 0x80;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The top bit of the lowest byte that is zero; borrows can only mark bytes above it.
+        let zeros = word.wrapping_sub(ONES) & !word & TOPS;
+        if zeros != 0 {
+            return Some(index * 8 + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|&byte| byte == 0).map(|at| words.len() * 8 + at)
+}
+
+/// The number as an integer when it is one and small enough to be exact.
+pub(crate) fn whole(number: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and within the exact range")]
+    (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
+}
+
+/// How many of the bytes that begin with a value belong to it. Checks prefixes and closing zeros, not contents.
+#[inline]
+fn value_size(kind: ElementType, bytes: &[u8]) -> Result<usize, CorruptBson> {
+    match kind {
+        ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => Ok(0),
+        ElementType::Boolean => Ok(1),
+        ElementType::Int32 => Ok(4),
+        ElementType::Double | ElementType::DateTime | ElementType::Timestamp | ElementType::Int64 => Ok(8),
+        ElementType::ObjectId => Ok(12),
+        ElementType::Decimal128 => Ok(16),
+        ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => string_size(bytes),
+        ElementType::DbPointer => Ok(string_size(bytes)? + 12),
+        ElementType::EmbeddedDocument | ElementType::Array => closed(bytes, length(bytes)?, 5),
+        ElementType::JavaScriptCodeWithScope => Ok(length(bytes)?),
+        ElementType::Binary => Ok(length(bytes)? + 5),
+        ElementType::RegularExpression => {
+            let (_, options) = split_c_string(bytes)?;
+            let (_, rest) = split_c_string(options)?;
+            Ok(bytes.len() - rest.len())
+        }
+    }
+}
+
+/// The size of a string: its length prefix, its bytes, its closing zero.
+#[inline]
+pub(super) fn string_size(bytes: &[u8]) -> Result<usize, CorruptBson> {
+    closed(bytes, length(bytes)? + 4, 5)
+}
+
+/// `size`, if it is at least `least`, the bytes reach so far, and the last of them is zero.
+#[inline]
+fn closed(bytes: &[u8], size: usize, least: usize) -> Result<usize, CorruptBson> {
+    match bytes.get(size.wrapping_sub(1)) {
+        Some(0) if size >= least => Ok(size),
+        _ => Err(CorruptBson("a length is wrong")),
+    }
+}
+
+#[inline]
+fn length(bytes: &[u8]) -> Result<usize, CorruptBson> {
+    let prefix = bytes.first_chunk().ok_or(CorruptBson("a length is cut off"))?;
+    usize::try_from(i32::from_le_bytes(*prefix)).map_err(|_| CorruptBson("a length is negative"))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_what_they_are() {
+        let document = rawdoc! { "text": "a", "int": 5_i32, "long": 6_i64, "double": 7.0, "part": 7.5, "yes": true };
+        let integer = |name| member(&document, name).unwrap().and_then(Value::as_integer);
+        assert_eq!((integer("int"), integer("long"), integer("double")), (Some(5), Some(6), Some(7)));
+        assert_eq!((integer("part"), integer("text"), integer("absent")), (None, None, None));
+        assert_eq!(member(&document, "text").unwrap().and_then(Value::as_str), Some("a"));
+        assert_eq!(member(&document, "yes").unwrap().and_then(Value::as_bool), Some(true));
+    }
+
+    #[test]
+    fn names_of_every_length_are_found() {
+        for length in 0..30 {
+            let name = "n".repeat(length);
+            let bytes = doc! { &name: 1 }.to_vec().unwrap();
+            let document = RawDocument::from_bytes(&bytes).unwrap();
+            let mut elements = Elements::of(document);
+            assert_eq!(elements.next_element().unwrap().map(|element| element.name.len()), Some(length));
+            assert!(elements.next_element().unwrap().is_none());
+            assert_eq!(first_zero(name.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn an_error_ends_the_walk() {
+        let mut bytes = rawdoc! { "a": 1_i32, "b": 2_i32 }.into_bytes();
+        bytes[11] = 0x55;
+        let document = RawDocument::from_bytes(&bytes).unwrap();
+        let mut elements = Elements::of(document);
+        assert!(elements.next_element().is_ok());
+        assert!(elements.next_element().is_err() && elements.next_element().is_err());
+    }
+
+    #[test]
+    fn large_doubles_are_not_whole_numbers() {
+        assert_eq!(whole(9_007_199_254_740_993.0 * 2.0), None);
+        assert_eq!(whole(f64::NAN), None);
+        assert_eq!(whole(-3.0), Some(-3));
+    }
+}

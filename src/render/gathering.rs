@@ -1,0 +1,155 @@
+//! What the views of a page need, found out round by round.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bson::raw::RawDocument;
+
+use super::catalog::Catalog;
+use super::reference::{MAX_DEPTH, section_of, taken_in};
+use super::stored::{FieldValues, StoredObject};
+use crate::domain::object_type::ObjectType;
+use crate::json::raw::CorruptBson;
+
+/// What is to be fetched: one query per kind that is not empty. Ids rise and are there once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needed {
+    /// Ids of types.
+    pub types: Vec<i64>,
+    /// Ids of objects that are referred to.
+    pub objects: Vec<i64>,
+    /// Ids of authors and editors.
+    pub users: Vec<i64>,
+}
+
+/// Collects what the views of a page need.
+///
+/// ```text
+/// let mut gathering = Gathering::new();
+/// while let Some(needed) = gathering.next_round(page, &catalog)? { /* fetch, add to the catalog */ }
+/// ```
+///
+/// The number of rounds does not depend on the size of the page. When the catalog has all types from the start there
+/// are at most three: the first asks for users and objects, the others for further objects, and only where a
+/// `ref-section` leads to an object that refers itself. A catalog that begins empty is asked for types before each of
+/// these and after the last: at most seven rounds, with at most four queries for types, three for objects
+/// and two for users.
+///
+/// No id is asked for twice, so what does not exist costs no further round.
+#[derive(Debug, Clone, Default)]
+pub struct Gathering {
+    /// What was asked for so far.
+    types: BTreeSet<i64>,
+    objects: BTreeSet<i64>,
+    users: BTreeSet<i64>,
+}
+
+impl Gathering {
+    /// For a new page.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is still missing for the views of the page; `None` when nothing is.
+    ///
+    /// # Errors
+    /// When one of the documents is not BSON.
+    pub fn next_round<'a, C: Catalog + ?Sized>(
+        &mut self,
+        page: impl IntoIterator<Item = &'a RawDocument>,
+        catalog: &C,
+    ) -> Result<Option<Needed>, CorruptBson> {
+        let mut round = Round { catalog, asked: self, needed: Needed::default(), reached: HashMap::new() };
+        for document in page {
+            round.visit_page_object(&StoredObject::read(document)?)?;
+        }
+        let Needed { mut types, mut objects, mut users } = round.needed;
+        types.sort_unstable();
+        objects.sort_unstable();
+        users.sort_unstable();
+        let is_complete = types.is_empty() && objects.is_empty() && users.is_empty();
+        Ok((!is_complete).then_some(Needed { types, objects, users }))
+    }
+}
+
+struct Round<'a, C: ?Sized> {
+    catalog: &'a C,
+    asked: &'a mut Gathering,
+    needed: Needed,
+    /// The least depth at which an object was reached by a `ref-section`: by object, referring type and field there.
+    reached: HashMap<(i64, i64, usize), u32>,
+}
+
+impl<'a, C: Catalog + ?Sized> Round<'a, C> {
+    fn visit_page_object(&mut self, stored: &StoredObject<'_>) -> Result<(), CorruptBson> {
+        self.need_user(stored.author_id);
+        self.need_user(stored.editor_id);
+        let Some(object_type) = self.known_type(stored.type_id) else { return Ok(()) };
+        self.need_user(object_type.author_id);
+        self.visit_fields(stored, object_type, object_type.layout.references.iter().copied(), 0)
+    }
+
+    /// Follows those of the fields that refer.
+    fn visit_fields(
+        &mut self,
+        stored: &StoredObject<'_>,
+        object_type: &'a ObjectType,
+        positions: impl Iterator<Item = usize>,
+        depth: u32,
+    ) -> Result<(), CorruptBson> {
+        let mut referring = positions.filter(|&position| object_type.fields[position].is_reference()).peekable();
+        if depth >= MAX_DEPTH || referring.peek().is_none() {
+            return Ok(());
+        }
+        let values = FieldValues::read(stored, object_type, true)?;
+        for position in referring {
+            if let Some(id) = values.at(position).as_integer() {
+                self.visit_target(id, object_type, position, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_target(
+        &mut self,
+        id: i64,
+        object_type: &'a ObjectType,
+        position: usize,
+        depth: u32,
+    ) -> Result<(), CorruptBson> {
+        let Some(document) = self.catalog.object(id) else {
+            need(id, &mut self.asked.objects, &mut self.needed.objects);
+            return Ok(());
+        };
+        let target = StoredObject::read(document)?;
+        let Some(target_type) = self.known_type(target.type_id) else { return Ok(()) };
+        let Some(section) = section_of(object_type, &object_type.fields[position]) else { return Ok(()) };
+        let reached = self.reached.entry((id, object_type.public_id, position)).or_insert(u32::MAX);
+        if *reached <= depth {
+            return Ok(());
+        }
+        *reached = depth;
+        self.visit_fields(&target, target_type, taken_in(target_type, section), depth + 1)
+    }
+
+    /// The type when the catalog has it; asks for it when not.
+    fn known_type(&mut self, id: Option<i64>) -> Option<&'a ObjectType> {
+        let id = id?;
+        let known = self.catalog.object_type(id);
+        if known.is_none() {
+            need(id, &mut self.asked.types, &mut self.needed.types);
+        }
+        known
+    }
+
+    fn need_user(&mut self, id: Option<i64>) {
+        if let Some(id) = id.filter(|&id| self.catalog.user_name(id).is_none()) {
+            need(id, &mut self.asked.users, &mut self.needed.users);
+        }
+    }
+}
+
+fn need(id: i64, asked: &mut BTreeSet<i64>, needed: &mut Vec<i64>) {
+    if asked.insert(id) {
+        needed.push(id);
+    }
+}

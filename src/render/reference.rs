@@ -1,0 +1,157 @@
+//! What a field shows of the object that it refers to.
+
+use super::catalog::Catalog;
+use super::fields::FieldView;
+use super::stored::{FieldValues, StoredObject};
+use super::{line, write_summaries};
+use crate::domain::object_type::{Field, ObjectType, Permission, Role, SectionReference};
+use crate::json::raw::{CorruptBson, Value};
+use crate::json::write::{ObjectWriter, object};
+
+/// How many objects deep sections of other objects are taken in.
+pub(super) const MAX_DEPTH: u32 = 3;
+
+/// The objects that lead from the one on the page to the one whose fields are being written.
+pub(super) struct Trail<'a> {
+    object_id: Option<i64>,
+    depth: u32,
+    before: Option<&'a Trail<'a>>,
+}
+
+impl<'a> Trail<'a> {
+    pub(super) fn start(object_id: Option<i64>) -> Self {
+        Self { object_id, depth: 0, before: None }
+    }
+
+    fn to(&'a self, object_id: i64) -> Self {
+        Self { object_id: Some(object_id), depth: self.depth + 1, before: Some(self) }
+    }
+
+    fn contains(&self, object_id: i64) -> bool {
+        self.object_id == Some(object_id) || self.before.is_some_and(|before| before.contains(object_id))
+    }
+}
+
+/// Writes `,"reference": ..` for a field that has a value.
+///
+/// - `{type_id, object_id, type_name, type_label, line, icon, prefix, summaries}`: the line, icon, prefix and
+///   `summaries` (as `{type, name, label, value}`) come from the field's own summary for the target's type. Without
+///   one: the target type's summary and icon, `prefix` true.
+/// - For a field of a `ref-section` also `fields`: those of the target's section in its order, only the selected ones
+///   where some are selected, each as on the page itself. Empty when the section is gone, or the target is one of the
+///   objects that led here. In fields taken in over three objects, `reference` is left out.
+/// - `{"protected": true}` when the caller's group may not read objects of the target's type.
+/// - A target that is gone: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
+///   So too when the value is no id. When only the target's type is gone, the ids are its own.
+pub(super) fn write_reference<C: Catalog + ?Sized>(
+    view: &FieldView<'_, C>,
+    object_type: &ObjectType,
+    field: &Field,
+    value: Value<'_>,
+    trail: &Trail<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
+    if trail.depth >= MAX_DEPTH || !refers(value) {
+        return Ok(());
+    }
+    out.extend_from_slice(b",\"reference\":");
+    let Some((object_id, document)) = value.as_integer().and_then(|id| Some((id, view.catalog.object(id)?))) else {
+        object(out, |members| write_dangling(0, 0, members));
+        return Ok(());
+    };
+    let stored = StoredObject::read(document)?;
+    let type_id = stored.type_id.unwrap_or(0);
+    let Some(target_type) = view.catalog.object_type(type_id) else {
+        object(out, |members| write_dangling(type_id, object_id, members));
+        return Ok(());
+    };
+    if !target_type.acl.allows(view.context.group_id, Permission::Read) {
+        object(out, |members| members.boolean("protected", true));
+        return Ok(());
+    }
+    let values = FieldValues::read(&stored, target_type, view.context.may_edit)?;
+    let target = Target { object_id, stored, object_type: target_type, values };
+    object(out, |members| {
+        write_target(field, &target, members)?;
+        match section_of(object_type, field) {
+            Some(section) => write_section_fields(view, section, &target, trail, members.name("fields")),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Whether the value says that there is a reference: something, and not the empty text that forms send for nothing.
+fn refers(value: Value<'_>) -> bool {
+    !value.is_null() && value.as_str() != Some("")
+}
+
+/// What a field of a `ref-section` shows of its target.
+pub(super) fn section_of<'a>(object_type: &'a ObjectType, field: &Field) -> Option<&'a SectionReference> {
+    match field.role {
+        Role::SectionReference(section) => object_type.sections[section].reference.as_ref(),
+        _ => None,
+    }
+}
+
+/// Positions of the fields that a `ref-section` shows of objects of this type.
+pub(super) fn taken_in<'a>(target: &'a ObjectType, reference: &'a SectionReference) -> impl Iterator<Item = usize> {
+    let section = target.sections.iter().position(|section| section.name == reference.section_name);
+    let positions = section.map(|section| target.layout.sections[section].as_slice()).unwrap_or_default();
+    let is_selected = |position: &usize| {
+        let selected = &reference.selected_fields;
+        selected.is_empty() || selected.contains(&target.fields[*position].name)
+    };
+    positions.iter().copied().filter(is_selected)
+}
+
+struct Target<'a> {
+    object_id: i64,
+    stored: StoredObject<'a>,
+    object_type: &'a ObjectType,
+    values: FieldValues<'a>,
+}
+
+fn write_target(field: &Field, target: &Target<'_>, members: &mut ObjectWriter<'_>) -> Result<(), CorruptBson> {
+    let Target { object_id, stored, object_type, values } = target;
+    members.integer("type_id", object_type.public_id);
+    members.integer("object_id", *object_id);
+    members.members(&object_type.fragments.name_and_label);
+    let Some(summary) = field.summary_for(object_type.public_id) else {
+        members.string("line", &line::of_object(stored, object_type, values)?);
+        members.json("icon", &object_type.fragments.icon);
+        members.boolean("prefix", true);
+        let own_summary = object_type.layout.summary.iter().copied();
+        return write_summaries(object_type, own_summary, values, members.name("summaries"));
+    };
+    members.string("line", &line::of_reference(summary, stored, object_type, values)?);
+    members.optional_string("icon", summary.icon.as_deref());
+    members.boolean("prefix", summary.prefix);
+    let positions = summary.fields.iter().filter_map(|name| object_type.position(name));
+    write_summaries(object_type, positions, values, members.name("summaries"))
+}
+
+fn write_section_fields<C: Catalog + ?Sized>(
+    view: &FieldView<'_, C>,
+    section: &SectionReference,
+    target: &Target<'_>,
+    trail: &Trail<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
+    if trail.contains(target.object_id) || !view.may_take_in_section() {
+        out.extend_from_slice(b"[]");
+        return Ok(());
+    }
+    let positions = taken_in(target.object_type, section);
+    view.write_fields(target.object_type, positions, &target.values, &trail.to(target.object_id), out)
+}
+
+fn write_dangling(type_id: i64, object_id: i64, members: &mut ObjectWriter<'_>) {
+    members.integer("type_id", type_id);
+    members.integer("object_id", object_id);
+    members.string("type_name", "");
+    members.string("type_label", "");
+    members.string("line", "");
+    members.null("icon");
+    members.boolean("prefix", false);
+    members.array("summaries", |_| ());
+}

@@ -1,0 +1,112 @@
+//! A stored object, read once: what is on its top level, and its values in the order of the type's fields.
+
+use bson::raw::RawDocument;
+
+use crate::domain::object_type::ObjectType;
+use crate::json::raw::{CorruptBson, Elements, Value};
+
+const DEFAULT_VERSION: &str = "1.0.0";
+
+/// The members of a stored object that views show. Members of an odd shape count as absent.
+pub(super) struct StoredObject<'a> {
+    pub(super) public_id: Option<i64>,
+    pub(super) type_id: Option<i64>,
+    pub(super) creation_time: Value<'a>,
+    pub(super) last_edit_time: Value<'a>,
+    pub(super) author_id: Option<i64>,
+    pub(super) editor_id: Option<i64>,
+    pub(super) active: bool,
+    pub(super) version: &'a str,
+    fields: Option<Elements<'a>>,
+}
+
+impl<'a> StoredObject<'a> {
+    pub(super) fn read(document: &'a RawDocument) -> Result<Self, CorruptBson> {
+        let mut stored = Self {
+            public_id: None,
+            type_id: None,
+            creation_time: Value::NULL,
+            last_edit_time: Value::NULL,
+            author_id: None,
+            editor_id: None,
+            active: true,
+            version: DEFAULT_VERSION,
+            fields: None,
+        };
+        let mut elements = Elements::of(document);
+        while let Some(element) = elements.next_element()? {
+            stored.take(element.name, element.value);
+        }
+        Ok(stored)
+    }
+
+    #[inline]
+    fn take(&mut self, name: &[u8], value: Value<'a>) {
+        match name {
+            b"public_id" => self.public_id = value.as_integer(),
+            b"type_id" => self.type_id = value.as_integer(),
+            b"creation_time" => self.creation_time = value,
+            b"last_edit_time" => self.last_edit_time = value,
+            b"author_id" => self.author_id = value.as_integer(),
+            b"editor_id" => self.editor_id = value.as_integer(),
+            b"active" => self.active = value.as_bool().unwrap_or(true),
+            b"version" => self.version = value.as_str().unwrap_or(DEFAULT_VERSION),
+            b"fields" => self.fields = value.as_array(),
+            _ => {}
+        }
+    }
+}
+
+/// The values of an object, one for each field of its type; null where it has none.
+///
+/// Entries whose name the type does not know are passed over, and of two with the same name the first one counts.
+/// Values of password fields are null from here on for those who may not see them.
+pub(super) struct FieldValues<'a>(Vec<Option<Value<'a>>>);
+
+impl<'a> FieldValues<'a> {
+    pub(super) fn read(
+        stored: &StoredObject<'a>,
+        object_type: &ObjectType,
+        may_edit: bool,
+    ) -> Result<Self, CorruptBson> {
+        let mut values = vec![None; object_type.fields.len()];
+        let mut expected = 0;
+        let mut entries = stored.fields.clone().unwrap_or(Elements::none());
+        while let Some(entry) = entries.next_element()? {
+            let Some((name, value)) = name_and_value(entry.value)? else { continue };
+            let Some(position) = position(object_type, name, expected) else { continue };
+            let is_hidden = object_type.fields[position].is_password() && !may_edit;
+            values[position].get_or_insert(if is_hidden { Value::NULL } else { value });
+            expected = position + 1;
+        }
+        Ok(Self(values))
+    }
+
+    /// The value of the field at this position in the type.
+    pub(super) fn at(&self, position: usize) -> Value<'a> {
+        self.0.get(position).copied().flatten().unwrap_or(Value::NULL)
+    }
+}
+
+/// An entry of `fields`; `None` for one of an odd shape.
+fn name_and_value(entry: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
+    let mut name = None;
+    let mut value = Value::NULL;
+    let mut members = entry.as_document().unwrap_or(Elements::none());
+    while let Some(member) = members.next_element()? {
+        match member.name {
+            b"name" => name = member.value.as_text_bytes(),
+            b"value" => value = member.value,
+            _ => {}
+        }
+    }
+    Ok(name.map(|name| (name, value)))
+}
+
+/// Where the type has the field. Most objects keep the order of their type, so the next one is tried first.
+fn position(object_type: &ObjectType, name: &[u8], expected: usize) -> Option<usize> {
+    match object_type.fields.get(expected) {
+        Some(field) if field.name.as_bytes() == name => Some(expected),
+        _ => object_type.position(str::from_utf8(name).ok()?),
+    }
+}

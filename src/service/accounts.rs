@@ -1,0 +1,295 @@
+//! Signing in, and finding out who is calling.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use moka::sync::Cache;
+use sha2::{Digest, Sha256};
+
+use crate::auth::throttle::{Attempt, Verdict};
+use crate::auth::{AuthError, AuthSettings, Authorization, Passwords, Secret, Throttle, Tokens};
+use crate::clock::Clock;
+use crate::domain::document::flag;
+use crate::domain::user;
+use crate::query::Filter;
+use crate::service::credentials::{self, Credential};
+use crate::service::directory::{Caller, Directory};
+use crate::service::keys::Keys;
+use crate::store::collections::USERS;
+use crate::store::{FindQuery, Store, StoreError, Unit};
+
+/// For so long, and no longer than the password stays the same, `Basic` is believed without hashing again.
+const BASIC_MEMORY: Duration = Duration::from_mins(5);
+/// How many callers by `Basic` are remembered.
+const BASIC_CALLERS: u64 = 1_000;
+/// No user has this id; it is looked up when there is nothing to look up, so that every sign-in asks the same questions.
+const NOBODY: i64 = 0;
+
+/// Why nobody was signed in.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The caller did not prove who he is.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The first password could not be written down, so the first administrator was not made.
+    #[error("{} cannot be written", path.display())]
+    PasswordFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What a user gets who signed in.
+#[derive(Debug, Clone)]
+pub struct Login {
+    /// The user as clients see it.
+    pub user: RawDocumentBuf,
+    /// The token, shown this once.
+    pub token: Secret,
+    /// From when the token is good, in unix seconds.
+    pub issued_at: i64,
+    /// Until when the token is good, in unix seconds.
+    pub expires_at: i64,
+}
+
+/// Signs users in and recognises them later.
+pub struct Accounts {
+    store: Arc<dyn Store>,
+    directory: Arc<Directory>,
+    passwords: Passwords,
+    tokens: Arc<Tokens>,
+    keys: Keys,
+    throttle: Throttle,
+    clock: Arc<dyn Clock>,
+    max_time: Duration,
+    basic: Option<BasicCallers>,
+}
+
+/// What accounts are built from.
+pub struct AccountParts {
+    /// Where users, credentials and keys are.
+    pub store: Arc<dyn Store>,
+    /// Who they are and what they may do.
+    pub directory: Arc<Directory>,
+    /// Hashes passwords.
+    pub passwords: Passwords,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// The time budget for each query.
+    pub max_time: Duration,
+}
+
+/// A user who gave the right password.
+struct Identified {
+    user: RawDocumentBuf,
+    credential: Credential,
+}
+
+impl Accounts {
+    /// Gets ready to sign users in; makes the key for tokens if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::find`] and [`Store::commit`].
+    pub async fn open(parts: AccountParts, settings: &AuthSettings) -> Result<Self, AccountError> {
+        let AccountParts { store, directory, passwords, clock, max_time } = parts;
+        let tokens = Arc::new(Tokens::new(settings));
+        let keys = Keys::open(Arc::clone(&store), Arc::clone(&tokens), settings, clock.now(), max_time).await?;
+        let throttle = Throttle::new(settings.throttle);
+        let basic = settings.basic.then(BasicCallers::new);
+        Ok(Self { store, directory, passwords, tokens, keys, throttle, clock, max_time, basic })
+    }
+
+    /// Hashes passwords under the same bounds as signing in does.
+    pub fn passwords(&self) -> &Passwords {
+        &self.passwords
+    }
+
+    /// The keys that tokens are signed with.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Signs a user in with name and password.
+    ///
+    /// Unknown, locked or wrong: the answer and the work behind it are the same.
+    ///
+    /// # Errors
+    /// [`AuthError::WrongCredentials`], [`AuthError::TooManyAttempts`], [`AuthError::Busy`], or the store's.
+    pub async fn login(
+        &self,
+        user_name: &str,
+        password: Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Login, AccountError> {
+        let found = self.identify(user_name, password, address).await?;
+        self.keys.refresh().await?;
+        let Credential { user_id, epoch, .. } = found.credential;
+        let issued = self.tokens.issue(user_id, epoch, self.clock.now()).map_err(AuthError::from)?;
+        Ok(Login {
+            user: user::shown(&found.user),
+            token: issued.token,
+            issued_at: issued.issued_at,
+            expires_at: issued.expires_at,
+        })
+    }
+
+    /// Who is calling, by what the request shows.
+    ///
+    /// # Errors
+    /// [`AuthError::Missing`] when it shows nothing; as [`Accounts::authenticate_token`]; as [`Accounts::login`] when it
+    /// shows a name and a password and the settings allow that.
+    pub async fn authenticate(
+        &self,
+        shown: Option<&Authorization>,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, AccountError> {
+        match (shown, &self.basic) {
+            (Some(Authorization::Token(token)), _) => self.authenticate_token(token.expose()).await,
+            (Some(Authorization::Basic { user_name, password }), Some(remembered)) => {
+                self.authenticate_basic(remembered, user_name, password, address).await
+            }
+            (Some(Authorization::Basic { .. }) | None, _) => Err(AuthError::Missing.into()),
+        }
+    }
+
+    /// Whose token this is. Costs no store call as long as no user, group or password changes.
+    ///
+    /// # Errors
+    /// [`AuthError::ExpiredToken`]; [`AuthError::InvalidToken`] also when the user is gone, locked, or has another password.
+    pub async fn authenticate_token(&self, token: &str) -> Result<Arc<Caller>, AccountError> {
+        self.keys.refresh().await?;
+        let claims = self.tokens.check(token, self.clock.now()).map_err(AuthError::from)?;
+        self.current(claims.user_id, claims.epoch).await?.ok_or_else(|| AuthError::InvalidToken.into())
+    }
+
+    async fn authenticate_basic(
+        &self,
+        remembered: &BasicCallers,
+        user_name: &str,
+        password: &Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<Caller>, AccountError> {
+        if let Some((user_id, epoch)) = remembered.get(user_name, password)
+            && let Some(caller) = self.current(user_id, epoch).await?
+        {
+            return Ok(caller);
+        }
+        let Credential { user_id, epoch, .. } = self.identify(user_name, password.clone(), address).await?.credential;
+        remembered.insert(user_name, password, (user_id, epoch));
+        self.current(user_id, epoch).await?.ok_or_else(|| AuthError::WrongCredentials.into())
+    }
+
+    /// The user, if he is active and this is still his password.
+    async fn current(&self, user_id: i64, epoch: i64) -> Result<Option<Arc<Caller>>, StoreError> {
+        let account = self.directory.account(user_id).await?;
+        let current = account.filter(|account| account.active && account.epoch == Some(epoch));
+        Ok(current.map(|account| Arc::clone(&account.caller)))
+    }
+
+    async fn identify(
+        &self,
+        user_name: &str,
+        password: Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Identified, AccountError> {
+        let attempt = Attempt { user_name, address };
+        let delay = self.brake(attempt)?;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let turn = self.passwords.turn().await.map_err(AuthError::from)?;
+        // Others may have failed while this attempt waited for its turn, and many attempts may be waiting.
+        self.brake(attempt)?;
+        let credential = credentials::of_login(&*self.store, user_name, self.max_time).await?;
+        let user = self.user(credential.as_ref().map_or(NOBODY, |credential| credential.user_id)).await?;
+        let hash = credential.as_ref().map(|credential| credential.hash.clone());
+        let checked = turn.check(password.clone(), hash).await.map_err(AuthError::from)?;
+        let is_active = user.as_deref().and_then(|user| flag(user, "active")).unwrap_or(false);
+        let (Some(user), Some(credential), true) = (user, credential, checked.matches && is_active) else {
+            self.throttle.failed(attempt, self.clock.now());
+            return Err(AuthError::WrongCredentials.into());
+        };
+        self.throttle.succeeded(user_name);
+        if checked.outdated {
+            let hash = turn.hash(password).await.map_err(AuthError::from)?;
+            self.renew(&credential, &hash).await?;
+        }
+        Ok(Identified { user, credential })
+    }
+
+    fn brake(&self, attempt: Attempt<'_>) -> Result<Duration, AuthError> {
+        match self.throttle.verdict(attempt, self.clock.now()) {
+            Verdict::Go { delay } => Ok(delay),
+            Verdict::Refuse { retry_after } => Err(AuthError::TooManyAttempts { retry_after }),
+        }
+    }
+
+    async fn user(&self, user_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let query = FindQuery::new(Filter::equals("public_id", user_id), self.max_time).limited(1);
+        Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
+    }
+
+    /// Stores a hash at the present cost. Whoever changed the credential meanwhile is right.
+    async fn renew(&self, credential: &Credential, hash: &str) -> Result<(), StoreError> {
+        match self.store.commit(Unit::of(credential.rehashed(hash))).await {
+            Ok(_) | Err(StoreError::Stale) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Callers by `Basic` who were checked lately: an Argon2 hash for each request would stop the machine.
+///
+/// Kept by a salted hash that exists in the memory of this process alone.
+struct BasicCallers {
+    salt: [u8; 32],
+    known: Cache<[u8; 32], (i64, i64)>,
+}
+
+impl BasicCallers {
+    fn new() -> Self {
+        let known = Cache::builder().max_capacity(BASIC_CALLERS).time_to_live(BASIC_MEMORY).build();
+        Self { salt: rand::random(), known }
+    }
+
+    fn get(&self, user_name: &str, password: &Secret) -> Option<(i64, i64)> {
+        self.known.get(&self.key(user_name, password))
+    }
+
+    fn insert(&self, user_name: &str, password: &Secret, user_and_epoch: (i64, i64)) {
+        self.known.insert(self.key(user_name, password), user_and_epoch);
+    }
+
+    fn key(&self, user_name: &str, password: &Secret) -> [u8; 32] {
+        let mut hasher = Sha256::new_with_prefix(self.salt);
+        // The length keeps "ab" + "c" apart from "a" + "bc".
+        hasher.update((user_name.len() as u64).to_le_bytes());
+        hasher.update(user_name);
+        hasher.update(password.expose());
+        hasher.finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_by_basic_are_told_apart_by_name_and_password() {
+        let callers = BasicCallers::new();
+        callers.insert("ada", &"secret".into(), (7, 1));
+        assert_eq!(callers.get("ada", &"secret".into()), Some((7, 1)));
+        assert_eq!(callers.get("ada", &"Secret".into()), None);
+        assert_eq!(callers.get("adas", &"ecret".into()), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! Categories of types: a forest whose leaves are types (section 4.7, decisions 8).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document};
+
+use super::precondition::IfMatch;
+use super::resource::{self, Categories, Decision, ListQuery, Resource, whole};
+use super::type_catalog::{self, TypeEntry};
+use super::{ServiceError, Services};
+use crate::domain::{self, Violation, category_input};
+use crate::query::{Filter, Sort, Update};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit, scope_version};
+
+/// What the rules of the forest are serialised by: no filter can say "no cycles".
+const SCOPE: &str = Categories::COLLECTION;
+
+/// How often a change is tried again when the forest changes at the same time.
+const ATTEMPTS: usize = 32;
+
+/// A category with what stands below it.
+pub struct Node<'a> {
+    /// The stored category.
+    pub category: &'a RawDocument,
+    /// `meta.order`.
+    pub order: Option<i64>,
+    /// The categories below, in their order.
+    pub children: Vec<Node<'a>>,
+    /// The types, in the category's order; ids that lead nowhere are left out.
+    pub types: Vec<Arc<TypeEntry>>,
+}
+
+/// All categories that a filter selects, with the types they may name.
+pub struct Forest {
+    categories: Documents,
+    types: Arc<type_catalog::Types>,
+}
+
+/// Stores a new category.
+///
+/// # Errors
+/// Violations of section 2.9, a parent or a type that does not exist, a taken name or id.
+pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
+    let accepted = category_input::read(body).map_err(ServiceError::Violations)?;
+    let wanted = accepted.get_i64("public_id").ok();
+    let now = services.now();
+    for _ in 0..ATTEMPTS {
+        let conditions = check_links(services, &accepted, None).await?;
+        let build = |id| domain::created(accepted.clone(), id, now);
+        match resource::create::<Categories>(services, wanted, conditions, build).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(contended())
+}
+
+/// Puts the body in the place of the category.
+///
+/// # Errors
+/// As [`create_category`], a parent that closes a cycle, and those of [`resource::change`].
+pub async fn update_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_category(services, id, if_match, async |_| Ok(body.clone())).await
+}
+
+/// Merges the patch (RFC 7396) into the category and goes on as [`update_category`].
+///
+/// # Errors
+/// As [`update_category`].
+pub async fn patch_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_category(services, id, if_match, async |before| resource::merged(before, patch)).await
+}
+
+async fn change_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    body_for: impl AsyncFn(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let accepted = category_input::read(&body_for(before).await?).map_err(ServiceError::Violations)?;
+        resource::same_id(&accepted, id)?;
+        let conditions = check_links(services, &accepted, Some(id)).await?;
+        let after = category_input::updated(accepted, &resource::decode(before)?, services.now());
+        let mut decision = Decision::replace::<Categories>(before, &after)?;
+        decision.unit.conditions = conditions;
+        Ok(decision)
+    };
+    for _ in 0..ATTEMPTS {
+        match resource::change::<Categories>(services, id, if_match, &decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(_, after)| after),
+        }
+    }
+    Err(contended())
+}
+
+/// Removes a category; its children move up to its parent. Returns it and the number of those children.
+///
+/// # Errors
+/// Those of [`resource::remove`].
+pub async fn delete_category(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+) -> Result<(RawDocumentBuf, u64), ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+        let parent = resource::decode(before)?.get("parent").cloned().unwrap_or(Bson::Null);
+        let move_up = Change::UpdateMany {
+            collection: Categories::COLLECTION,
+            filter: Filter::equals("parent", id),
+            update: Update::set("parent", parent),
+        };
+        Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE, at }))
+    };
+    for _ in 0..ATTEMPTS {
+        match resource::remove::<Categories>(services, id, if_match, decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => {
+                let (removed, touched) = outcome?;
+                return Ok((removed, touched.first().copied().unwrap_or_default()));
+            }
+        }
+    }
+    Err(contended())
+}
+
+/// Checks that parent and types exist and that the parent does not stand below `id`; gives the conditions under
+/// which that stays true until the change takes effect.
+async fn check_links(
+    services: &Services,
+    accepted: &Document,
+    id: Option<i64>,
+) -> Result<Vec<Condition>, ServiceError> {
+    let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut conditions = vec![Condition::Unchanged { scope: SCOPE, at }];
+    let mut violations = Vec::new();
+    for (index, type_id) in accepted.get_array("types").into_iter().flatten().enumerate() {
+        let type_id = type_id.as_i64().unwrap_or_default();
+        if types.get(type_id).is_none() {
+            violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} does not exist")));
+        }
+        let filter = Filter::equals("public_id", type_id);
+        conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
+    }
+    if let Ok(parent) = accepted.get_i64("parent")
+        && let Some(violation) = check_parent(services, parent, id).await?
+    {
+        violations.push(violation);
+    }
+    if violations.is_empty() { Ok(conditions) } else { Err(ServiceError::Violations(violations)) }
+}
+
+async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
+    let all = FindQuery::new(Filter::all(), services.max_time);
+    let found = services.store.find(Categories::COLLECTION, &all).await?;
+    let parents: HashMap<i64, Option<i64>> =
+        found.iter().filter_map(|category| Some((whole(category, "public_id")?, whole(category, "parent")))).collect();
+    if !parents.contains_key(&parent) {
+        return Ok(Some(Violation::new("/parent", format!("category {parent} does not exist"))));
+    }
+    let mut above = Some(parent);
+    let mut seen = HashSet::new();
+    while let Some(current) = above.filter(|current| seen.insert(*current)) {
+        if Some(current) == id {
+            let message = format!("category {parent} stands below category {current}, which would close a cycle");
+            return Ok(Some(Violation::new("/parent", message)));
+        }
+        above = parents.get(&current).copied().flatten();
+    }
+    Ok(None)
+}
+
+/// Reads the categories that a list query selects, for [`Forest::roots`].
+///
+/// # Errors
+/// What the store reports.
+pub async fn read_forest(services: &Services, query: &ListQuery) -> Result<Forest, ServiceError> {
+    let find = FindQuery::new(query.filter.clone(), services.max_time).sorted(Sort::by("public_id", false));
+    let categories = services.store.find(Categories::COLLECTION, &find).await?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(Forest { categories, types })
+}
+
+impl Forest {
+    /// The categories without a parent among them, each with its branches, ordered by `meta.order` (null last), then name.
+    pub fn roots(&self) -> Vec<Node<'_>> {
+        let ids: HashSet<i64> = self.categories.iter().filter_map(|category| whole(category, "public_id")).collect();
+        let mut below: HashMap<Option<i64>, Vec<&RawDocument>> = HashMap::new();
+        for category in self.categories.iter() {
+            let parent = whole(category, "parent").filter(|parent| ids.contains(parent));
+            below.entry(parent).or_default().push(category);
+        }
+        self.grow(None, &mut below)
+    }
+
+    /// Each category is taken out as it is placed, so that a cycle made with other tools ends.
+    fn grow<'a>(
+        &'a self,
+        parent: Option<i64>,
+        below: &mut HashMap<Option<i64>, Vec<&'a RawDocument>>,
+    ) -> Vec<Node<'a>> {
+        let mut nodes: Vec<Node<'a>> = Vec::new();
+        for category in below.remove(&parent).unwrap_or_default() {
+            let id = whole(category, "public_id");
+            let children = if id.is_some() { self.grow(id, below) } else { Vec::new() };
+            let order = category.get_document("meta").ok().and_then(|meta| whole(meta, "order"));
+            nodes.push(Node { category, order, children, types: self.types_of(category) });
+        }
+        nodes.sort_by_cached_key(|node| {
+            let name = node.category.get_str("name").unwrap_or_default().to_owned();
+            (node.order.is_none(), node.order, name)
+        });
+        nodes
+    }
+
+    fn types_of(&self, category: &RawDocument) -> Vec<Arc<TypeEntry>> {
+        let ids = category.get_array("types").into_iter().flatten().flatten();
+        ids.filter_map(|id| self.types.get(id.as_i64().or_else(|| id.as_i32().map(i64::from))?).cloned()).collect()
+    }
+}
+
+fn contended() -> ServiceError {
+    ServiceError::Contended("the categories".to_owned())
+}

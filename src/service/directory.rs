@@ -1,0 +1,168 @@
+//! Who the users are and what their groups may do, remembered as long as nothing changes.
+//!
+//! *Invariant:* nothing is served from memory that was read before the store's revision of its collections moved on, so a
+//! user who is locked or moved to another group is met as such by the next request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::Bson;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use moka::sync::Cache;
+
+use crate::auth::Rights;
+use crate::domain::document::{flag, integer, text};
+use crate::domain::{group, user};
+use crate::query::Filter;
+use crate::service::credentials;
+use crate::store::collections::{CREDENTIALS, GROUPS, USERS};
+use crate::store::{FindQuery, Store, StoreError};
+
+/// How many accounts and how many names are kept in memory; some 200 bytes each.
+const REMEMBERED: u64 = 50_000;
+
+/// A signed-in user, as the services see him.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user's `public_id`.
+    pub user_id: i64,
+    /// The group he is in.
+    pub group_id: i64,
+    /// What he signs in as.
+    pub user_name: String,
+    /// What his group may do.
+    pub rights: Arc<Rights>,
+}
+
+/// A user with what decides whether his tokens are good.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// The user.
+    pub caller: Arc<Caller>,
+    /// Whether he may come in. A stored user who does not say so is not active.
+    pub active: bool,
+    /// Counts his passwords: a token of an earlier one is no longer good. `None`: he has none.
+    pub epoch: Option<i64>,
+}
+
+/// Looks up users and groups.
+pub struct Directory {
+    store: Arc<dyn Store>,
+    max_time: Duration,
+    accounts: Cache<i64, Remembered<Option<Arc<Account>>>>,
+    names: Cache<i64, Remembered<Option<Arc<str>>>>,
+}
+
+/// Something that was read when the store had these revisions of users, groups and credentials.
+#[derive(Clone)]
+struct Remembered<T> {
+    revisions: [u64; 3],
+    value: T,
+}
+
+impl Directory {
+    /// Looks into `store`, with this time budget for each query.
+    pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
+        Self { store, max_time, accounts: Cache::new(REMEMBERED), names: Cache::new(REMEMBERED) }
+    }
+
+    /// The user with this id as a caller; `None` when there is none, or he is not active.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn caller(&self, user_id: i64) -> Result<Option<Arc<Caller>>, StoreError> {
+        let account = self.account(user_id).await?;
+        Ok(account.filter(|account| account.active).map(|account| Arc::clone(&account.caller)))
+    }
+
+    /// The user with this id, active or not.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn account(&self, user_id: i64) -> Result<Option<Arc<Account>>, StoreError> {
+        let revisions = self.revisions();
+        if let Some(known) = self.accounts.get(&user_id).filter(|known| known.revisions == revisions) {
+            return Ok(known.value);
+        }
+        let value = self.read_account(user_id).await?.map(Arc::new);
+        self.accounts.insert(user_id, Remembered { revisions, value: value.clone() });
+        Ok(value)
+    }
+
+    /// Whether there is a user with this id, active or not.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn user_exists(&self, user_id: i64) -> Result<bool, StoreError> {
+        Ok(self.account(user_id).await?.is_some())
+    }
+
+    /// What to call these users; those that do not exist are missing from the answer.
+    ///
+    /// Asks the store once for all that are not remembered, not at all when all are.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn user_names(&self, user_ids: &[i64]) -> Result<HashMap<i64, Arc<str>>, StoreError> {
+        let revisions = self.revisions();
+        let mut names = HashMap::with_capacity(user_ids.len());
+        let mut unknown: Vec<i64> = Vec::new();
+        for &user_id in user_ids {
+            match self.names.get(&user_id).filter(|known| known.revisions[0] == revisions[0]) {
+                Some(known) => names.extend(known.value.map(|name| (user_id, name))),
+                None => unknown.push(user_id),
+            }
+        }
+        if !unknown.is_empty() {
+            unknown.sort_unstable();
+            unknown.dedup();
+            let read = self.read_names(&unknown).await?;
+            for user_id in unknown {
+                let value = read.get(&user_id).cloned();
+                names.extend(value.clone().map(|name| (user_id, name)));
+                self.names.insert(user_id, Remembered { revisions, value });
+            }
+        }
+        Ok(names)
+    }
+
+    async fn read_account(&self, user_id: i64) -> Result<Option<Account>, StoreError> {
+        let Some(user) = self.find_one(USERS, "public_id", user_id).await? else { return Ok(None) };
+        let group_id = integer(&user, "group_id").unwrap_or_default();
+        let group = self.find_one(GROUPS, "public_id", group_id).await?;
+        let credential = credentials::of_user(&*self.store, user_id, self.max_time).await?;
+        let rights = group.map(|group| Rights::new(group::right_names(&group))).unwrap_or_default();
+        Ok(Some(Account {
+            caller: Arc::new(Caller {
+                user_id,
+                group_id,
+                user_name: text(&user, "user_name").unwrap_or_default().to_owned(),
+                rights: Arc::new(rights),
+            }),
+            active: flag(&user, "active").unwrap_or(false),
+            epoch: credential.map(|credential| credential.epoch),
+        }))
+    }
+
+    async fn read_names(&self, user_ids: &[i64]) -> Result<HashMap<i64, Arc<str>>, StoreError> {
+        let wanted = user_ids.iter().copied().map(Bson::Int64).collect();
+        let query = FindQuery::new(Filter::one_of("public_id", wanted), self.max_time);
+        let users = self.store.find(USERS, &query).await?;
+        Ok(users.iter().filter_map(id_and_name).collect())
+    }
+
+    async fn find_one(&self, collection: &str, path: &str, id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let query = FindQuery::new(Filter::equals(path, id), self.max_time).limited(1);
+        Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
+    }
+
+    /// Asked before reading: what changes meanwhile makes the revision another one than the remembered.
+    fn revisions(&self) -> [u64; 3] {
+        [USERS, GROUPS, CREDENTIALS].map(|collection| self.store.revision(collection))
+    }
+}
+
+fn id_and_name(user: &RawDocument) -> Option<(i64, Arc<str>)> {
+    Some((integer(user, "public_id")?, user::display_name(user)?.into()))
+}

@@ -1,0 +1,232 @@
+//! The first start on an empty store: the two groups and the first administrator.
+//!
+//! The mark of a first start is that nobody can sign in. Everything is made in one unit, and unique keys decide between
+//! instances that start together: one makes it, the others find it made.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use chrono::{DateTime, Utc};
+use rand::RngExt;
+
+use crate::auth::{AuthError, AuthSettings, Passwords, Secret};
+use crate::domain::document::{raw, text};
+use crate::domain::group::{self, ADMIN_GROUP};
+use crate::domain::user::{FIRST_ADMIN, User};
+use crate::query::Filter;
+use crate::service::accounts::AccountError;
+use crate::service::credentials;
+use crate::store::collections::{GROUPS, USERS};
+use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+
+/// The file that a made-up password is written to.
+pub const PASSWORD_FILE: &str = "initial-admin-password.txt";
+
+/// What the first administrator is called.
+const ADMIN_NAME: &str = "admin";
+
+/// Letters and digits that cannot be taken for one another.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// 24 of 32 letters: 120 bits.
+const GROUPS_OF_LETTERS: usize = 6;
+
+/// So often is the state of the store looked at again when another instance made something of it first.
+const TRIES: usize = 5;
+
+/// The first administrator, just made.
+#[derive(Debug, Clone)]
+pub struct FirstAdmin {
+    /// What to sign in as.
+    pub user_name: String,
+    /// The password, if it was made up here: to be shown this once.
+    pub password: Option<Secret>,
+    /// The file with the password, readable by its owner alone.
+    pub file: Option<PathBuf>,
+}
+
+/// What the first start is done with.
+#[derive(Clone, Copy)]
+pub struct FirstStart<'a> {
+    /// The store, prepared.
+    pub store: &'a dyn Store,
+    /// Hashes the password.
+    pub passwords: &'a Passwords,
+    /// May give the password, and where to write one that it does not give.
+    pub settings: &'a AuthSettings,
+    /// Where to write it when the settings do not say.
+    pub directory: &'a Path,
+    /// This moment.
+    pub now: DateTime<Utc>,
+    /// The time budget for each query.
+    pub max_time: Duration,
+}
+
+impl FirstStart<'_> {
+    /// Makes what is missing, if nobody can sign in yet; `None` when there is nothing to do.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; [`AccountError::PasswordFile`] when the password cannot be written down.
+    pub async fn run(&self) -> Result<Option<FirstAdmin>, AccountError> {
+        if credentials::any(self.store, self.max_time).await? {
+            return Ok(None);
+        }
+        if let Some(password) = self.settings.initial_admin_password.clone() {
+            let made = self.make(password).await?;
+            return Ok(made.map(|user_name| FirstAdmin { user_name, password: None, file: None }));
+        }
+        let password = made_up_password();
+        let draft = Draft::write(self.password_directory(), &password)?;
+        match self.make(password.clone()).await {
+            Ok(Some(user_name)) => {
+                let file = draft.keep()?;
+                Ok(Some(FirstAdmin { user_name, password: Some(password), file: Some(file) }))
+            }
+            Ok(None) => {
+                draft.discard();
+                Ok(None)
+            }
+            // The draft stays: the unit may have taken effect although its answer was lost.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the administrator with this password, and says what he is called; `None` when another instance did.
+    async fn make(&self, password: Secret) -> Result<Option<String>, AccountError> {
+        let hash = self.passwords.hash(password).await.map_err(AuthError::from)?;
+        let mut tries = 1;
+        loop {
+            let (unit, user_name) = self.unit(&hash).await?;
+            match self.store.commit(unit).await {
+                Ok(_) => return Ok(Some(user_name)),
+                Err(StoreError::Duplicate { .. }) if credentials::any(self.store, self.max_time).await? => {
+                    return Ok(None);
+                }
+                Err(StoreError::Duplicate { .. }) if tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What is missing; the credential comes last, so that a store without transactions is never left marked as done.
+    async fn unit(&self, hash: &str) -> Result<(Unit, String), StoreError> {
+        let mut unit = Unit::default();
+        for group in group::built_in() {
+            if self.stored(GROUPS, group.public_id).await?.is_none() {
+                unit = unit.and(Change::Insert { collection: GROUPS, document: raw(&group.to_document()) });
+            }
+        }
+        let user_name = if let Some(user) = self.stored(USERS, FIRST_ADMIN).await? {
+            text(&user, "user_name").unwrap_or(ADMIN_NAME).to_owned()
+        } else {
+            let user = User::new(FIRST_ADMIN, ADMIN_NAME, ADMIN_GROUP, self.now);
+            unit = unit.and(Change::Insert { collection: USERS, document: raw(&user.to_document()) });
+            user.user_name
+        };
+        Ok((unit.and(credentials::insert(FIRST_ADMIN, &user_name, hash)), user_name))
+    }
+
+    async fn stored(&self, collection: &str, public_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let query = FindQuery::new(Filter::equals("public_id", public_id), self.max_time).limited(1);
+        Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
+    }
+
+    fn password_directory(&self) -> &Path {
+        let chosen = &self.settings.initial_admin_password_directory;
+        if chosen.is_empty() { self.directory } else { Path::new(chosen) }
+    }
+}
+
+/// The written password under a name of its own, until it is known to be the one.
+///
+/// It is on disk before the administrator exists, so no crash can leave an administrator whose password nobody knows.
+struct Draft {
+    draft: PathBuf,
+    file: PathBuf,
+}
+
+impl Draft {
+    fn write(directory: &Path, password: &Secret) -> Result<Self, AccountError> {
+        let file = directory.join(PASSWORD_FILE);
+        let draft = directory.join(format!("{PASSWORD_FILE}.{:016x}", rand::random::<u64>()));
+        fs::create_dir_all(directory)
+            .and_then(|()| write_for_owner(&draft, &format!("{}\n", password.expose())))
+            .map_err(|source| AccountError::PasswordFile { path: draft.clone(), source })?;
+        Ok(Self { draft, file })
+    }
+
+    /// Gives the file its name, in place of one that an earlier store may have left.
+    fn keep(self) -> Result<PathBuf, AccountError> {
+        match fs::rename(&self.draft, &self.file) {
+            Ok(()) => Ok(self.file),
+            Err(source) => Err(AccountError::PasswordFile { path: self.file, source }),
+        }
+    }
+
+    fn discard(self) {
+        if let Err(error) = fs::remove_file(&self.draft) {
+            log::warn!("{} cannot be removed: {error}", self.draft.display());
+        }
+    }
+}
+
+fn write_for_owner(path: &Path, content: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
+}
+
+/// Easy to read out and to type: groups of four letters.
+fn made_up_password() -> Secret {
+    let mut random = rand::rng();
+    let mut group =
+        || -> String { (0..4).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect() };
+    let groups: Vec<String> = (0..GROUPS_OF_LETTERS).map(|_| group()).collect();
+    groups.join("-").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_password_has_six_groups_of_four_letters() {
+        let password = made_up_password();
+        let groups: Vec<&str> = password.expose().split('-').collect();
+        assert_eq!(groups.len(), 6);
+        assert!(groups.iter().all(|group| group.len() == 4 && group.bytes().all(|letter| ALPHABET.contains(&letter))));
+        assert_ne!(made_up_password(), password);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_written_password_is_readable_by_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = Draft::write(directory.path(), &"secret".into()).and_then(Draft::keep).expect("a file");
+        assert_eq!(fs::metadata(&file).expect("metadata").permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&file).expect("text"), "secret\n");
+    }
+
+    #[test]
+    fn a_kept_password_takes_the_place_of_an_older_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for password in ["first", "second"] {
+            Draft::write(directory.path(), &password.into()).and_then(Draft::keep).expect("a file");
+        }
+        assert_eq!(fs::read_to_string(directory.path().join(PASSWORD_FILE)).expect("text"), "second\n");
+    }
+
+    #[test]
+    fn a_discarded_password_leaves_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        Draft::write(directory.path(), &"secret".into()).expect("a file").discard();
+        assert_eq!(fs::read_dir(directory.path()).expect("a list").count(), 0);
+    }
+}

@@ -1,0 +1,402 @@
+//! Objects of the inventory: what they must be and how they change (section 4.5, decisions 9).
+
+use std::sync::Arc;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, doc};
+
+use super::precondition::IfMatch;
+use super::references::{self, OnReferences};
+use super::resource::{self, Decision, ListQuery, Objects, Resource, Types};
+use super::type_catalog::TypeEntry;
+use super::{Caller, ServiceError, Services};
+use crate::domain::Violation;
+use crate::domain::acl::Permission;
+use crate::domain::object_fields::{Accepted, Reference};
+use crate::domain::object_input::{self, ObjectInput};
+use crate::query::{Filter, Projection, Sort};
+use crate::store::{Condition, Documents, FindQuery, Page, StoreError, Unit};
+
+/// Most ids in one bulk delete.
+const MAX_BULK_IDS: usize = 1000;
+
+/// How many objects one step of a clean looks at.
+const CLEAN_BATCH: u64 = 500;
+
+/// What a bulk delete did.
+pub struct BulkRemoval {
+    /// The removed objects.
+    pub removed: Documents,
+    /// Ids that led to nothing the caller may see.
+    pub not_found: Vec<i64>,
+}
+
+/// What cleaning did.
+#[derive(Default)]
+pub struct Cleaning {
+    /// The objects as they are now.
+    pub cleaned: Documents,
+    /// Ids of objects that others kept changing meanwhile.
+    pub failed: Vec<i64>,
+}
+
+/// One page of the objects that the caller may see.
+///
+/// # Errors
+/// What the store reports.
+pub async fn list_objects(
+    services: &Services,
+    caller: &Caller,
+    mut query: ListQuery,
+    view: Seen,
+) -> Result<Page, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if let Some(visible) = types.visible_to(caller) {
+        query.filter = query.filter.and(visible);
+    }
+    if view == Seen::Rendered {
+        query.projection = None;
+    }
+    resource::list::<Objects>(services, &query).await
+}
+
+/// Whether a list shows objects as stored or rendered; a projection applies to what is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// As stored.
+    Native,
+    /// Joined with type and references.
+    Rendered,
+}
+
+/// The object with this id, if the caller may see it.
+///
+/// # Errors
+/// [`ServiceError::NotFound`], or [`ServiceError::Forbidden`] by the type's ACL.
+pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let object = resource::get::<Objects>(services, id).await?;
+    if let Some(entry) = type_of(services, &object).await? {
+        entry.permit(caller, Permission::Read)?;
+    }
+    Ok(object)
+}
+
+/// Stores a new object.
+///
+/// # Errors
+/// Violations of section 2.6 and of the type's rules, an inactive type, a missing ACL entry, a taken id.
+pub async fn create_object(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let input = ObjectInput::read(body).map_err(ServiceError::Violations)?;
+    let type_id = input.type_id.ok_or_else(|| ServiceError::violation("/type_id", "is required"))?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let unknown_type = || ServiceError::violation("/type_id", format!("type {type_id} does not exist"));
+    let entry = types.get(type_id).ok_or_else(unknown_type)?;
+    entry.permit(caller, Permission::Create)?;
+    entry.require_active()?;
+    let accepted = check_fields(services, entry, &input, &[]).await?;
+    let now = services.now();
+    let condition = Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id) };
+    let build = |id| input.created(id, type_id, &accepted.fields, now);
+    match resource::create::<Objects>(services, input.public_id, vec![condition], build).await {
+        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(unknown_type()),
+        outcome => outcome,
+    }
+}
+
+/// Puts the body in the place of the object; fields that are not sent keep their value.
+///
+/// # Errors
+/// As [`create_object`], and those of [`resource::change`].
+pub async fn update_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| replace_object(services, caller, id, body, before).await;
+    Ok(resource::change::<Objects>(services, id, if_match, decide).await?.1)
+}
+
+/// Merges the patch (RFC 7396) into the object, its `fields` by name, and goes on as [`update_object`].
+///
+/// # Errors
+/// As [`update_object`].
+pub async fn patch_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let mut body = resource::merged(before, patch)?;
+        // What is not in the patch stays by itself: unsent fields keep their value, the version is counted on.
+        for name in ["fields", "version"] {
+            if patch.get(name).is_none() {
+                body.remove(name);
+            }
+        }
+        replace_object(services, caller, id, &body, before).await
+    };
+    Ok(resource::change::<Objects>(services, id, if_match, decide).await?.1)
+}
+
+async fn replace_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    body: &Document,
+    before: &RawDocument,
+) -> Result<Decision, ServiceError> {
+    let input = ObjectInput::read(body).map_err(ServiceError::Violations)?;
+    resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
+    let stored = resource::decode(before)?;
+    let entry = changeable(services, caller, before, Permission::Update).await?;
+    let type_id = entry.object_type.public_id;
+    if let Some(other) = input.type_id.filter(|other| *other != type_id) {
+        let message = format!("is {other}, but the object is of type {type_id}; the type of an object cannot change");
+        return Err(ServiceError::violation("/type_id", message));
+    }
+    let kept = object_input::read_fields(stored.get("fields"));
+    let accepted = check_fields(services, &entry, &input, &kept).await?;
+    let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
+    Decision::replace::<Objects>(before, &after)
+}
+
+/// Checks the fields against the type, then that author and references lead somewhere; reports all at once.
+async fn check_fields(
+    services: &Services,
+    entry: &TypeEntry,
+    input: &ObjectInput,
+    stored: &[crate::domain::object_fields::FieldValue],
+) -> Result<Accepted, ServiceError> {
+    let mut violations = Vec::new();
+    let accepted = entry.rules.check(&input.fields, stored).unwrap_or_else(|found| {
+        violations = found;
+        Accepted::default()
+    });
+    if !services.directory.user_exists(input.author_id).await? {
+        violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
+    }
+    violations.extend(dangling(services, &accepted.references).await?);
+    if violations.is_empty() { Ok(accepted) } else { Err(ServiceError::Violations(violations)) }
+}
+
+/// References to objects that do not exist or have another type; one query for all of them.
+async fn dangling(services: &Services, references: &[Reference]) -> Result<Vec<Violation>, ServiceError> {
+    if references.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = references.iter().map(|reference| Bson::Int64(reference.object_id)).collect();
+    let mut query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let type_of = |id: i64| {
+        let target = found.iter().find(|document| resource::whole(document, "public_id") == Some(id))?;
+        Some(resource::whole(target, "type_id"))
+    };
+    let wrong = references.iter().filter_map(|reference| {
+        let id = reference.object_id;
+        let message = match type_of(id) {
+            None => format!("object {id} does not exist"),
+            Some(type_id)
+                if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
+            {
+                return None;
+            }
+            Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
+        };
+        Some(Violation::new(reference.pointer.as_str(), message))
+    });
+    Ok(wrong.collect())
+}
+
+/// Removes an object; `on_references` says what happens to objects that refer to it.
+///
+/// # Errors
+/// A missing ACL entry, an inactive type, references that are refused, and those of [`resource::remove`].
+pub async fn delete_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    on_references: OnReferences,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        changeable(services, caller, before, Permission::Delete).await?;
+        references::unit_for_removal(services, before, on_references).await
+    };
+    match resource::remove::<Objects>(services, id, if_match, decide).await {
+        Ok((removed, _)) => Ok(removed),
+        // Someone referred to it between the count and the delete.
+        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(references::refused(1)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes several objects, each by itself.
+///
+/// # Errors
+/// Too many ids, none of them found, or the first refusal of [`delete_object`]; what was removed before stays removed.
+pub async fn delete_objects(
+    services: &Services,
+    caller: &Caller,
+    ids: &[i64],
+    on_references: OnReferences,
+) -> Result<BulkRemoval, ServiceError> {
+    if ids.len() > MAX_BULK_IDS {
+        let message = format!("{} ids are too many; send at most {MAX_BULK_IDS} at once", ids.len());
+        return Err(ServiceError::invalid("too_many_ids", message));
+    }
+    check_removable(services, caller, ids).await?;
+    let mut outcome = BulkRemoval { removed: Documents::new(), not_found: Vec::new() };
+    for &id in ids {
+        match delete_object(services, caller, id, &IfMatch::Absent, on_references).await {
+            Ok(removed) => outcome.removed.push(&removed),
+            Err(ServiceError::NotFound { .. }) => outcome.not_found.push(id),
+            Err(error) => return Err(error),
+        }
+    }
+    if outcome.removed.is_empty() {
+        return Err(ServiceError::NotFound {
+            code: "object_not_found".to_owned(),
+            message: "none of these objects exists".to_owned(),
+        });
+    }
+    Ok(outcome)
+}
+
+/// Refuses the whole bulk when one of the objects may not be removed, before anything is.
+async fn check_removable(services: &Services, caller: &Caller, ids: &[i64]) -> Result<(), ServiceError> {
+    let wanted = ids.iter().copied().map(Bson::Int64).collect();
+    let mut query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
+    query.projection = Some(Projection::parse(&doc! {"type_id": 1}, &query.filter)?);
+    for object in services.store.find(Objects::COLLECTION, &query).await?.iter() {
+        changeable(services, caller, object, Permission::Delete).await?;
+    }
+    Ok(())
+}
+
+/// Sets `active`. Returns `None` when it was so already.
+///
+/// # Errors
+/// As [`update_object`].
+pub async fn set_state(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    active: bool,
+) -> Result<Option<RawDocumentBuf>, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        changeable(services, caller, before, Permission::Update).await?;
+        let mut after = resource::decode(before)?;
+        if after.get_bool("active").ok() == Some(active) {
+            return Ok(Decision { unit: Unit::default(), after: before.to_owned() });
+        }
+        after.insert("active", active);
+        after.insert("last_edit_time", services.now());
+        after.insert("editor_id", caller.user_id);
+        Decision::replace::<Objects>(before, &after)
+    };
+    let (before, after) = resource::change::<Objects>(services, id, if_match, decide).await?;
+    Ok((before.as_bytes() != after.as_bytes()).then_some(after))
+}
+
+/// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
+///
+/// # Errors
+/// [`ServiceError::NotFound`] for the type, and what the store reports.
+pub async fn list_unclean(
+    services: &Services,
+    caller: &Caller,
+    type_id: i64,
+    mut query: ListQuery,
+    view: Seen,
+) -> Result<Page, ServiceError> {
+    let entry = existing_type(services, type_id).await?;
+    query.filter = query.filter.and(unclean(&entry));
+    list_objects(services, caller, query, view).await
+}
+
+/// Makes the unclean objects of a type clean; version and edit time stay.
+///
+/// # Errors
+/// [`ServiceError::NotFound`] for the type, a missing ACL entry, an inactive type, and what the store reports.
+pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -> Result<Cleaning, ServiceError> {
+    let entry = existing_type(services, type_id).await?;
+    entry.permit(caller, Permission::Update)?;
+    entry.require_active()?;
+    let mut outcome = Cleaning::default();
+    let mut last_id = 0_i64;
+    loop {
+        let filter =
+            unclean(&entry).and(Filter::parse(&doc! {"public_id": {"$gt": last_id}}, &crate::query::Limits::NONE)?);
+        let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
+        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        for object in found.iter() {
+            let id = resource::whole(object, "public_id").unwrap_or_default();
+            last_id = last_id.max(id);
+            match clean_object(services, &entry, id).await {
+                Ok(cleaned) => outcome.cleaned.push(&cleaned),
+                Err(ServiceError::Contended(_)) => outcome.failed.push(id),
+                Err(ServiceError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if (found.len() as u64) < CLEAN_BATCH {
+            return Ok(outcome);
+        }
+    }
+}
+
+async fn clean_object(services: &Services, entry: &TypeEntry, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let mut after = resource::decode(before)?;
+        let fields = entry.rules.cleaned(&object_input::read_fields(after.get("fields")));
+        after.insert("fields", object_input::write_fields(&fields));
+        Decision::replace::<Objects>(before, &after)
+    };
+    Ok(resource::change::<Objects>(services, id, &IfMatch::Absent, decide).await?.1)
+}
+
+/// An object is clean when it has as many entries as its type has fields and each field's name is among them.
+fn unclean(entry: &TypeEntry) -> Filter {
+    let names: Vec<Bson> = entry.object_type.fields.iter().map(|field| Bson::from(field.name.as_str())).collect();
+    let size = i64::try_from(names.len()).unwrap_or(i64::MAX);
+    let mut wrong = vec![doc! {"fields": {"$not": {"$size": size}}}];
+    wrong.extend(names.into_iter().map(|name| doc! {"fields.name": {"$ne": name}}));
+    let document = doc! {"type_id": entry.object_type.public_id, "$or": wrong};
+    Filter::parse(&document, &crate::query::Limits::NONE).expect("the condition is made of known operators")
+}
+
+async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntry>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    types.get(type_id).cloned().ok_or_else(|| ServiceError::not_found(Types::NAME, type_id))
+}
+
+/// The type of an object that the caller may change.
+async fn changeable(
+    services: &Services,
+    caller: &Caller,
+    object: &RawDocument,
+    permission: Permission,
+) -> Result<Arc<TypeEntry>, ServiceError> {
+    let Some(entry) = type_of(services, object).await? else {
+        let message = "the type of this object does not exist any more; it can only be read";
+        return Err(ServiceError::invalid("type_missing", message));
+    };
+    entry.permit(caller, permission)?;
+    entry.require_active()?;
+    Ok(entry)
+}
+
+async fn type_of(services: &Services, object: &RawDocument) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(resource::whole(object, "type_id").and_then(|id| types.get(id).cloned()))
+}

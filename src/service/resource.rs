@@ -1,0 +1,276 @@
+//! What is the same for every resource: list, get, create, update, delete.
+
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
+
+use super::precondition::IfMatch;
+use super::{ServiceError, Services};
+use crate::json;
+use crate::json::write::{DateStyle, Shape, write_document};
+use crate::query::{Filter, Projection, Sort};
+use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collections};
+
+/// How often a change is tried again when others change the same document at the same time.
+const ATTEMPTS: usize = 64;
+
+/// A kind of thing that the interface offers: where it is stored and what it is called.
+pub trait Resource {
+    /// The collection of its documents.
+    const COLLECTION: &'static str;
+    /// The `model` of its envelopes (section 2.1).
+    const MODEL: &'static str;
+    /// Its name in messages and error codes.
+    const NAME: &'static str;
+}
+
+/// Stored objects.
+pub struct Objects;
+/// Types of objects.
+pub struct Types;
+/// Categories of types.
+pub struct Categories;
+
+impl Resource for Objects {
+    const COLLECTION: &'static str = collections::OBJECTS;
+    const MODEL: &'static str = "Object";
+    const NAME: &'static str = "object";
+}
+
+impl Resource for Types {
+    const COLLECTION: &'static str = collections::TYPES;
+    const MODEL: &'static str = "Type";
+    const NAME: &'static str = "type";
+}
+
+impl Resource for Categories {
+    const COLLECTION: &'static str = collections::CATEGORIES;
+    const MODEL: &'static str = "Category";
+    const NAME: &'static str = "category";
+}
+
+/// Which page of which documents.
+#[derive(Debug, Clone)]
+pub struct ListQuery {
+    /// Which documents.
+    pub filter: Filter,
+    /// In which order; ends with a unique key, so that pages are stable.
+    pub sort: Sort,
+    /// The page, from 1.
+    pub page: u64,
+    /// Documents on a page, at least 1.
+    pub limit: u64,
+    /// Which of their fields.
+    pub projection: Option<Projection>,
+}
+
+impl ListQuery {
+    /// The question to the store.
+    pub fn to_find(&self, services: &Services) -> FindQuery {
+        FindQuery {
+            filter: self.filter.clone(),
+            projection: self.projection.clone(),
+            sort: self.sort.clone(),
+            skip: (self.page - 1).saturating_mul(self.limit),
+            limit: self.limit,
+            max_time: services.max_time,
+        }
+    }
+}
+
+/// One page of documents and how many there are in all.
+///
+/// # Errors
+/// What the store reports.
+pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
+    Ok(services.store.page(R::COLLECTION, &query.to_find(services)).await?)
+}
+
+/// The document with this id, if there is one.
+///
+/// # Errors
+/// What the store reports.
+pub async fn find<R: Resource>(services: &Services, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
+    let query = FindQuery::new(Filter::equals("public_id", id), services.max_time).limited(1);
+    let found = services.store.find(R::COLLECTION, &query).await?;
+    Ok(found.first().map(RawDocument::to_owned))
+}
+
+/// The document with this id.
+///
+/// # Errors
+/// [`ServiceError::NotFound`], and what the store reports.
+pub async fn get<R: Resource>(services: &Services, id: i64) -> Result<RawDocumentBuf, ServiceError> {
+    find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NAME, id))
+}
+
+/// Stores a new document under the wanted id, or under the next one, given that the conditions hold.
+///
+/// # Errors
+/// [`ServiceError::Invalid`] for a taken id or name; a condition that does not hold comes back as the store's
+/// [`StoreError::Condition`].
+pub async fn create<R: Resource>(
+    services: &Services,
+    wanted: Option<i64>,
+    conditions: Vec<Condition>,
+    build: impl Fn(i64) -> Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    if let Some(id) = wanted.filter(|id| *id < 1) {
+        return Err(ServiceError::violation("/public_id", format!("{id} is no id: ids begin with 1")));
+    }
+    for _ in 0..ATTEMPTS {
+        let id = match wanted {
+            Some(id) => id,
+            None => services.store.reserve_ids(R::COLLECTION, 1).await?,
+        };
+        let mut document = doc! {"_id": ObjectId::new()};
+        document.extend(build(id));
+        let document = encode(&document)?;
+        let change = Change::Insert { collection: R::COLLECTION, document: document.clone() };
+        let unit = Unit { conditions: conditions.clone(), changes: vec![change] };
+        match services.store.commit(unit).await {
+            Ok(_) => return Ok(document),
+            // Another tool stored a document under the reserved id; the store has moved its counter past it.
+            Err(StoreError::Duplicate { key, .. }) if key == "public_id" && wanted.is_none() => {}
+            Err(error) => return Err(refused::<R>(error)),
+        }
+    }
+    Err(ServiceError::Contended(format!("the counter of the collection {}", R::COLLECTION)))
+}
+
+/// A change of one document, decided upon by looking at it.
+pub struct Decision {
+    /// What to carry out, with whatever belongs to it.
+    pub unit: Unit,
+    /// The document as it is afterwards.
+    pub after: RawDocumentBuf,
+}
+
+impl Decision {
+    /// Puts `after` in the place of `before`.
+    ///
+    /// # Errors
+    /// When the document is too deep or too large to be encoded.
+    pub fn replace<R: Resource>(before: &RawDocument, after: &Document) -> Result<Self, ServiceError> {
+        let after = encode(after)?;
+        let before = before.to_owned();
+        let unit = Unit::of(Change::Replace { collection: R::COLLECTION, before, after: after.clone() });
+        Ok(Self { unit, after })
+    }
+}
+
+/// Changes the document with this id: reads it, has `decide` look at it, and carries the decision out if the
+/// document is still the same; else begins again. `If-Match` is checked against the very document that is replaced.
+///
+/// Returns the document as it was and as it is.
+///
+/// # Errors
+/// [`ServiceError::NotFound`], [`ServiceError::PreconditionFailed`], what `decide` refuses, and what the store reports.
+pub async fn change<R: Resource>(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
+) -> Result<(RawDocumentBuf, RawDocumentBuf), ServiceError> {
+    for _ in 0..ATTEMPTS {
+        let before = get::<R>(services, id).await?;
+        if_match.check(&before)?;
+        let decision = decide(&before).await?;
+        match services.store.commit(decision.unit).await {
+            Ok(_) => return Ok((before, decision.after)),
+            Err(StoreError::Stale) => {}
+            Err(error) => return Err(refused::<R>(error)),
+        }
+    }
+    Err(ServiceError::Contended(format!("{} {id}", R::NAME)))
+}
+
+/// Removes the document with this id, with the other changes and conditions that `decide` adds; otherwise as [`change`].
+///
+/// Returns the removed document and how many documents each change of the unit touched.
+///
+/// # Errors
+/// As [`change`].
+pub async fn remove<R: Resource>(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    decide: impl AsyncFn(&RawDocument) -> Result<Unit, ServiceError>,
+) -> Result<(RawDocumentBuf, Vec<u64>), ServiceError> {
+    for _ in 0..ATTEMPTS {
+        let before = get::<R>(services, id).await?;
+        if_match.check(&before)?;
+        let unit = decide(&before).await?.and(Change::Delete { collection: R::COLLECTION, before: before.clone() });
+        match services.store.commit(unit).await {
+            Ok(touched) => return Ok((before, touched)),
+            Err(StoreError::Stale) => {}
+            Err(error) => return Err(refused::<R>(error)),
+        }
+    }
+    Err(ServiceError::Contended(format!("{} {id}", R::NAME)))
+}
+
+/// Refuses a body whose `public_id` is not the one of the path.
+///
+/// # Errors
+/// [`ServiceError::Violations`].
+pub fn same_id(body: &Document, id: i64) -> Result<(), ServiceError> {
+    match body.get_i64("public_id") {
+        Ok(other) if other != id => {
+            Err(ServiceError::violation("/public_id", format!("is {other}, but the path says {id}; leave it out")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The body that a merge patch (RFC 7396) makes of a stored document.
+///
+/// # Errors
+/// When the patch is no object, or makes a body that cannot be read.
+pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
+    if !patch.is_object() {
+        return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
+    }
+    let unreadable = |what: String| ServiceError::invalid("patch_unreadable", format!("the patched resource: {what}"));
+    let mut text = Vec::new();
+    write_document(stored, Shape::new(DateStyle::Millis), &mut text)
+        .map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
+    let mut body: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+    json_patch::merge(&mut body, patch);
+    json::read::document_from_str(&body.to_string()).map_err(|error| unreadable(error.to_string()))
+}
+
+/// A whole number that this service or another tool stored.
+pub fn whole(document: &RawDocument, name: &str) -> Option<i64> {
+    let value = document.get(name).ok()??;
+    value.as_i64().or_else(|| value.as_i32().map(i64::from))
+}
+
+/// A document as bytes.
+///
+/// # Errors
+/// When it cannot be encoded.
+pub fn encode(document: &Document) -> Result<RawDocumentBuf, ServiceError> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| ServiceError::invalid("body_unencodable", format!("the body cannot be stored: {error}")))
+}
+
+/// A stored document for looking into it.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when its bytes are damaged.
+pub fn decode(document: &RawDocument) -> Result<Document, ServiceError> {
+    Document::try_from(document)
+        .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
+}
+
+/// A refusal of the store in the words of the resource.
+fn refused<R: Resource>(error: StoreError) -> ServiceError {
+    match error {
+        StoreError::Duplicate { key, .. } => ServiceError::invalid(
+            format!("{}_{key}_taken", R::NAME),
+            format!("another {} has the same {key}; choose another one", R::NAME),
+        ),
+        error => error.into(),
+    }
+}

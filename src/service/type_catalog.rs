@@ -1,0 +1,147 @@
+//! The types, compiled once and kept until the store says that one of them changed.
+//!
+//! The catalog asks [`Store::revision`](crate::store::Store::revision) before each use; that costs no round trip.
+//! When the number moved, the types are read again in one query and only those whose bytes differ are compiled
+//! anew. So a render is at most as stale as the store's revision: not at all on the embedded store and for changes
+//! made through this process, one second for changes made elsewhere.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use bson::Bson;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use tokio::sync::Mutex;
+
+use super::{Caller, ServiceError};
+use crate::domain::acl::Permission;
+use crate::domain::object_fields::FieldRules;
+use crate::domain::object_type::{ObjectType, ObjectTypeError};
+use crate::query::{Filter, Sort};
+use crate::store::{FindQuery, Store, collections};
+
+/// Keeps the compiled types.
+#[derive(Default)]
+pub struct TypeCatalog {
+    current: ArcSwapOption<Types>,
+    refreshing: Mutex<()>,
+}
+
+/// All types at one moment.
+pub struct Types {
+    revision: u64,
+    by_id: HashMap<i64, Arc<TypeEntry>>,
+}
+
+/// One type, in all the forms in which it is needed.
+pub struct TypeEntry {
+    /// The stored document.
+    pub document: RawDocumentBuf,
+    /// The model for rendering and access.
+    pub object_type: Arc<ObjectType>,
+    /// The rules for the fields of its objects.
+    pub rules: FieldRules,
+}
+
+impl TypeCatalog {
+    /// The types as they are now.
+    ///
+    /// # Errors
+    /// What the store reports when they have to be read again.
+    pub async fn current(&self, store: &dyn Store, max_time: std::time::Duration) -> Result<Arc<Types>, ServiceError> {
+        if let Some(types) = self.fresh(store) {
+            return Ok(types);
+        }
+        let _one_at_a_time = self.refreshing.lock().await;
+        if let Some(types) = self.fresh(store) {
+            return Ok(types);
+        }
+        // The number is taken before the types are read: what changes in between is read again next time.
+        let revision = store.revision(collections::TYPES);
+        let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("public_id", false));
+        let found = store.find(collections::TYPES, &query).await?;
+        let before = self.current.load_full();
+        let mut by_id = HashMap::with_capacity(found.len());
+        for document in found.iter() {
+            match reuse(before.as_deref(), document).map_or_else(|| compile(document), Ok) {
+                Ok(entry) => drop(by_id.insert(entry.object_type.public_id, entry)),
+                Err(reason) => log::warn!("a stored type is passed over: {reason}"),
+            }
+        }
+        let types = Arc::new(Types { revision, by_id });
+        self.current.store(Some(Arc::clone(&types)));
+        Ok(types)
+    }
+
+    fn fresh(&self, store: &dyn Store) -> Option<Arc<Types>> {
+        self.current.load_full().filter(|types| types.revision == store.revision(collections::TYPES))
+    }
+}
+
+impl Types {
+    /// The type with this id.
+    pub fn get(&self, id: i64) -> Option<&Arc<TypeEntry>> {
+        self.by_id.get(&id)
+    }
+
+    /// All types, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<TypeEntry>> {
+        self.by_id.values()
+    }
+
+    /// The condition that leaves out objects which the caller may not have, or `None` when there are none such.
+    pub fn visible_to(&self, caller: &Caller) -> Option<Filter> {
+        self.allowed_to(caller, Permission::Read)
+    }
+
+    /// As [`Types::visible_to`], for any permission.
+    pub fn allowed_to(&self, caller: &Caller, permission: Permission) -> Option<Filter> {
+        let mut denied: Vec<i64> = self
+            .iter()
+            .filter(|entry| !entry.object_type.acl.allows(caller.group_id, permission))
+            .map(|entry| entry.object_type.public_id)
+            .collect();
+        denied.sort_unstable();
+        let denied: Vec<Bson> = denied.into_iter().map(Bson::Int64).collect();
+        (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
+    }
+}
+
+impl TypeEntry {
+    /// Refuses a caller whose group the type's ACL does not give the permission.
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`] naming the entry that is missing.
+    pub fn permit(&self, caller: &Caller, permission: Permission) -> Result<(), ServiceError> {
+        if self.object_type.acl.allows(caller.group_id, permission) {
+            return Ok(());
+        }
+        let (name, group) = (&self.object_type.name, caller.group_id);
+        let message = format!("the access list of type {name} gives group {group} no {} permission", permission.name());
+        Err(ServiceError::forbidden("acl_denied", message))
+    }
+
+    /// Refuses to change objects of an inactive type (decisions 8).
+    ///
+    /// # Errors
+    /// [`ServiceError::Forbidden`].
+    pub fn require_active(&self) -> Result<(), ServiceError> {
+        if self.object_type.active {
+            return Ok(());
+        }
+        let message = format!("type {} is inactive; its objects can only be read", self.object_type.name);
+        Err(ServiceError::forbidden("type_inactive", message))
+    }
+}
+
+fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry>> {
+    let id = document.get_i64("public_id").ok()?;
+    let entry = before?.get(id)?;
+    (entry.document.as_bytes() == document.as_bytes()).then(|| Arc::clone(entry))
+}
+
+fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
+    let object_type = ObjectType::from_document(document)?;
+    let rules = FieldRules::of(&object_type);
+    Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules }))
+}

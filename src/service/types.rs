@@ -1,0 +1,125 @@
+//! Types of objects: what they must be, and what else changes with them (section 4.6, decisions 8).
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document};
+
+use super::precondition::IfMatch;
+use super::resource::{self, Categories, Decision, Objects, Resource, Types};
+use super::{Caller, ServiceError, Services};
+use crate::domain::{self, type_input};
+use crate::query::{Filter, Update};
+use crate::store::{Change, Condition, StoreError, Unit};
+
+/// What was removed together with a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct TypeRemoval {
+    /// Objects of the type.
+    pub objects: u64,
+    /// Categories that listed it and no longer do.
+    pub categories: u64,
+}
+
+/// Stores a new type.
+///
+/// # Errors
+/// Violations of section 2.8, a taken name or id.
+pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
+    let accepted = type_input::read(body).map_err(ServiceError::Violations)?;
+    let wanted = accepted.get_i64("public_id").ok();
+    let now = services.now();
+    resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
+}
+
+/// Puts the body in the place of the type; creation time and members of other tools stay.
+///
+/// # Errors
+/// As [`create_type`], and those of [`resource::change`].
+pub async fn update_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before);
+    Ok(resource::change::<Types>(services, id, if_match, decide).await?.1)
+}
+
+/// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
+///
+/// # Errors
+/// As [`update_type`].
+pub async fn patch_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        let mut body = resource::merged(before, patch)?;
+        if patch.get("editor_id").is_none() {
+            body.remove("editor_id");
+        }
+        replace_type(services, caller, id, &body, before)
+    };
+    Ok(resource::change::<Types>(services, id, if_match, decide).await?.1)
+}
+
+fn replace_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    body: &Document,
+    before: &RawDocument,
+) -> Result<Decision, ServiceError> {
+    let accepted = type_input::read(body).map_err(ServiceError::Violations)?;
+    resource::same_id(&accepted, id)?;
+    let after = type_input::updated(accepted, &resource::decode(before)?, caller.user_id, services.now());
+    Decision::replace::<Types>(before, &after)
+}
+
+/// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.
+///
+/// # Errors
+/// [`ServiceError::Invalid`] saying how many objects there are, and those of [`resource::remove`].
+pub async fn delete_type(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    cascade: bool,
+) -> Result<(RawDocumentBuf, TypeRemoval), ServiceError> {
+    let objects = Filter::equals("type_id", id);
+    let decide = async |_: &RawDocument| {
+        let pull = Change::UpdateMany {
+            collection: Categories::COLLECTION,
+            filter: Filter::equals("types", id),
+            update: Update::pull("types", Bson::Int64(id)),
+        };
+        let unit = Unit::default();
+        let unit = if cascade {
+            unit.and(Change::DeleteMany { collection: Objects::COLLECTION, filter: objects.clone() })
+        } else {
+            unit.given(Condition::None { collection: Objects::COLLECTION, filter: objects.clone() })
+        };
+        Ok(unit.and(pull))
+    };
+    match resource::remove::<Types>(services, id, if_match, decide).await {
+        Ok((removed, touched)) => {
+            let (objects, categories) = match touched[..] {
+                [objects, categories, _] => (objects, categories),
+                [categories, _] => (0, categories),
+                _ => (0, 0),
+            };
+            Ok((removed, TypeRemoval { objects, categories }))
+        }
+        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(in_use(services, id, &objects).await?),
+        Err(error) => Err(error),
+    }
+}
+
+async fn in_use(services: &Services, id: i64, objects: &Filter) -> Result<ServiceError, ServiceError> {
+    let count = services.store.count(Objects::COLLECTION, objects, services.max_time).await?;
+    let message = format!("type {id} has {count} objects; delete them first, or add cascade=true to delete them too");
+    Ok(ServiceError::invalid("type_in_use", message))
+}

@@ -1,0 +1,277 @@
+//! The settings: typed sections, where they come from, and what they must be.
+//!
+//! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the
+//! working directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use config::{Config, ConfigError, Environment, File, FileFormat};
+use serde::Deserialize;
+
+use crate::auth::AuthSettings;
+use crate::query::Limits;
+use crate::store::embedded::Options;
+use crate::store::mongo::MongoOptions;
+
+/// The file that is compiled in, so that the binary alone starts.
+const BASE: &str = include_str!("../config/base.toml");
+
+/// All settings.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The HTTP side.
+    pub server: ServerSettings,
+    /// Where the data is.
+    pub store: StoreSettings,
+    /// Who may come in.
+    pub auth: AuthSettings,
+    /// What the REST interface allows.
+    pub api: ApiSettings,
+    /// What a filter may cost.
+    pub query: QuerySettings,
+    /// What is logged.
+    pub log: LogSettings,
+}
+
+/// `server.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Address to listen on.
+    pub host: String,
+    /// Port to listen on; 0 picks a free one.
+    pub port: u16,
+    /// Threads that answer requests; 0: one a core.
+    pub workers: usize,
+    /// Largest request body in bytes.
+    pub max_body_bytes: usize,
+    /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
+    pub trusted_proxies: String,
+}
+
+/// `store.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreSettings {
+    /// `embedded:<directory>`, or a `mongodb://` or `mongodb+srv://` URI with the database in its path.
+    pub uri: String,
+    /// Memory for pages of the embedded store, in MiB.
+    pub cache_mib: usize,
+    /// How long to wait for a MongoDB server, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// How long a majority of MongoDB servers may take to confirm a write, in milliseconds.
+    pub write_timeout_ms: u64,
+    /// Most connections to MongoDB.
+    pub max_connections: u32,
+    /// Connections to MongoDB that are kept open.
+    pub min_connections: u32,
+}
+
+/// `api.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSettings {
+    /// The largest `limit` of a list.
+    pub max_limit: u64,
+    /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
+    pub base_url: String,
+    /// `refuse` or `ignore` query parameters that a route does not know.
+    pub unknown_parameters: UnknownParameters,
+}
+
+/// What happens to a query parameter that a route does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownParameters {
+    /// 400 naming it and the nearest known one.
+    Refuse,
+    /// It has no effect.
+    Ignore,
+}
+
+/// `query.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuerySettings {
+    /// Time budget of one query, in milliseconds.
+    pub max_time_ms: u64,
+    /// How deep a filter may nest.
+    pub max_depth: usize,
+    /// How many operators and values a filter may have.
+    pub max_nodes: usize,
+    /// How many items `$in`, `$nin` and `$all` may have.
+    pub max_in_items: usize,
+    /// How long a regular expression may be, in characters.
+    pub max_regex_chars: usize,
+}
+
+/// `log.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// A filter in `env_logger`'s notation, for instance `info` or `info,inventory_service=debug`.
+    pub level: String,
+}
+
+/// Where a store URI leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUri {
+    /// The embedded store in this directory.
+    Embedded(PathBuf),
+    /// A MongoDB deployment.
+    MongoDb(String),
+}
+
+/// Settings that cannot be used, with the key and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// A file or a variable cannot be read as settings.
+    #[error("the settings cannot be read: {0}")]
+    Unreadable(#[from] ConfigError),
+    /// A value is out of its range.
+    #[error("{key}: {message}")]
+    Invalid {
+        /// The key, for instance `api.max_limit`.
+        key: &'static str,
+        /// What it has to be.
+        message: String,
+    },
+}
+
+/// What the command line sets, over everything else.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Pairs of a key and a value, for instance `("server.port", "0")`.
+    pub values: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Reads the settings of a process: files below `directory`, the environment, then `overrides`.
+    ///
+    /// # Errors
+    /// When a source cannot be read, a key is unknown, or a value is out of its range.
+    pub fn load(directory: &Path, overrides: &Overrides) -> Result<Self, SettingsError> {
+        let environment = std::env::var("INVENTORY_ENVIRONMENT").unwrap_or_else(|_| "local".to_owned());
+        let mut builder = Config::builder()
+            .add_source(File::from_str(BASE, FileFormat::Toml))
+            .add_source(File::from(directory.join("config/base.toml")).required(false))
+            .add_source(File::from(directory.join(format!("config/{environment}.toml"))).required(false))
+            .add_source(Environment::with_prefix("INVENTORY").prefix_separator("__").separator("__"));
+        for (key, value) in &overrides.values {
+            builder = builder.set_override(key, value.as_str())?;
+        }
+        Self::finish(builder.build()?)
+    }
+
+    /// The compiled-in defaults with `overrides`; the environment has no part in it.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn defaults(overrides: &[(&str, &str)]) -> Result<Self, SettingsError> {
+        let mut builder = Config::builder().add_source(File::from_str(BASE, FileFormat::Toml));
+        for (key, value) in overrides {
+            builder = builder.set_override(key, *value)?;
+        }
+        Self::finish(builder.build()?)
+    }
+
+    fn finish(config: Config) -> Result<Self, SettingsError> {
+        let settings: Self = config.try_deserialize()?;
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    fn validate(&self) -> Result<(), SettingsError> {
+        positive("api.max_limit", self.api.max_limit)?;
+        positive("query.max_time_ms", self.query.max_time_ms)?;
+        positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
+        positive("store.max_connections", u64::from(self.store.max_connections))?;
+        let base_url = &self.api.base_url;
+        if !(base_url.is_empty() || base_url.starts_with("http://") || base_url.starts_with("https://")) {
+            return Err(invalid("api.base_url", "must start with http:// or https://, or be empty"));
+        }
+        self.store.location()?;
+        self.server.proxies()?;
+        self.auth.validate().map_err(|error| SettingsError::Invalid { key: error.key, message: error.message })
+    }
+}
+
+impl StoreSettings {
+    /// How to open an embedded store.
+    pub fn embedded_options(&self) -> Options {
+        Options { cache_bytes: self.cache_mib.saturating_mul(1024 * 1024), ..Options::default() }
+    }
+
+    /// How to reach a MongoDB deployment.
+    pub fn mongo_options(&self) -> MongoOptions {
+        MongoOptions {
+            connect_timeout: Duration::from_millis(self.connect_timeout_ms),
+            server_selection_timeout: Duration::from_millis(self.connect_timeout_ms),
+            write_timeout: Duration::from_millis(self.write_timeout_ms),
+            min_pool_size: self.min_connections,
+            max_pool_size: self.max_connections,
+            ..MongoOptions::default()
+        }
+    }
+
+    /// Reads `store.uri`.
+    ///
+    /// # Errors
+    /// When it is neither of the two kinds.
+    pub fn location(&self) -> Result<StoreUri, SettingsError> {
+        if let Some(directory) = self.uri.strip_prefix("embedded:") {
+            if directory.is_empty() {
+                return Err(invalid("store.uri", "names no directory; write for instance embedded:data"));
+            }
+            return Ok(StoreUri::Embedded(PathBuf::from(directory)));
+        }
+        if self.uri.starts_with("mongodb://") || self.uri.starts_with("mongodb+srv://") {
+            return Ok(StoreUri::MongoDb(self.uri.clone()));
+        }
+        Err(invalid("store.uri", "must start with embedded:, mongodb:// or mongodb+srv://"))
+    }
+}
+
+impl ServerSettings {
+    /// The addresses in `server.trusted_proxies`.
+    ///
+    /// # Errors
+    /// When one of them is no address.
+    pub fn proxies(&self) -> Result<Vec<IpAddr>, SettingsError> {
+        let names = self.trusted_proxies.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names
+            .map(|name| {
+                name.parse().map_err(|_| invalid("server.trusted_proxies", &format!("{name} is no IP address")))
+            })
+            .collect()
+    }
+}
+
+impl QuerySettings {
+    /// The bounds for filters of clients.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            max_depth: self.max_depth,
+            max_nodes: self.max_nodes,
+            max_in_items: self.max_in_items,
+            max_regex_chars: self.max_regex_chars,
+            ..Limits::default()
+        }
+    }
+
+    /// The time budget of one query.
+    pub fn max_time(&self) -> Duration {
+        Duration::from_millis(self.max_time_ms)
+    }
+}
+
+fn positive(key: &'static str, value: u64) -> Result<(), SettingsError> {
+    if value == 0 { Err(invalid(key, "must be at least 1")) } else { Ok(()) }
+}
+
+fn invalid(key: &'static str, message: &str) -> SettingsError {
+    SettingsError::Invalid { key, message: message.to_owned() }
+}

@@ -1,0 +1,393 @@
+//! Units applied inside one write transaction, each as a whole or not at all, each seeing the ones before it.
+//!
+//! Every change is checked completely before it is made. A unit of several changes keeps notes of the rows it
+//! wrote; when a later change is refused, they are written back, so that the unit leaves no trace and its
+//! neighbours in the transaction are not disturbed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use redb::WriteTransaction;
+
+use crate::query::{Filter, Sort};
+use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
+
+use super::catalog::Catalog;
+use super::execute::{Deadline, Reader};
+use super::failure;
+use super::index::keys_of;
+use super::planner::plan;
+use super::tables::{Tables, Working};
+use super::validate;
+
+/// MongoDB's number for a change of `_id`.
+const IMMUTABLE_FIELD: i32 = 66;
+
+/// A write transaction with what belongs to it.
+pub(super) struct Batch<'t> {
+    transaction: &'t WriteTransaction,
+    /// As it is after the units so far.
+    catalog: Catalog,
+    /// By the number of the collection.
+    tables: HashMap<u32, Tables<Working<'t>>>,
+    /// Collections with changes.
+    touched: BTreeSet<u32>,
+    /// What the unit that is being applied wrote, oldest first.
+    written: Vec<Written>,
+}
+
+/// A row that was written, with all that it takes to write it back.
+struct Written {
+    collection: u32,
+    row: u64,
+    before: Option<RawDocumentBuf>,
+    keys: Vec<KeyChange>,
+}
+
+/// How the keys of a row in one index change.
+#[derive(Default)]
+struct KeyChange {
+    add: Vec<Vec<u8>>,
+    remove: Vec<Vec<u8>>,
+    /// See [`Component::arrays`](super::catalog::Component::arrays).
+    arrays: Vec<u64>,
+    cut: bool,
+}
+
+impl<'t> Batch<'t> {
+    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog) -> Self {
+        Self { transaction, catalog, tables: HashMap::new(), touched: BTreeSet::new(), written: Vec::new() }
+    }
+
+    /// Applies a unit; returns how many documents each change touched.
+    ///
+    /// # Errors
+    /// After [`Refusal::Unit`] the batch is as before; after [`Refusal::Batch`] it can only be given up.
+    pub(super) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
+        self.written.clear();
+        let catalog = may_need_undo(unit).then(|| self.catalog.clone());
+        match self.run(unit) {
+            Ok(counts) => {
+                for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
+                    self.touched.insert(number);
+                    self.catalog.at_mut(number).revision += 1;
+                }
+                Ok(counts)
+            }
+            Err(error) if is_fatal(&error) => Err(Refusal::Batch(error)),
+            Err(error) => {
+                self.undo().map_err(Refusal::Batch)?;
+                // A catalog that was not kept was not changed: a single change is refused before it is made.
+                // Collections that were made on the way stay, as their tables are open; they are empty.
+                if let Some(mut before) = catalog {
+                    for made in self.catalog.iter().skip(before.len()) {
+                        before.number_of(&made.name);
+                    }
+                    self.catalog = before;
+                }
+                Err(Refusal::Unit(error))
+            }
+        }
+    }
+
+    /// Closes the tables; gives the catalog after all units, and the numbers of the collections with changes.
+    pub(super) fn into_parts(self) -> (Catalog, BTreeSet<u32>) {
+        (self.catalog, self.touched)
+    }
+
+    fn run(&mut self, unit: &Unit) -> Result<Vec<u64>, StoreError> {
+        for (index, condition) in unit.conditions.iter().enumerate() {
+            if !self.holds(condition)? {
+                return Err(StoreError::Condition { index });
+            }
+        }
+        for condition in &unit.conditions {
+            if let Condition::Unchanged { scope, at } = condition {
+                self.move_scope(scope, *at)?;
+            }
+        }
+        unit.changes.iter().map(|change| self.change(change)).collect()
+    }
+
+    fn holds(&mut self, condition: &Condition) -> Result<bool, StoreError> {
+        match condition {
+            Condition::Exists { collection, filter } => self.any(collection, filter),
+            Condition::None { collection, filter } => Ok(!self.any(collection, filter)?),
+            Condition::Unchanged { scope, at } => Ok(self.scope(scope)?.map_or(0, |(_, _, now)| now) == *at),
+        }
+    }
+
+    fn any(&mut self, collection: &str, filter: &Filter) -> Result<bool, StoreError> {
+        Ok(!self.rows(collection, filter, 1)?.is_empty())
+    }
+
+    /// The rows whose documents match, in insertion order; at most `limit`.
+    fn rows(&mut self, collection: &str, filter: &Filter, limit: usize) -> Result<Vec<u64>, StoreError> {
+        validate::runs_here(filter)?;
+        let number = self.open(collection)?;
+        let collection = self.catalog.at(number);
+        let plan = plan(collection, filter.tree(), &Sort::default());
+        let mut rows = Vec::new();
+        Reader::new(collection, &self.tables[&number], Deadline::none()).each(&plan, filter, &mut |row, _| {
+            rows.push(row);
+            Ok(if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(rows)
+    }
+
+    /// The row of a scope's counter, its document and its number.
+    fn scope(&mut self, scope: &str) -> Result<Option<(u64, RawDocumentBuf, i64)>, StoreError> {
+        let number = self.open(SCOPES)?;
+        let Some(row) = self.row_of_id(number, RawBsonRef::String(scope))? else { return Ok(None) };
+        let stored = self.document(number, row)?;
+        let now = stored
+            .get_i64("at")
+            .map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") })?;
+        Ok(Some((row, stored, now)))
+    }
+
+    fn move_scope(&mut self, scope: &str, at: i64) -> Result<(), StoreError> {
+        let number = self.open(SCOPES)?;
+        let mut after = RawDocumentBuf::new();
+        after.append(bson::raw::cstr!("_id"), scope);
+        after.append(bson::raw::cstr!("at"), at.wrapping_add(1));
+        match self.scope(scope)? {
+            Some((row, before, _)) => self.write(number, row, Some(before), Some(&after)),
+            None => self.insert(number, &after),
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> Result<u64, StoreError> {
+        match change {
+            Change::Insert { collection, document } => {
+                validate::document(document)?;
+                let number = self.open(collection)?;
+                self.insert(number, document)?;
+                Ok(1)
+            }
+            Change::Replace { collection, before, after } => {
+                validate::document(after)?;
+                if id_of(before)? != id_of(after)? {
+                    return Err(StoreError::Query {
+                        code: IMMUTABLE_FIELD,
+                        message: "_id cannot be changed".to_owned(),
+                    });
+                }
+                let number = self.open(collection)?;
+                let row = self.unchanged_row(number, before)?;
+                self.write(number, row, Some(before.clone()), Some(after))?;
+                Ok(1)
+            }
+            Change::Delete { collection, before } => {
+                let number = self.open(collection)?;
+                let row = self.unchanged_row(number, before)?;
+                self.write(number, row, Some(before.clone()), None)?;
+                Ok(1)
+            }
+            Change::DeleteMany { collection, filter } => {
+                let rows = self.rows(collection, filter, usize::MAX)?;
+                let number = self.open(collection)?;
+                for row in &rows {
+                    let before = self.document(number, *row)?;
+                    self.write(number, *row, Some(before), None)?;
+                }
+                Ok(rows.len() as u64)
+            }
+            Change::UpdateMany { collection, filter, update } => {
+                let rows = self.rows(collection, filter, usize::MAX)?;
+                let number = self.open(collection)?;
+                for row in &rows {
+                    let before = self.document(number, *row)?;
+                    let mut document =
+                        bson::Document::try_from(before.clone()).map_err(|_| failure::damaged(collection, *row))?;
+                    if update.apply(&mut document) {
+                        let after =
+                            RawDocumentBuf::try_from(document).map_err(|_| failure::damaged(collection, *row))?;
+                        validate::document(&after)?;
+                        self.write(number, *row, Some(before), Some(&after))?;
+                    }
+                }
+                Ok(rows.len() as u64)
+            }
+        }
+    }
+
+    fn insert(&mut self, collection: u32, document: &RawDocument) -> Result<(), StoreError> {
+        let row = self.catalog.at(collection).next_row;
+        self.write(collection, row, None, Some(document))
+    }
+
+    /// The row of a document that is still what it was when it was read.
+    fn unchanged_row(&mut self, collection: u32, before: &RawDocument) -> Result<u64, StoreError> {
+        let row = self.row_of_id(collection, id_of(before)?)?.ok_or(StoreError::Stale)?;
+        let same = self.reader(collection).document(row, |stored| stored.as_bytes() == before.as_bytes())?;
+        if same == Some(true) { Ok(row) } else { Err(StoreError::Stale) }
+    }
+
+    fn reader(&self, collection: u32) -> Reader<'_, Working<'t>> {
+        Reader::new(self.catalog.at(collection), &self.tables[&collection], Deadline::none())
+    }
+
+    fn row_of_id(&self, collection: u32, id: RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
+        self.reader(collection).row_of_id(id)
+    }
+
+    fn document(&self, collection: u32, row: u64) -> Result<RawDocumentBuf, StoreError> {
+        let reader = self.reader(collection);
+        reader.document(row, ToOwned::to_owned)?.ok_or_else(|| failure::damaged(&self.catalog.at(collection).name, row))
+    }
+
+    /// Opens the tables of a collection, which is made if there is none of this name.
+    fn open(&mut self, name: &str) -> Result<u32, StoreError> {
+        let known = self.catalog.len();
+        let number = self.catalog.number_of(name);
+        if self.catalog.len() > known {
+            self.touched.insert(number);
+        }
+        if let std::collections::hash_map::Entry::Vacant(slot) = self.tables.entry(number) {
+            let tables = Tables::<Working<'t>>::open(self.transaction, self.catalog.at(number));
+            slot.insert(tables.map_err(failure::of_table)?);
+        }
+        Ok(number)
+    }
+
+    /// Writes a row after checking that all unique indexes allow it.
+    fn write(
+        &mut self,
+        collection: u32,
+        row: u64,
+        before: Option<RawDocumentBuf>,
+        after: Option<&RawDocument>,
+    ) -> Result<(), StoreError> {
+        let keys = self.key_changes(collection, before.as_deref(), after)?;
+        self.check_unique(collection, row, &keys)?;
+        self.put(collection, row, after, &keys)?;
+        self.note(collection, row, after, &keys);
+        self.written.push(Written { collection, row, before, keys });
+        Ok(())
+    }
+
+    fn key_changes(
+        &self,
+        collection: u32,
+        before: Option<&RawDocument>,
+        after: Option<&RawDocument>,
+    ) -> Result<Vec<KeyChange>, StoreError> {
+        let indexes = self.catalog.at(collection).indexes.iter();
+        indexes
+            .map(|index| {
+                let old = before.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
+                let new = after.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
+                Ok(KeyChange {
+                    add: new.keys.iter().filter(|key| old.keys.binary_search(key).is_err()).cloned().collect(),
+                    remove: old.keys.into_iter().filter(|key| new.keys.binary_search(key).is_err()).collect(),
+                    arrays: new.arrays,
+                    cut: new.cut,
+                })
+            })
+            .collect()
+    }
+
+    fn check_unique(&self, collection: u32, row: u64, keys: &[KeyChange]) -> Result<(), StoreError> {
+        let own = self.catalog.at(collection);
+        for ((index, table), change) in own.indexes.iter().zip(&self.tables[&collection].indexes).zip(keys) {
+            for key in &change.add {
+                if table.row_of(key).map_err(failure::of_storage)?.is_some_and(|other| other != row) {
+                    return Err(StoreError::Duplicate { collection: own.name.clone(), key: index.name.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        collection: u32,
+        row: u64,
+        after: Option<&RawDocument>,
+        keys: &[KeyChange],
+    ) -> Result<(), StoreError> {
+        let tables = self.tables.get_mut(&collection).expect("written collections are open");
+        match after {
+            Some(document) => tables.data.insert(row, document.as_bytes()).map(drop),
+            None => tables.data.remove(row).map(drop),
+        }
+        .map_err(failure::of_storage)?;
+        for (table, change) in tables.indexes.iter_mut().zip(keys) {
+            for key in &change.remove {
+                table.remove(key, row).map_err(failure::of_storage)?;
+            }
+            for key in &change.add {
+                table.add(key, row).map_err(failure::of_storage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the catalog in step with a row that was written.
+    fn note(&mut self, collection: u32, row: u64, after: Option<&RawDocument>, keys: &[KeyChange]) {
+        let Some(document) = after else { return };
+        let known = self.catalog.at(collection);
+        if let Some(id) = public_id(document) {
+            known.note_id(id);
+        }
+        let is_news = |(index, change): (&super::catalog::Index, &KeyChange)| {
+            let new_arrays =
+                index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
+            new_arrays || (change.cut && !index.has_cut_keys)
+        };
+        if row < known.next_row && !known.indexes.iter().zip(keys).any(is_news) {
+            return;
+        }
+        let own = self.catalog.at_mut(collection);
+        own.next_row = own.next_row.max(row + 1);
+        for (index, change) in own.indexes.iter_mut().zip(keys) {
+            index.has_cut_keys |= change.cut;
+            for (component, arrays) in index.components.iter_mut().zip(&change.arrays) {
+                component.arrays |= arrays;
+            }
+        }
+    }
+
+    /// Writes back what the unit wrote, latest first.
+    fn undo(&mut self) -> Result<(), StoreError> {
+        while let Some(written) = self.written.pop() {
+            let turned =
+                written.keys.into_iter().map(|change| KeyChange { add: change.remove, remove: change.add, ..change });
+            let keys: Vec<KeyChange> = turned.collect();
+            self.put(written.collection, written.row, written.before.as_deref(), &keys)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a unit was not applied.
+pub(super) enum Refusal {
+    /// The unit was refused, and left no trace.
+    Unit(StoreError),
+    /// The storage failed: the transaction is lost.
+    Batch(StoreError),
+}
+
+fn is_fatal(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. })
+}
+
+/// Whether part of the unit may have been applied when another part is refused.
+fn may_need_undo(unit: &Unit) -> bool {
+    let is_many = |change: &Change| matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. });
+    let moves_scope = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
+    unit.changes.len() > 1 || unit.changes.iter().any(is_many) || unit.conditions.iter().any(moves_scope)
+}
+
+fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, StoreError> {
+    document.get("_id").ok().flatten().ok_or_else(|| StoreError::Corrupt { what: "a document without _id".to_owned() })
+}
+
+/// The `public_id` of a document, if it is a whole number.
+fn public_id(document: &RawDocument) -> Option<i64> {
+    let key = document.get("public_id").ok()??;
+    crate::query::compare::number(crate::query::raw::View::from(key))
+        .and_then(crate::query::number::Number::as_exact_int)
+}

@@ -1,0 +1,306 @@
+//! What the store knows about its collections beside their documents: indexes, counters, what was seen in them.
+//!
+//! The writer owns the catalog and stores each change of it in the transaction that the change belongs to.
+//! Readers see the catalog of their snapshot.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bson::{Bson, Document, doc};
+
+use crate::store::{CollectionSpec, IndexSpec, StoreError};
+
+/// The name of the index that every collection has, and its number.
+pub(super) const PRIMARY: &str = "_id";
+
+/// All collections.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Catalog {
+    collections: Vec<Arc<Collection>>,
+}
+
+/// A collection; its position in the catalog is its number.
+#[derive(Debug, Clone)]
+pub(super) struct Collection {
+    /// Names its tables.
+    pub(super) number: u32,
+    /// The name that callers use.
+    pub(super) name: String,
+    /// The row that the next new document gets; rows ascend and are never used again.
+    pub(super) next_row: u64,
+    /// The lowest `public_id` that was never given out, as far as this process knows; shared by all versions.
+    pub(super) next_id: Arc<AtomicI64>,
+    /// Moved on by each committed change; starts anew with the process.
+    pub(super) revision: u64,
+    /// The number of the next index.
+    next_index: u32,
+    /// The one on `_id` first.
+    pub(super) indexes: Vec<Index>,
+}
+
+/// An index of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Index {
+    /// Names its table; never used again in its collection.
+    pub(super) number: u32,
+    /// The name that errors and `explain` use.
+    pub(super) name: String,
+    /// The paths, most significant first.
+    pub(super) components: Vec<Component>,
+    /// Whether two documents with equal keys are refused.
+    pub(super) unique: bool,
+    /// Whether a key was ever too long and was cut; the order of such keys says nothing.
+    pub(super) has_cut_keys: bool,
+}
+
+/// A path of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Component {
+    /// With dots.
+    pub(super) path: String,
+    /// Largest first.
+    pub(super) descending: bool,
+    /// Bit `n`: the value at the first `n + 1` names of the path was an array in some document, at some time.
+    pub(super) arrays: u64,
+}
+
+impl Component {
+    /// Whether a document may have several keys because of this path.
+    pub(super) fn is_multikey(&self) -> bool {
+        self.arrays != 0
+    }
+}
+
+impl Index {
+    fn new(number: u32, spec: &IndexSpec) -> Self {
+        let component = |path: &str, descending| Component { path: path.to_owned(), descending, arrays: 0 };
+        Self {
+            number,
+            name: spec.name.to_owned(),
+            components: spec.keys.iter().map(|key| component(key.path, key.descending)).collect(),
+            unique: spec.unique,
+            has_cut_keys: false,
+        }
+    }
+
+    fn primary() -> Self {
+        let keys = &[crate::store::IndexKey { path: "_id", descending: false }];
+        Self::new(0, &IndexSpec { name: PRIMARY, keys, unique: true })
+    }
+
+    /// Whether a document may have several keys.
+    pub(super) fn is_multikey(&self) -> bool {
+        self.components.iter().any(Component::is_multikey)
+    }
+
+    fn is_declared_as(&self, spec: &IndexSpec) -> bool {
+        self.unique == spec.unique
+            && self.components.len() == spec.keys.len()
+            && self
+                .components
+                .iter()
+                .zip(spec.keys)
+                .all(|(own, key)| own.path == key.path && own.descending == key.descending)
+    }
+}
+
+impl Collection {
+    fn new(number: u32, name: &str) -> Self {
+        Self {
+            number,
+            name: name.to_owned(),
+            next_row: 0,
+            next_id: Arc::new(AtomicI64::new(1)),
+            revision: 0,
+            next_index: 1,
+            indexes: vec![Index::primary()],
+        }
+    }
+
+    /// Adds the indexes that are declared and missing, and returns the positions of the new ones.
+    ///
+    /// An index of the same name over other paths gives way to the declared one.
+    pub(super) fn declare(&mut self, spec: &CollectionSpec) -> Declared {
+        let mut declared = Declared::default();
+        for index in spec.indexes {
+            match self.indexes.iter().position(|own| own.name == index.name) {
+                Some(position) if self.indexes[position].is_declared_as(index) => continue,
+                Some(position) => declared.dropped.push(self.indexes.remove(position).number),
+                None => {}
+            }
+            let number = self.next_index;
+            self.next_index += 1;
+            self.indexes.push(Index::new(number, index));
+            declared.added.push(number);
+        }
+        declared
+    }
+
+    /// Takes `count` consecutive ids out of the counter.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when the numbers are used up.
+    pub(super) fn reserve_ids(&self, count: u32) -> Result<i64, StoreError> {
+        self.next_id
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |next| next.checked_add(i64::from(count)))
+            .map_err(|_| StoreError::backend(format!("the ids of {} are used up", self.name)))
+    }
+
+    /// Makes sure that `id` is not given out any more.
+    pub(super) fn note_id(&self, id: i64) {
+        self.next_id.fetch_max(id.saturating_add(1), Ordering::AcqRel);
+    }
+
+    /// As stored in the table `meta`.
+    pub(super) fn to_document(&self) -> Document {
+        let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();
+        doc! {
+            "number": i64::from(self.number),
+            "name": &self.name,
+            "next_row": self.next_row.cast_signed(),
+            "next_id": self.next_id.load(Ordering::Acquire),
+            "next_index": i64::from(self.next_index),
+            "indexes": indexes,
+        }
+    }
+
+    /// Reads what [`Collection::to_document`] made.
+    ///
+    /// # Errors
+    /// A member is missing or of another type.
+    pub(super) fn from_document(stored: &Document) -> Result<Self, CatalogError> {
+        let indexes = stored.get_array("indexes")?.iter().map(|index| match index {
+            Bson::Document(index) => Index::from_document(index),
+            _ => Err(CatalogError("an index is not a document".to_owned())),
+        });
+        Ok(Self {
+            number: number(stored, "number")?,
+            name: stored.get_str("name")?.to_owned(),
+            next_row: stored.get_i64("next_row")?.cast_unsigned(),
+            next_id: Arc::new(AtomicI64::new(stored.get_i64("next_id")?)),
+            revision: 0,
+            next_index: number(stored, "next_index")?,
+            indexes: indexes.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Index {
+    fn to_document(&self) -> Document {
+        let components: Vec<Bson> = self
+            .components
+            .iter()
+            .map(|part| {
+                doc! { "path": &part.path, "descending": part.descending, "arrays": part.arrays.cast_signed() }.into()
+            })
+            .collect();
+        doc! {
+            "number": i64::from(self.number),
+            "name": &self.name,
+            "components": components,
+            "unique": self.unique,
+            "has_cut_keys": self.has_cut_keys,
+        }
+    }
+
+    fn from_document(stored: &Document) -> Result<Self, CatalogError> {
+        let components = stored.get_array("components")?.iter().map(|part| {
+            let part = part.as_document().ok_or_else(|| CatalogError("a path is not a document".to_owned()))?;
+            Ok(Component {
+                path: part.get_str("path")?.to_owned(),
+                descending: part.get_bool("descending")?,
+                arrays: part.get_i64("arrays")?.cast_unsigned(),
+            })
+        });
+        Ok(Self {
+            number: number(stored, "number")?,
+            name: stored.get_str("name")?.to_owned(),
+            components: components.collect::<Result<_, CatalogError>>()?,
+            unique: stored.get_bool("unique")?,
+            has_cut_keys: stored.get_bool("has_cut_keys")?,
+        })
+    }
+}
+
+/// What [`Collection::declare`] changed: numbers of indexes.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    pub(super) added: Vec<u32>,
+    pub(super) dropped: Vec<u32>,
+}
+
+/// A stored catalog that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("the catalog is damaged: {0}")]
+pub(super) struct CatalogError(pub(super) String);
+
+impl From<bson::error::Error> for CatalogError {
+    fn from(error: bson::error::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn number(stored: &Document, name: &str) -> Result<u32, CatalogError> {
+    u32::try_from(stored.get_i64(name)?).map_err(|_| CatalogError(format!("{name} is out of range")))
+}
+
+impl Catalog {
+    /// Puts stored collections together; they must be numbered from 0 without a gap.
+    ///
+    /// # Errors
+    /// A collection is missing.
+    pub(super) fn of(mut collections: Vec<Collection>) -> Result<Self, CatalogError> {
+        collections.sort_by_key(|collection| collection.number);
+        if collections.iter().zip(0..).any(|(collection, number)| collection.number != number) {
+            return Err(CatalogError("a collection is missing".to_owned()));
+        }
+        Ok(Self { collections: collections.into_iter().map(Arc::new).collect() })
+    }
+
+    /// The collection of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&Arc<Collection>> {
+        self.collections.iter().find(|collection| collection.name == name)
+    }
+
+    /// The collection of this number.
+    pub(super) fn at(&self, number: u32) -> &Arc<Collection> {
+        &self.collections[number as usize]
+    }
+
+    /// The collection of this number, to change it.
+    pub(super) fn at_mut(&mut self, number: u32) -> &mut Collection {
+        Arc::make_mut(&mut self.collections[number as usize])
+    }
+
+    /// The number of the collection of this name, made if there is none.
+    pub(super) fn number_of(&mut self, name: &str) -> u32 {
+        if let Some(known) = self.get(name) {
+            return known.number;
+        }
+        let number = u32::try_from(self.collections.len()).expect("collections are declared by hand");
+        self.collections.push(Arc::new(Collection::new(number, name)));
+        number
+    }
+
+    /// Takes over what only the process knows from the catalog that was in use before the file was opened again.
+    pub(super) fn continue_after(&mut self, before: &Self) {
+        for collection in &mut self.collections {
+            let Some(known) = before.get(&collection.name) else { continue };
+            let own = Arc::make_mut(collection);
+            known.next_id.fetch_max(own.next_id.load(Ordering::Acquire), Ordering::AcqRel);
+            own.next_id = Arc::clone(&known.next_id);
+            // Whether the failed commit reached the disk is not known; to be safe it counts as a change.
+            own.revision = known.revision + 1;
+        }
+    }
+
+    /// All collections.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Collection>> {
+        self.collections.iter()
+    }
+
+    /// How many collections there are.
+    pub(super) fn len(&self) -> usize {
+        self.collections.len()
+    }
+}

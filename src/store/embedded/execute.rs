@@ -1,0 +1,333 @@
+//! Runs a plan: finds rows, looks at their documents again, hands on those that match.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use bson::raw::RawDocument;
+use redb::{ReadableTable, ReadableTableMetadata};
+
+use crate::query::{Filter, Node};
+use crate::store::StoreError;
+
+use super::catalog::Collection;
+use super::failure;
+use super::key;
+use super::planner::{IndexScan, KeyRange, Order, Plan};
+use super::tables::{Access, IndexTable, Tables};
+
+/// How many steps go by between two looks at the clock.
+const STEPS_PER_LOOK: u32 = 1024;
+
+/// The end of a query's time.
+pub(super) struct Deadline {
+    end: Option<Instant>,
+    steps: u32,
+}
+
+impl Deadline {
+    /// In `budget` from now on.
+    pub(super) fn after(budget: Duration) -> Self {
+        Self { end: Instant::now().checked_add(budget), steps: 0 }
+    }
+
+    /// Never.
+    pub(super) fn none() -> Self {
+        Self { end: None, steps: 0 }
+    }
+
+    fn step(&mut self) -> Result<(), StoreError> {
+        self.steps += 1;
+        if !self.steps.is_multiple_of(STEPS_PER_LOOK) {
+            return Ok(());
+        }
+        match self.end {
+            Some(end) if Instant::now() > end => Err(StoreError::Timeout),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How much work a query was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    pub(super) keys: u64,
+    pub(super) documents: u64,
+}
+
+/// What to do with a document that was found: stop or go on.
+pub(super) type Flow = Result<ControlFlow<()>, StoreError>;
+
+/// Reads one collection.
+pub(super) struct Reader<'a, A: Access> {
+    collection: &'a Collection,
+    tables: &'a Tables<A>,
+    deadline: Deadline,
+    pub(super) work: Work,
+}
+
+impl<'a, A: Access> Reader<'a, A> {
+    pub(super) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
+        Self { collection, tables, deadline, work: Work::default() }
+    }
+
+    /// How many documents the collection has.
+    pub(super) fn len(&self) -> Result<u64, StoreError> {
+        self.tables.data.len().map_err(failure::of_storage)
+    }
+
+    /// How many documents match.
+    pub(super) fn count(&mut self, plan: &Plan, filter: &Filter) -> Result<u64, StoreError> {
+        if matches!(filter.tree(), Node::Always) {
+            return self.len();
+        }
+        if let Plan::Index(scan) = plan
+            && scan.exact
+        {
+            return self.count_keys(scan);
+        }
+        let mut count = 0;
+        self.each(plan, filter, &mut |_, _| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(count)
+    }
+
+    fn count_keys(&mut self, scan: &IndexScan) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for range in &scan.ranges {
+            let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
+            for entry in entries.map_err(failure::of_storage)? {
+                entry.map_err(failure::of_storage)?;
+                self.note_key()?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Shows `visit` each document that matches, once, in the order of the plan.
+    pub(super) fn each(
+        &mut self,
+        plan: &Plan,
+        filter: &Filter,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        let mut visit = |row: u64, document: &RawDocument, exact: bool| {
+            if exact || filter.matches(document).map_err(failure::of_evaluation)? {
+                visit(row, document)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
+        };
+        match plan {
+            Plan::Nothing => Ok(()),
+            Plan::Scan => self.scan(&mut |row, document| visit(row, document, false)),
+            Plan::Index(scan) => self.index(scan, &mut |row, document| visit(row, document, scan.exact)),
+            Plan::Union(scans) => {
+                let mut rows = Vec::new();
+                for scan in scans {
+                    self.collect_rows(scan, &mut rows)?;
+                }
+                self.visit_rows(rows, &mut |row, document| visit(row, document, false))
+            }
+        }
+    }
+
+    /// The document of a row, handed to `read`.
+    pub(super) fn document<T>(&self, row: u64, read: impl FnOnce(&RawDocument) -> T) -> Result<Option<T>, StoreError> {
+        let Some(stored) = self.tables.data.get(row).map_err(failure::of_storage)? else { return Ok(None) };
+        Ok(Some(read(self.whole(row, stored.value())?)))
+    }
+
+    fn whole<'d>(&self, row: u64, bytes: &'d [u8]) -> Result<&'d RawDocument, StoreError> {
+        RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&self.collection.name, row))
+    }
+
+    fn scan(&mut self, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        for entry in self.tables.data.iter().map_err(failure::of_storage)? {
+            let (row, stored) = entry.map_err(failure::of_storage)?;
+            self.note_document()?;
+            if visit(row.value(), self.whole(row.value(), stored.value())?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        match scan.order {
+            // The entries of one key are in the order of their rows, which is the order of insertion.
+            Order::Unused if scan.points && scan.ranges.len() == 1 => self.forward(scan, visit),
+            Order::Unused => {
+                let mut rows = Vec::new();
+                self.collect_rows(scan, &mut rows)?;
+                self.visit_rows(rows, visit)
+            }
+            Order::Forward => self.forward(scan, visit),
+            Order::Backward => self.backward(scan, visit),
+        }
+    }
+
+    /// The rows of all ranges; a row with several keys in them is there several times.
+    fn collect_rows(&mut self, scan: &IndexScan, rows: &mut Vec<u64>) -> Result<(), StoreError> {
+        for range in &scan.ranges {
+            let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
+            for entry in entries.map_err(failure::of_storage)? {
+                rows.push(entry.map_err(failure::of_storage)?.row);
+                self.note_key()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In insertion order, each row once.
+    fn visit_rows(
+        &mut self,
+        mut rows: Vec<u64>,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        rows.sort_unstable();
+        rows.dedup();
+        for row in rows {
+            if self.visit_row(row, visit)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
+        self.note_document()?;
+        let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
+        let stored = stored.ok_or_else(|| StoreError::Corrupt {
+            what: format!("an index of {} leads to row {row}, which is not there", self.collection.name),
+        })?;
+        visit(row, self.whole(row, stored.value())?)
+    }
+
+    fn forward(
+        &mut self,
+        scan: &IndexScan,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        let mut seen = Seen::of(self.collection, scan);
+        for range in &scan.ranges {
+            if self.ascend(scan.index, range, &mut seen, visit)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn ascend(
+        &mut self,
+        index: usize,
+        range: &KeyRange,
+        seen: &mut Seen,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Flow {
+        let tables = self.tables;
+        for entry in tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)? {
+            let row = entry.map_err(failure::of_storage)?.row;
+            self.note_key()?;
+            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// From the last key to the first. Documents with equal keys still come in insertion order: each key is
+    /// looked up from behind, then its entries are read forwards.
+    fn backward(
+        &mut self,
+        scan: &IndexScan,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        let tables = self.tables;
+        let mut seen = Seen::of(self.collection, scan);
+        for range in scan.ranges.iter().rev() {
+            let flow = match &tables.indexes[scan.index] {
+                table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, visit)?,
+                table @ IndexTable::Plain(_) => self.descend_by_key(scan.index, table, range, &mut seen, visit)?,
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn descend(
+        &mut self,
+        table: &IndexTable<A>,
+        range: &KeyRange,
+        seen: &mut Seen,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Flow {
+        let mut entries = table.entries(&range.start, &range.end).map_err(failure::of_storage)?;
+        while let Some(entry) = entries.next_back() {
+            let row = entry.map_err(failure::of_storage)?.row;
+            self.note_key()?;
+            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn descend_by_key(
+        &mut self,
+        index: usize,
+        table: &IndexTable<A>,
+        range: &KeyRange,
+        seen: &mut Seen,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Flow {
+        let mut end = range.end.clone();
+        loop {
+            let last = table.entries(&range.start, &end).map_err(failure::of_storage)?.next_back();
+            let Some(last) = last.transpose().map_err(failure::of_storage)? else { break };
+            let group = KeyRange::beginning_with(last.key().to_vec());
+            end.clone_from(&group.start);
+            if self.ascend(index, &group, seen, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn note_key(&mut self) -> Result<(), StoreError> {
+        self.work.keys += 1;
+        self.deadline.step()
+    }
+
+    fn note_document(&mut self) -> Result<(), StoreError> {
+        self.work.documents += 1;
+        self.deadline.step()
+    }
+}
+
+impl<A: Access> Reader<'_, A> {
+    /// The row of the document with this `_id`.
+    pub(super) fn row_of_id(&self, id: bson::raw::RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
+        let mut key = key::of_value(id).map_err(|_| StoreError::Corrupt { what: "an _id".to_owned() })?;
+        key::cut(&mut key, true);
+        self.tables.indexes[0].row_of(&key).map_err(failure::of_storage)
+    }
+}
+
+/// Rows that were shown already, where there may be several keys for one.
+struct Seen(Option<HashSet<u64>>);
+
+impl Seen {
+    fn of(collection: &Collection, scan: &IndexScan) -> Self {
+        Self(collection.indexes[scan.index].is_multikey().then(HashSet::new))
+    }
+
+    fn is_new(&mut self, row: u64) -> bool {
+        self.0.as_mut().is_none_or(|seen| seen.insert(row))
+    }
+}

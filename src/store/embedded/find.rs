@@ -1,0 +1,168 @@
+//! Answers questions: a plan's documents, ordered, skipped, limited, projected, counted.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use bson::raw::RawDocument;
+
+use crate::query::{Sort, SortValue};
+use crate::store::{Documents, FindQuery, StoreError};
+
+use super::catalog::Collection;
+use super::execute::{Deadline, Reader, Work};
+use super::failure;
+use super::planner::{Plan, plan};
+use super::tables::{Access, Tables};
+
+/// A sort without an index may keep this many bytes of keys, as in MongoDB.
+const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
+/// MongoDB's number for a sort that needs more.
+const EXCEEDED_MEMORY_LIMIT: i32 = 292;
+
+/// The answer to a question, and what it cost.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) documents: Documents,
+    /// How many documents match in all, if that was asked.
+    pub(super) total: Option<u64>,
+    pub(super) work: Work,
+}
+
+impl Answer {
+    /// The answer of a collection that was never written to.
+    pub(super) fn none(with_total: bool) -> Self {
+        Self { total: with_total.then_some(0), ..Self::default() }
+    }
+}
+
+/// A question to one collection, with its plan.
+pub(super) struct Question<'a> {
+    pub(super) query: &'a FindQuery,
+    pub(super) plan: Plan,
+    pub(super) with_total: bool,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn new(collection: &Collection, query: &'a FindQuery, with_total: bool) -> Self {
+        Self { query, plan: plan(collection, query.filter.tree(), &query.sort), with_total }
+    }
+
+    /// Asks.
+    pub(super) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
+        let mut reader = Reader::new(collection, tables, Deadline::after(self.query.max_time));
+        if self.plan.is_ordered(&self.query.sort) { self.stream(&mut reader) } else { self.sort(&mut reader) }
+    }
+
+    /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
+    fn stream<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Answer, StoreError> {
+        let query = self.query;
+        let counts_apart = self.plan.is_exact() || matches!(query.filter.tree(), crate::query::Node::Always);
+        let read_on = self.with_total && !counts_apart;
+        let mut documents = Documents::new();
+        let mut matched = 0;
+        reader.each(&self.plan, &query.filter, &mut |_, document| {
+            matched += 1;
+            if matched > query.skip && !self.is_full(&documents) {
+                self.push(document, &mut documents)?;
+            }
+            Ok(if self.is_full(&documents) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let total = match (self.with_total, counts_apart) {
+            (true, true) => Some(reader.count(&self.plan, &query.filter)?),
+            (true, false) => Some(matched),
+            (false, _) => None,
+        };
+        Ok(Answer { documents, total, work: reader.work })
+    }
+
+    /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
+    fn sort<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Answer, StoreError> {
+        let query = self.query;
+        let mut best = Best::new(&query.sort, query.skip, query.limit);
+        let mut matched = 0;
+        reader.each(&self.plan, &query.filter, &mut |row, document| {
+            matched += 1;
+            let value = query.sort.key_of(document).map_err(failure::of_evaluation)?;
+            best.offer(value, row)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut documents = Documents::new();
+        for row in best.into_page() {
+            reader
+                .document(row, |document| self.push(document, &mut documents))?
+                .ok_or_else(|| failure::damaged("a sorted answer", row))??;
+        }
+        Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work })
+    }
+
+    fn is_full(&self, documents: &Documents) -> bool {
+        self.query.limit != 0 && documents.len() as u64 >= self.query.limit
+    }
+
+    fn push(&self, document: &RawDocument, documents: &mut Documents) -> Result<(), StoreError> {
+        match &self.query.projection {
+            None => documents.push(document),
+            Some(projection) => {
+                documents.push(&projection.apply(document, &self.query.filter).map_err(failure::of_evaluation)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first documents of an order, while they are being found.
+///
+/// Keeps up to twice as many as are wanted and then drops the worse half, so that each offer costs little.
+struct Best<'a> {
+    sort: &'a Sort,
+    kept: Vec<(SortValue, u64)>,
+    bytes: usize,
+    skip: usize,
+    /// How many are wanted, skipped ones included; `usize::MAX` for all.
+    wanted: usize,
+}
+
+impl<'a> Best<'a> {
+    fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
+        let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Self { sort, kept: Vec::new(), bytes: 0, skip: number(skip), wanted: number(wanted) }
+    }
+
+    fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
+        self.bytes += value.size() + 24;
+        self.kept.push((value, row));
+        if self.kept.len() >= self.wanted.saturating_mul(2) || self.bytes > MAX_SORT_BYTES {
+            self.drop_worse();
+        }
+        if self.bytes > MAX_SORT_BYTES {
+            return Err(StoreError::Query {
+                code: EXCEEDED_MEMORY_LIMIT,
+                message: "the sort needs too much memory; use an index, a filter or a limit".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Rows settle what the order leaves open, so that it is complete: equal documents come in insertion order.
+    fn compare(sort: &Sort, left: &(SortValue, u64), right: &(SortValue, u64)) -> Ordering {
+        sort.compare(&left.0, &right.0).then(left.1.cmp(&right.1))
+    }
+
+    fn drop_worse(&mut self) {
+        if self.kept.len() <= self.wanted {
+            return;
+        }
+        let sort = self.sort;
+        self.kept.select_nth_unstable_by(self.wanted - 1, |left, right| Self::compare(sort, left, right));
+        self.kept.truncate(self.wanted);
+        self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
+    }
+
+    fn into_page(mut self) -> impl Iterator<Item = u64> {
+        self.drop_worse();
+        let sort = self.sort;
+        self.kept.sort_unstable_by(|left, right| Self::compare(sort, left, right));
+        self.kept.into_iter().skip(self.skip).map(|(_, row)| row)
+    }
+}

@@ -1,0 +1,81 @@
+//! Makes declared collections and indexes, also over documents that are there already.
+
+use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
+
+use bson::raw::RawDocument;
+
+use crate::store::{CollectionSpec, StoreError};
+
+use super::catalog::Catalog;
+use super::failure;
+use super::index::keys_of;
+use super::tables::{Tables, Working, delete_index};
+
+/// Progress is logged each time this many documents were indexed.
+const DOCUMENTS_PER_REPORT: u64 = 100_000;
+
+/// Makes what is declared and missing; returns the numbers of the collections that changed.
+///
+/// # Errors
+/// [`StoreError::Duplicate`] when stored documents break a unique index; the transaction is to be given up.
+pub(super) fn declare(
+    transaction: &WriteTransaction,
+    catalog: &mut Catalog,
+    collections: &[CollectionSpec],
+) -> Result<Vec<u32>, StoreError> {
+    let mut changed = Vec::new();
+    for spec in collections {
+        let known = catalog.len();
+        let number = catalog.number_of(spec.name);
+        let declared = catalog.at_mut(number).declare(spec);
+        if catalog.len() == known && declared.added.is_empty() {
+            continue;
+        }
+        for index in declared.dropped {
+            delete_index(transaction, number, index).map_err(failure::of_table)?;
+        }
+        let mut tables = Tables::<Working<'_>>::open(transaction, catalog.at(number)).map_err(failure::of_table)?;
+        for index in declared.added {
+            build(catalog, number, index, &mut tables)?;
+        }
+        changed.push(number);
+    }
+    Ok(changed)
+}
+
+/// Fills a new index with the keys of the documents that are stored.
+fn build(
+    catalog: &mut Catalog,
+    collection: u32,
+    index: u32,
+    tables: &mut Tables<Working<'_>>,
+) -> Result<(), StoreError> {
+    let own = catalog.at_mut(collection);
+    let position = own.indexes.iter().position(|known| known.number == index).expect("it was just declared");
+    let name = &own.name;
+    let index = &mut own.indexes[position];
+    let total = tables.data.len().map_err(failure::of_storage)?;
+    let mut done = 0;
+    for entry in tables.data.iter().map_err(failure::of_storage)? {
+        let (row, stored) = entry.map_err(failure::of_storage)?;
+        let row = row.value();
+        let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(name, row))?;
+        let found = keys_of(index, document)?;
+        let table = &mut tables.indexes[position];
+        for key in &found.keys {
+            if table.row_of(key).map_err(failure::of_storage)?.is_some() {
+                return Err(StoreError::Duplicate { collection: name.clone(), key: index.name.clone() });
+            }
+            table.add(key, row).map_err(failure::of_storage)?;
+        }
+        index.has_cut_keys |= found.cut;
+        for (component, arrays) in index.components.iter_mut().zip(found.arrays) {
+            component.arrays |= arrays;
+        }
+        done += 1;
+        if done % DOCUMENTS_PER_REPORT == 0 {
+            log::info!("index {} of {name}: {done} of {total} documents", index.name);
+        }
+    }
+    Ok(())
+}

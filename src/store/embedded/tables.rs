@@ -1,0 +1,213 @@
+//! The tables of the file, and how they are opened: by readers of a snapshot and by the writer.
+//!
+//! - `meta`: text -> BSON; the format and the catalog.
+//! - `d<collection>`: row -> the bytes of a document. Rows ascend in the order of insertion.
+//! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
+
+use redb::{
+    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
+
+use super::catalog::{Collection, Index};
+
+/// Text -> BSON.
+pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+/// In [`META`]: the version of the layout of the file.
+pub(super) const META_FORMAT: &str = "format";
+/// In [`META`]: what the names of collection entries begin with.
+pub(super) const META_COLLECTION: &str = "collection/";
+
+/// How many bytes a row takes at the end of a key.
+const ROW: usize = 8;
+
+type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
+type UniqueDefinition<'n> = TableDefinition<'n, &'static [u8], u64>;
+type PlainDefinition<'n> = TableDefinition<'n, &'static [u8], ()>;
+
+/// The name of the table of a collection's documents.
+pub(super) fn data_name(collection: u32) -> String {
+    format!("d{collection}")
+}
+
+/// The name of the table of an index.
+pub(super) fn index_name(collection: u32, index: u32) -> String {
+    format!("x{collection}.{index}")
+}
+
+/// Which kind of handles tables are read through.
+pub(super) trait Access {
+    type Data: ReadableTable<u64, &'static [u8]>;
+    type Unique: ReadableTable<&'static [u8], u64>;
+    type Plain: ReadableTable<&'static [u8], ()>;
+}
+
+/// Tables as of the last commit.
+pub(super) struct Published;
+
+impl Access for Published {
+    type Data = ReadOnlyTable<u64, &'static [u8]>;
+    type Unique = ReadOnlyTable<&'static [u8], u64>;
+    type Plain = ReadOnlyTable<&'static [u8], ()>;
+}
+
+/// Tables inside a write transaction, with its changes.
+pub(super) struct Working<'t>(std::marker::PhantomData<&'t ()>);
+
+impl<'t> Access for Working<'t> {
+    type Data = Table<'t, u64, &'static [u8]>;
+    type Unique = Table<'t, &'static [u8], u64>;
+    type Plain = Table<'t, &'static [u8], ()>;
+}
+
+/// The open tables of one collection.
+pub(super) struct Tables<A: Access> {
+    /// The documents.
+    pub(super) data: A::Data,
+    /// In the order of [`Collection::indexes`].
+    pub(super) indexes: Vec<IndexTable<A>>,
+}
+
+/// The open table of an index.
+pub(super) enum IndexTable<A: Access> {
+    Unique(A::Unique),
+    Plain(A::Plain),
+}
+
+impl Tables<Published> {
+    pub(super) fn open(transaction: &ReadTransaction, collection: &Collection) -> Result<Self, TableError> {
+        let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
+        let indexes = collection.indexes.iter().map(|index| {
+            let name = index_name(collection.number, index.number);
+            Ok(if index.unique {
+                IndexTable::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
+            } else {
+                IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?)
+            })
+        });
+        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()? })
+    }
+}
+
+impl<'t> Tables<Working<'t>> {
+    /// Opens the tables for writing and makes those that do not exist.
+    pub(super) fn open(transaction: &'t WriteTransaction, collection: &Collection) -> Result<Self, TableError> {
+        let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
+        let indexes = collection.indexes.iter().map(|index| IndexTable::create(transaction, collection.number, index));
+        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()? })
+    }
+}
+
+impl<'t> IndexTable<Working<'t>> {
+    fn create(transaction: &'t WriteTransaction, collection: u32, index: &Index) -> Result<Self, TableError> {
+        let name = index_name(collection, index.number);
+        Ok(if index.unique {
+            Self::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
+        } else {
+            Self::Plain(transaction.open_table(PlainDefinition::new(&name))?)
+        })
+    }
+
+    /// Adds a key of a row.
+    pub(super) fn add(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
+        match self {
+            Self::Unique(table) => table.insert(key, row).map(drop),
+            Self::Plain(table) => table.insert(with_row(key, row).as_slice(), ()).map(drop),
+        }
+    }
+
+    /// Takes a key of a row away.
+    pub(super) fn remove(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
+        match self {
+            Self::Unique(table) => table.remove(key).map(drop),
+            Self::Plain(table) => table.remove(with_row(key, row).as_slice()).map(drop),
+        }
+    }
+}
+
+/// Makes the tables of an index disappear.
+pub(super) fn delete_index(transaction: &WriteTransaction, collection: u32, index: u32) -> Result<(), TableError> {
+    let name = index_name(collection, index);
+    // Only the name counts for deleting, and a table that was never made is none to delete.
+    transaction.delete_table(PlainDefinition::new(&name)).map(drop)
+}
+
+impl<A: Access> IndexTable<A> {
+    /// The row that has this key in a unique index.
+    pub(super) fn row_of(&self, key: &[u8]) -> Result<Option<u64>, StorageError> {
+        match self {
+            Self::Unique(table) => Ok(table.get(key)?.map(|row| row.value())),
+            Self::Plain(_) => Ok(None),
+        }
+    }
+
+    /// The entries with keys from `start` to below `end`.
+    pub(super) fn entries(&self, start: &[u8], end: &[u8]) -> Result<Entries<'_>, StorageError> {
+        Ok(match self {
+            Self::Unique(table) => Entries::Unique(table.range::<&[u8]>(start..end)?),
+            Self::Plain(table) => Entries::Plain(table.range::<&[u8]>(start..end)?),
+        })
+    }
+}
+
+/// Entries of an index, ascending; or descending with [`Entries::next_back`].
+pub(super) enum Entries<'a> {
+    Unique(Range<'a, &'static [u8], u64>),
+    Plain(Range<'a, &'static [u8], ()>),
+}
+
+impl<'a> Entries<'a> {
+    /// The last entry that was not given out yet.
+    pub(super) fn next_back(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
+        Some(match self {
+            Self::Unique(range) => range.next_back()?.map(|(key, row)| Entry::of_unique(key, row.value())),
+            Self::Plain(range) => range.next_back()?.map(|(key, _)| Entry::of_plain(key)),
+        })
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, StorageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(match self {
+            Self::Unique(range) => range.next()?.map(|(key, row)| Entry::of_unique(key, row.value())),
+            Self::Plain(range) => range.next()?.map(|(key, _)| Entry::of_plain(key)),
+        })
+    }
+}
+
+/// One entry of an index, where it is stored.
+pub(super) struct Entry<'a> {
+    /// The row of the document.
+    pub(super) row: u64,
+    stored: AccessGuard<'a, &'static [u8]>,
+    key_length: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn of_unique(stored: AccessGuard<'a, &'static [u8]>, row: u64) -> Self {
+        let key_length = stored.value().len();
+        Self { row, stored, key_length }
+    }
+
+    fn of_plain(stored: AccessGuard<'a, &'static [u8]>) -> Self {
+        let bytes = stored.value();
+        let key_length = bytes.len().saturating_sub(ROW);
+        let row = bytes[key_length..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte));
+        Self { row, stored, key_length }
+    }
+
+    /// The key, without the row.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.stored.value()[..self.key_length]
+    }
+}
+
+/// A key with its row behind it.
+fn with_row(key: &[u8], row: u64) -> Vec<u8> {
+    let mut entry = Vec::with_capacity(key.len() + ROW);
+    entry.extend_from_slice(key);
+    entry.extend_from_slice(&row.to_be_bytes());
+    entry
+}

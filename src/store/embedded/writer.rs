@@ -1,0 +1,311 @@
+//! The one thread that writes. It takes what is waiting, applies it in one transaction, makes that durable,
+//! publishes what readers see from then on, and only then answers.
+//!
+//! There is no timer: while one group goes to disk, the next one gathers in the queue. When the storage
+//! fails, the file is closed and opened again; what was in the group is answered as unavailable.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use arc_swap::ArcSwapOption;
+use redb::{Database, WriteTransaction};
+use tokio::sync::oneshot;
+
+use crate::store::{Change, CollectionSpec, StoreError, Unit};
+
+use super::Options;
+use super::batch::{Batch, Refusal};
+use super::catalog::Catalog;
+use super::failure;
+use super::open::{Location, OpenError};
+use super::prepare;
+use super::snapshot::Snapshot;
+use super::tables::{META, META_COLLECTION};
+
+/// How many units go into one transaction.
+const GROUP_UNITS: usize = 256;
+/// How many bytes of documents go into one transaction.
+const GROUP_BYTES: usize = 4 * 1024 * 1024;
+
+/// What readers see; nothing while the storage is out of order.
+pub(super) type Published = Arc<ArcSwapOption<Snapshot>>;
+
+/// How the rest of the store speaks to the thread. Dropping it waits until everything is written.
+pub(super) struct Handle {
+    jobs: SyncSender<Job>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+enum Job {
+    Commit {
+        unit: Unit,
+        reply: Reply<Vec<u64>>,
+    },
+    Prepare {
+        collections: Vec<CollectionSpec>,
+        reply: Reply<()>,
+    },
+    /// A reader met a failure of the storage.
+    Reopen,
+    Stop,
+}
+
+impl Handle {
+    /// Opens the file and starts the thread.
+    pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
+        let (database, catalog) = location.open()?;
+        let (sender, jobs) = sync_channel(options.queue_length);
+        let mut writer = Writer {
+            location,
+            published,
+            catalog,
+            database: Some(database),
+            quick_repair_from: options.quick_repair_from_bytes,
+        };
+        writer.publish();
+        let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
+        let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
+        Ok(Self { jobs: sender, thread: Some(thread) })
+    }
+
+    pub(super) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        self.ask(|reply| Job::Commit { unit, reply }).await
+    }
+
+    pub(super) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Prepare { collections, reply }).await
+    }
+
+    /// Has the file opened again. A full queue will find out by itself.
+    pub(super) fn reopen(&self) {
+        let _ = self.jobs.try_send(Job::Reopen);
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.try_send(job(reply)).map_err(|error| match error {
+            TrySendError::Full(_) => failure::unavailable(&"too many writes are waiting"),
+            TrySendError::Disconnected(_) => failure::unavailable(&"the writing thread has ended"),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(failure::unavailable(&"the writing thread has ended")))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Waits for a place in the queue; a thread that has ended needs no word.
+        let _ = self.jobs.send(Job::Stop);
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the writing thread of the store had panicked");
+        }
+    }
+}
+
+/// The state of the thread.
+struct Writer {
+    location: Location,
+    published: Published,
+    /// As of the last commit.
+    catalog: Catalog,
+    /// None while the storage is out of order.
+    database: Option<Database>,
+    quick_repair_from: u64,
+}
+
+/// Units that go into one transaction, with who waits for them.
+#[derive(Default)]
+struct Group {
+    units: Vec<Unit>,
+    replies: Vec<Reply<Vec<u64>>>,
+    bytes: usize,
+}
+
+impl Group {
+    fn push(&mut self, unit: Unit, reply: Reply<Vec<u64>>) {
+        self.bytes += unit.changes.iter().map(bytes_of).sum::<usize>();
+        self.units.push(unit);
+        self.replies.push(reply);
+    }
+
+    fn is_full(&self) -> bool {
+        self.units.len() >= GROUP_UNITS || self.bytes >= GROUP_BYTES
+    }
+}
+
+fn bytes_of(change: &Change) -> usize {
+    match change {
+        Change::Insert { document, .. } => document.as_bytes().len(),
+        Change::Replace { after, .. } => after.as_bytes().len(),
+        Change::Delete { .. } | Change::DeleteMany { .. } | Change::UpdateMany { .. } => 0,
+    }
+}
+
+impl Writer {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        let mut next = jobs.recv().ok();
+        while let Some(job) = next.take() {
+            match job {
+                Job::Commit { unit, reply } => {
+                    let mut group = Group::default();
+                    group.push(unit, reply);
+                    next = gather(&mut group, jobs);
+                    self.commit(group);
+                }
+                Job::Prepare { collections, reply } => {
+                    let result = self.prepare(&collections);
+                    // Nobody waits any more: the work is done all the same.
+                    let _ = reply.send(result);
+                }
+                Job::Reopen => self.fail(&"reading failed"),
+                Job::Stop => break,
+            }
+            next = next.or_else(|| jobs.recv().ok());
+        }
+        self.stop();
+    }
+
+    /// Commits a group and answers everyone in it.
+    fn commit(&mut self, group: Group) {
+        let results = self.commit_units(&group.units);
+        if let Err(error) = &results {
+            self.fail(error);
+        }
+        match results {
+            Ok(results) => {
+                for (reply, result) in group.replies.into_iter().zip(results) {
+                    let _ = reply.send(result);
+                }
+            }
+            Err(error) => {
+                for reply in group.replies {
+                    let _ = reply.send(Err(failure::unavailable(&error)));
+                }
+            }
+        }
+    }
+
+    /// One transaction for all units; an error is one of the storage, and nothing was written then.
+    fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+        let transaction = self.begin()?;
+        let mut batch = Batch::new(&transaction, self.catalog.clone());
+        let mut results = Vec::with_capacity(units.len());
+        for unit in units {
+            match batch.apply(unit) {
+                Ok(counts) => results.push(Ok(counts)),
+                Err(Refusal::Unit(error)) => results.push(Err(error)),
+                Err(Refusal::Batch(error)) => return Err(error),
+            }
+        }
+        let (catalog, touched) = batch.into_parts();
+        if touched.is_empty() {
+            transaction.abort().map_err(failure::of_storage)?;
+        } else {
+            store_collections(&transaction, &catalog, touched)?;
+            self.finish(transaction, catalog)?;
+        }
+        Ok(results)
+    }
+
+    fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        let transaction = self.begin()?;
+        let mut catalog = self.catalog.clone();
+        let changed = prepare::declare(&transaction, &mut catalog, collections)?;
+        if changed.is_empty() {
+            return transaction.abort().map_err(failure::of_storage);
+        }
+        store_collections(&transaction, &catalog, changed)?;
+        self.finish(transaction, catalog)
+    }
+
+    fn begin(&mut self) -> Result<WriteTransaction, StoreError> {
+        let database = self.database()?;
+        let mut transaction = database.begin_write().map_err(|error| failure::unavailable(&error))?;
+        // Makes opening after a kill quick, and each commit slower: worth it where repairing would take long.
+        transaction.set_quick_repair(self.location.file_bytes() >= self.quick_repair_from);
+        Ok(transaction)
+    }
+
+    fn database(&mut self) -> Result<&Database, StoreError> {
+        if self.database.is_none() {
+            self.reopen()?;
+        }
+        self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
+    }
+
+    fn finish(&mut self, transaction: WriteTransaction, catalog: Catalog) -> Result<(), StoreError> {
+        transaction.commit().map_err(|error| failure::unavailable(&error))?;
+        self.catalog = catalog;
+        self.publish();
+        Ok(())
+    }
+
+    fn publish(&mut self) {
+        let Some(database) = &self.database else { return };
+        match Snapshot::take(database, self.catalog.clone()) {
+            Ok(snapshot) => self.published.store(Some(Arc::new(snapshot))),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Closes the file and tries to open it again.
+    fn fail(&mut self, error: &dyn std::fmt::Display) {
+        log::error!("the storage failed, opening it again: {error}");
+        self.published.store(None);
+        self.database = None;
+        if let Err(error) = self.reopen() {
+            log::error!("the store stays out of order, each write tries again: {error}");
+        }
+    }
+
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        let (database, mut catalog) = self.location.open().map_err(|error| failure::unavailable(&error))?;
+        catalog.continue_after(&self.catalog);
+        self.catalog = catalog;
+        let snapshot = Snapshot::take(&database, self.catalog.clone()).map_err(|error| failure::unavailable(&error))?;
+        self.published.store(Some(Arc::new(snapshot)));
+        self.database = Some(database);
+        Ok(())
+    }
+
+    /// Keeps ids that were given out from being given out again by the next process.
+    fn stop(mut self) {
+        let numbers: Vec<u32> = self.catalog.iter().map(|collection| collection.number).collect();
+        let stored = self.begin().and_then(|transaction| {
+            store_collections(&transaction, &self.catalog, numbers)?;
+            transaction.commit().map_err(|error| failure::unavailable(&error))
+        });
+        if let Err(error) = stored {
+            log::error!("closing the store: {error}");
+        }
+        self.published.store(None);
+    }
+}
+
+/// Adds what is waiting to the group; returns a job that does not go into it.
+fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
+    while !group.is_full() {
+        match jobs.try_recv() {
+            Ok(Job::Commit { unit, reply }) => group.push(unit, reply),
+            Ok(other) => return Some(other),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn store_collections(
+    transaction: &WriteTransaction,
+    catalog: &Catalog,
+    numbers: impl IntoIterator<Item = u32>,
+) -> Result<(), StoreError> {
+    let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+    for number in numbers {
+        let name = format!("{META_COLLECTION}{number}");
+        let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;
+        meta.insert(name.as_str(), stored.as_slice()).map_err(failure::of_storage)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Reaching a deployment: options, the driver's client, and what kind of deployment answers.
+
+use std::time::Duration;
+
+use bson::doc;
+use mongodb::event::EventHandler;
+use mongodb::event::cmap::CmapEvent;
+use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::{Client, Database};
+
+use super::error::{command_error, unavailable};
+use super::totals::Epoch;
+use crate::store::StoreError;
+
+/// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.
+const OLDEST_WIRE_VERSION: i32 = 13;
+
+/// How to reach MongoDB; what the URI itself says comes first.
+#[derive(Debug, Clone)]
+pub struct MongoOptions {
+    /// The database to use when the URI has no path.
+    pub database: String,
+    /// The time that opening a connection may take.
+    pub connect_timeout: Duration,
+    /// How long an operation waits for a server that can take it; after that the store is unavailable.
+    pub server_selection_timeout: Duration,
+    /// The time that a majority may take to confirm a write.
+    pub write_timeout: Duration,
+    /// Connections kept open per server when nothing happens.
+    pub min_pool_size: u32,
+    /// Connections per server at the most; further operations wait for a free one.
+    pub max_pool_size: u32,
+}
+
+impl Default for MongoOptions {
+    fn default() -> Self {
+        Self {
+            database: "inventory".to_owned(),
+            connect_timeout: Duration::from_secs(5),
+            server_selection_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(10),
+            min_pool_size: 0,
+            max_pool_size: 64,
+        }
+    }
+}
+
+/// The kinds of deployments, as far as they differ in what they can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// One server without an oplog: no transactions, no change streams, no snapshot reads.
+    Standalone,
+    /// A replica set, of whatever size.
+    ReplicaSet,
+    /// Routers in front of several replica sets.
+    Sharded,
+}
+
+impl Topology {
+    /// Whether several writes can be made to take effect together.
+    pub(super) fn has_transactions(self) -> bool {
+        self != Self::Standalone
+    }
+
+    /// Whether the deployment tells about changes by itself.
+    pub(super) fn has_change_streams(self) -> bool {
+        self != Self::Standalone
+    }
+
+    /// What a query outside of transactions reads: never anything that a failover could take back.
+    ///
+    /// On a replica set all documents of an answer come from one point in time. A router would choose
+    /// that point by its own clock, possibly before writes that others acknowledged, so there the
+    /// majority's present state is read.
+    pub(super) fn read_concern(self) -> ReadConcern {
+        match self {
+            Self::ReplicaSet => ReadConcern::snapshot(),
+            Self::Standalone | Self::Sharded => ReadConcern::majority(),
+        }
+    }
+}
+
+/// Parses the URI, connects, and finds out what answers.
+pub(super) async fn open(uri: &str, options: &MongoOptions, epoch: &Epoch) -> Result<(Database, Topology), StoreError> {
+    let mut client_options = ClientOptions::parse(uri).await.map_err(|error| command_error(&error))?;
+    client_options.app_name.get_or_insert_with(|| env!("CARGO_PKG_NAME").to_owned());
+    client_options.connect_timeout.get_or_insert(options.connect_timeout);
+    client_options.server_selection_timeout.get_or_insert(options.server_selection_timeout);
+    client_options.min_pool_size.get_or_insert(options.min_pool_size);
+    client_options.max_pool_size.get_or_insert(options.max_pool_size);
+    client_options.retry_reads.get_or_insert(true);
+    client_options.retry_writes.get_or_insert(true);
+    // These three are laws of the port, not preferences: a URI cannot weaken them.
+    client_options.write_concern = Some(write_concern(options));
+    client_options.read_concern = Some(ReadConcern::majority());
+    client_options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
+    client_options.cmap_event_handler = Some(connection_losses(epoch));
+    let client = Client::with_options(client_options).map_err(|error| command_error(&error))?;
+    let database = client.default_database().unwrap_or_else(|| client.database(&options.database));
+    let topology = topology_of(&database).await?;
+    Ok((database, topology))
+}
+
+/// Confirmed by a majority, from their disks.
+pub(super) fn write_concern(options: &MongoOptions) -> WriteConcern {
+    WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(options.write_timeout).build()
+}
+
+/// Tells the epoch when connections broke: the server behind them may be another one afterwards.
+fn connection_losses(epoch: &Epoch) -> EventHandler<CmapEvent> {
+    let epoch = epoch.clone();
+    EventHandler::callback(move |event| {
+        if matches!(event, CmapEvent::PoolCleared(_)) {
+            epoch.advance();
+        }
+    })
+}
+
+async fn topology_of(database: &Database) -> Result<Topology, StoreError> {
+    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| command_error(&error))?;
+    if hello.get_i32("maxWireVersion").unwrap_or_default() < OLDEST_WIRE_VERSION {
+        return Err(StoreError::Unsupported { what: "a MongoDB server older than 5.0".to_owned() });
+    }
+    if hello.get_str("msg").is_ok_and(|message| message == "isdbgrid") {
+        return Ok(Topology::Sharded);
+    }
+    match hello.get_str("setName") {
+        Ok(_) => Ok(Topology::ReplicaSet),
+        Err(_) if hello.get_bool("isreplicaset").unwrap_or(false) => {
+            Err(unavailable("the replica set is not initiated"))
+        }
+        Err(_) => Ok(Topology::Standalone),
+    }
+}

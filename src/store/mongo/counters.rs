@@ -1,0 +1,168 @@
+//! The counters that `public_id`s come from: one document a collection in `service.counters`.
+//!
+//! A counter's `value` is the largest `public_id` given or stored so far. It only ever grows, and it is raised
+//! *before* a document with a larger one is stored, so that a number that was ever stored is never given again.
+//! Callers of one process that ask at the same time share one step of the counter, so that its one document does not
+//! limit how many inserts there can be; the numbers stay without gaps.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bson::{Bson, doc};
+use mongodb::options::ReturnDocument;
+
+use super::Inner;
+use super::error::{command_error, is_duplicate, unavailable};
+use super::rounds::{Rounds, refuse};
+use crate::store::StoreError;
+
+/// The collection of the counters: `{_id: collection, value: Int64}`.
+pub(super) const COUNTERS: &str = "service.counters";
+
+/// How often a step is tried when others make or remove the counter at the same time.
+const ATTEMPTS: usize = 5;
+const MAX_TIME: Duration = Duration::from_secs(10);
+
+/// The counters in use.
+#[derive(Debug, Default)]
+pub(super) struct Counters(Mutex<HashMap<String, Arc<Counter>>>);
+
+#[derive(Debug, Default)]
+struct Counter {
+    /// How many numbers are wanted; the first of them.
+    wanted: Rounds<u32, i64>,
+    /// The stored value is at least this.
+    floor: AtomicI64,
+}
+
+impl Counters {
+    fn counter(&self, collection: &str) -> Arc<Counter> {
+        let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(collection) {
+            return Arc::clone(counter);
+        }
+        Arc::clone(counters.entry(collection.to_owned()).or_default())
+    }
+}
+
+/// Takes `count` numbers out of the collection's counter and returns the first.
+pub(super) async fn reserve(inner: &Arc<Inner>, collection: &str, count: u32) -> Result<i64, StoreError> {
+    let counter = inner.counters.counter(collection);
+    let place = counter.wanted.join(count);
+    if place.serves {
+        tokio::spawn(serve(Arc::clone(inner), Arc::clone(&counter), collection.to_owned()));
+    }
+    place.answer().await
+}
+
+async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
+    loop {
+        let round = counter.wanted.next();
+        if round.is_empty() {
+            return;
+        }
+        let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
+        match advance(&inner, &collection, total).await {
+            Ok(last) => {
+                counter.floor.fetch_max(last, Ordering::Relaxed);
+                let mut next = last - total + 1;
+                for waiting in round {
+                    let first = next;
+                    next += i64::from(waiting.question);
+                    waiting.reply(Ok(first));
+                }
+            }
+            Err(error) => refuse(round, &error),
+        }
+    }
+}
+
+/// Moves the counter on by `step` and returns its new value.
+async fn advance(inner: &Inner, collection: &str, step: i64) -> Result<i64, StoreError> {
+    for _ in 0..ATTEMPTS {
+        let counter = inner
+            .collection(COUNTERS)
+            .find_one_and_update(doc! { "_id": collection }, doc! { "$inc": { "value": step } })
+            .return_document(ReturnDocument::After)
+            .max_time(MAX_TIME)
+            .await
+            .map_err(|error| command_error(&error))?;
+        match counter {
+            Some(counter) => return value_of(&counter, "value", collection),
+            None => raise_to(inner, collection, largest(inner, collection).await?).await?,
+        }
+    }
+    Err(unavailable(format!("the counter of {collection} does not stay")))
+}
+
+/// Makes sure that the counter is at least at `value`, before a document with that `public_id` is stored.
+pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
+    let counter = inner.counters.counter(collection);
+    if counter.floor.load(Ordering::Relaxed) >= value {
+        return Ok(());
+    }
+    let raised = inner
+        .collection(COUNTERS)
+        .update_one(doc! { "_id": collection }, doc! { "$max": { "value": value } })
+        .await
+        .map_err(|error| command_error(&error))?;
+    if raised.matched_count == 0 {
+        let largest = largest(inner, collection).await?;
+        raise_to(inner, collection, value.max(largest)).await?;
+    }
+    counter.floor.fetch_max(value, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Brings the counter up to what is stored: other tools store documents without asking it.
+pub(super) async fn catch_up(inner: &Inner, collection: &str) -> Result<(), StoreError> {
+    raise_to(inner, collection, largest(inner, collection).await?).await
+}
+
+async fn raise_to(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
+    let update = doc! { "$max": { "value": value } };
+    for _ in 0..ATTEMPTS {
+        let counters = inner.collection(COUNTERS);
+        match counters.update_one(doc! { "_id": collection }, update.clone()).upsert(true).await {
+            Ok(_) => return Ok(()),
+            // Two made the counter at the same time; the next attempt finds it.
+            Err(error) if is_duplicate(&error) => {}
+            Err(error) => return Err(command_error(&error)),
+        }
+    }
+    Err(unavailable(format!("the counter of {collection} does not stay")))
+}
+
+/// The largest stored `public_id`, 0 without any.
+async fn largest(inner: &Inner, collection: &str) -> Result<i64, StoreError> {
+    let found = inner
+        .collection(collection)
+        .find_one(doc! { "public_id": { "$type": "number" } })
+        .sort(doc! { "public_id": -1 })
+        .projection(doc! { "_id": 0, "public_id": 1 })
+        .max_time(MAX_TIME)
+        .await
+        .map_err(|error| command_error(&error))?;
+    found.map_or(Ok(0), |document| value_of(&document, "public_id", collection))
+}
+
+fn value_of(document: &bson::RawDocument, member: &str, collection: &str) -> Result<i64, StoreError> {
+    let value = document.get(member).ok().flatten().and_then(|value| Bson::try_from(value).ok());
+    value
+        .as_ref()
+        .and_then(whole_number)
+        .ok_or_else(|| StoreError::Corrupt { what: format!("the counter of the ids of {collection}") })
+}
+
+/// A number of any of BSON's types without its fraction, if it is in range.
+pub(super) fn whole_number(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(value) => Some(i64::from(*value)),
+        Bson::Int64(value) => Some(*value),
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be in range; the fraction is not wanted")]
+        Bson::Double(value) if value.abs() < 9.0e18 => Some(*value as i64),
+        _ => None,
+    }
+}

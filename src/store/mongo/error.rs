@@ -1,0 +1,156 @@
+//! What the driver and the server report, sorted by what the caller can do about it.
+
+use std::error::Error as StdError;
+
+use mongodb::error::{Error, ErrorKind, WriteFailure};
+
+use super::change::Failure;
+use super::indexes::IndexNames;
+use crate::store::StoreError;
+
+/// `DuplicateKey`.
+const DUPLICATE_KEY: i32 = 11000;
+/// `NamespaceExists`.
+pub(super) const NAMESPACE_EXISTS: i32 = 48;
+/// `SnapshotTooOld` and `SnapshotUnavailable`: the point in time cannot be read, another one can.
+const SNAPSHOT_LOST: [i32; 2] = [239, 246];
+/// `MaxTimeMSExpired`, `NetworkInterfaceExceededTimeLimit`, `ExceededTimeLimit`.
+const OUT_OF_TIME: [i32; 3] = [50, 202, 262];
+/// Codes of a server that is going, coming, changing its role or cannot reach the others.
+const AWAY: [i32; 25] = [
+    6, 7, 43, 64, 89, 91, 100, 112, 133, 134, 175, 189, 237, 246, 251, 9001, 10058, 10107, 11600, 11601, 11602, 13388,
+    13435, 13436, 13475,
+];
+/// Refusals that are not about the query: internal failure, missing rights, login, missing command or namespace.
+const NOT_THE_QUERY: [i32; 7] = [1, 13, 18, 26, 59, 8000, 40415];
+
+/// A store that is away, with the reason for the log.
+pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { reason: reason.into() }
+}
+
+/// An error of a query: what the server says against it is for the one who asked.
+pub(super) fn query_error(error: &Error) -> StoreError {
+    match refusal(error) {
+        Some((code, message)) if is_about_the_query(error, code) => {
+            StoreError::Query { code, message: without_machinery(message).to_owned() }
+        }
+        _ => command_error(error),
+    }
+}
+
+/// An error of a write to `collection`.
+pub(super) fn write_error(error: &Error, collection: &str, names: &IndexNames) -> StoreError {
+    match refusal(error) {
+        Some((DUPLICATE_KEY, message)) => StoreError::Duplicate {
+            collection: collection.to_owned(),
+            key: names.declared(collection, index_in(message)),
+        },
+        _ => command_error(error),
+    }
+}
+
+/// An error of a command that carries nothing of a client.
+pub(super) fn command_error(error: &Error) -> StoreError {
+    if is_away(error) {
+        return unavailable(brief(error));
+    }
+    match refusal(error) {
+        Some((code, _)) if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+        _ => StoreError::backend(Box::new(error.clone()) as Box<dyn StdError + Send + Sync>),
+    }
+}
+
+/// The error for the log: of the server's answers only the number, since their texts quote stored values.
+pub(super) fn brief(error: &Error) -> String {
+    match code(error) {
+        Some(code) => format!("the server answered with error {code}"),
+        None => error.to_string(),
+    }
+}
+
+/// Whether a unique index refused a document.
+pub(super) fn is_duplicate(error: &Error) -> bool {
+    code(error) == Some(DUPLICATE_KEY)
+}
+
+/// Whether a change was refused for what it is, as opposed to not having reached the server.
+pub(super) fn is_refused(failure: &Failure) -> bool {
+    match failure {
+        Failure::Driver { error, .. } => is_duplicate(error),
+        Failure::Store(error) => matches!(error, StoreError::Stale),
+    }
+}
+
+/// Whether the same question at another point in time can succeed.
+pub(super) fn is_snapshot_lost(error: &Error) -> bool {
+    code(error).is_some_and(|code| SNAPSHOT_LOST.contains(&code))
+}
+
+/// The server's number for the error, if it comes from the server.
+pub(super) fn code(error: &Error) -> Option<i32> {
+    refusal(error).map(|(code, _)| code)
+}
+
+/// The code and the message with which the server refused an operation.
+fn refusal(error: &Error) -> Option<(i32, &str)> {
+    match &*error.kind {
+        ErrorKind::Command(refused) => Some((refused.code, &refused.message)),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => Some((refused.code, &refused.message)),
+        ErrorKind::Write(WriteFailure::WriteConcernError(refused)) => Some((refused.code, &refused.message)),
+        ErrorKind::InsertMany(refused) => match refused.write_errors.as_deref() {
+            Some([first, ..]) => Some((first.code, &first.message)),
+            _ => refused.write_concern_error.as_ref().map(|refused| (refused.code, refused.message.as_str())),
+        },
+        _ => None,
+    }
+}
+
+fn is_away(error: &Error) -> bool {
+    match &*error.kind {
+        ErrorKind::Io(_)
+        | ErrorKind::ServerSelection { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
+        | ErrorKind::DnsResolve { .. }
+        | ErrorKind::Shutdown => true,
+        _ => code(error).is_some_and(|code| AWAY.contains(&code)),
+    }
+}
+
+fn is_about_the_query(error: &Error, code: i32) -> bool {
+    matches!(&*error.kind, ErrorKind::Command(_))
+        && !AWAY.contains(&code)
+        && !OUT_OF_TIME.contains(&code)
+        && !NOT_THE_QUERY.contains(&code)
+}
+
+/// The index that a duplicate key message names: `E11000 duplicate key error collection: d.c index: NAME dup key: {..}`.
+fn index_in(message: &str) -> &str {
+    let after = message.split_once(" index: ").map_or(message, |(_, after)| after);
+    after.split_once(" dup key").map_or(after, |(name, _)| name).trim()
+}
+
+/// The server wraps what was wrong into where it noticed: `PlanExecutor error during aggregation :: caused by :: ..`.
+fn without_machinery(message: &str) -> &str {
+    message.rsplit_once(" :: caused by :: ").map_or(message, |(_, cause)| cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duplicate_key_message_names_its_index() {
+        let message = "E11000 duplicate key error collection: t1.b index: user name dup key: { k: 1 }";
+        assert_eq!(index_in(message), "user name");
+    }
+
+    #[test]
+    fn the_place_where_the_server_noticed_is_left_out() {
+        assert_eq!(
+            without_machinery("Executor error during find :: caused by :: can't $divide by zero"),
+            "can't $divide by zero"
+        );
+        assert_eq!(without_machinery("unknown operator: $foo"), "unknown operator: $foo");
+    }
+}

@@ -1,0 +1,218 @@
+//! Queries: the client's filter and projection go to the server as they are.
+
+use std::time::Duration;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
+use mongodb::Cursor;
+use mongodb::error::Error;
+use mongodb::options::ReadConcern;
+
+use super::Inner;
+use super::error::{is_snapshot_lost, query_error};
+use super::totals::count;
+use crate::query::{EvalError, Filter, Projection, SortKey};
+use crate::store::{Documents, FindQuery, Page, StoreError};
+
+/// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
+const BATCH: u32 = 10_000;
+
+/// The documents that the query selects.
+pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+    let concern = inner.topology.read_concern();
+    match read(inner, collection, query, concern).await {
+        // The collection was made or got an index a moment ago: the past cannot be read, the present can.
+        Err(Trouble::Server(error)) if is_snapshot_lost(&error) => {
+            read(inner, collection, query, ReadConcern::majority()).await.map_err(Trouble::into_store_error)
+        }
+        outcome => outcome.map_err(Trouble::into_store_error),
+    }
+}
+
+/// The documents that the query selects, and how many there are in all.
+///
+/// The server is asked for the number only where the page does not tell it.
+pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+    let documents = find(inner, collection, query).await?;
+    let total = match total_from(query, documents.len() as u64) {
+        Some(total) => total,
+        None => count(inner, collection, query.filter.document(), query.max_time).await?,
+    };
+    Ok(Page { documents, total })
+}
+
+/// The total, where the page is the last one and not beyond the end.
+fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
+    let is_last = query.limit == 0 || found < query.limit;
+    let is_within = found > 0 || query.skip == 0;
+    (is_last && is_within).then_some(query.skip + found)
+}
+
+enum Trouble {
+    Server(Error),
+    Projection(EvalError),
+}
+
+impl Trouble {
+    fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Server(error) => query_error(&error),
+            Self::Projection(EvalError { code, message, .. }) => StoreError::Query { code, message },
+        }
+    }
+}
+
+async fn read(inner: &Inner, collection: &str, query: &FindQuery, concern: ReadConcern) -> Result<Documents, Trouble> {
+    if query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. })) {
+        read_by_entry(inner, collection, query, concern).await
+    } else {
+        read_plain(inner, collection, query, concern).await
+    }
+}
+
+async fn read_plain(
+    inner: &Inner,
+    collection: &str,
+    query: &FindQuery,
+    concern: ReadConcern,
+) -> Result<Documents, Trouble> {
+    let documents = inner.collection(collection);
+    let mut question = documents
+        .find(query.filter.document().clone())
+        .read_concern(concern)
+        .batch_size(batch(query.limit))
+        .max_time(whole_milliseconds(query.max_time));
+    if let Some(projection) = &query.projection {
+        question = question.projection(projection.document().clone());
+    }
+    if !query.sort.is_empty() {
+        let keys = query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, ""));
+        question = question.sort(keys.collect::<Document>()).allow_disk_use(true);
+    }
+    if query.skip > 0 {
+        question = question.skip(query.skip.min(i64::MAX as u64));
+    }
+    if query.limit > 0 {
+        question = question.limit(i64::try_from(query.limit).unwrap_or(i64::MAX));
+    }
+    collect(question.await.map_err(Trouble::Server)?, None).await
+}
+
+/// A sort by an entry of an array of named values, which `find` cannot do: the keys are computed beside the documents.
+///
+/// Reads all that match, keeps the `skip + limit` first. The projection is applied here, since the stage of the same name knows
+/// other operators than `find`.
+async fn read_by_entry(
+    inner: &Inner,
+    collection: &str,
+    query: &FindQuery,
+    concern: ReadConcern,
+) -> Result<Documents, Trouble> {
+    let documents = inner.collection(collection);
+    let question = documents
+        .aggregate(entry_pipeline(query))
+        .read_concern(concern)
+        .batch_size(batch(query.limit))
+        .allow_disk_use(true)
+        .max_time(whole_milliseconds(query.max_time))
+        .with_type::<RawDocumentBuf>();
+    let projection = query.projection.as_ref().map(|projection| (projection, &query.filter));
+    collect(question.await.map_err(Trouble::Server)?, projection).await
+}
+
+fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
+    let keys = query.sort.keys();
+    let mut beside = doc! { "document": "$$ROOT" };
+    for (index, key) in keys.iter().enumerate() {
+        if let SortKey::Entry { array, name, .. } = key {
+            beside.insert(entry_key(index), entry_value(array.as_str(), name));
+        }
+    }
+    let orders: Document = keys.iter().enumerate().map(|(index, key)| order(index, key, "document.")).collect();
+    let mut pipeline =
+        vec![doc! { "$match": query.filter.document() }, doc! { "$replaceWith": beside }, doc! { "$sort": orders }];
+    if query.skip > 0 {
+        pipeline.push(doc! { "$skip": i64::try_from(query.skip).unwrap_or(i64::MAX) });
+    }
+    if query.limit > 0 {
+        pipeline.push(doc! { "$limit": i64::try_from(query.limit).unwrap_or(i64::MAX) });
+    }
+    pipeline.push(doc! { "$replaceWith": "$document" });
+    pipeline
+}
+
+/// The `value` of the first element of the array whose `name` is `name`; nothing where there is none.
+fn entry_value(array: &str, name: &str) -> Document {
+    let array = format!("${array}");
+    let named = doc! { "$filter": { "input": &array, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };
+    doc! { "$let": {
+        "vars": { "entry": { "$arrayElemAt": [{ "$cond": [{ "$isArray": [&array] }, named, []] }, 0] } },
+        "in": "$$entry.value",
+    } }
+}
+
+fn entry_key(index: usize) -> String {
+    format!("key{index}")
+}
+
+/// A key as a member of a sort document; `prefix` leads to the document.
+fn order(index: usize, key: &SortKey, prefix: &str) -> (String, Bson) {
+    let direction = Bson::Int32(if key.descending() { -1 } else { 1 });
+    match key {
+        SortKey::Path { path, .. } => (format!("{prefix}{}", path.as_str()), direction),
+        SortKey::Entry { .. } => (entry_key(index), direction),
+    }
+}
+
+async fn collect(
+    mut cursor: Cursor<RawDocumentBuf>,
+    projection: Option<(&Projection, &Filter)>,
+) -> Result<Documents, Trouble> {
+    let mut documents = Documents::new();
+    while cursor.advance().await.map_err(Trouble::Server)? {
+        match projection {
+            None => documents.push(cursor.current()),
+            Some((projection, filter)) => {
+                documents.push(&projection.apply(cursor.current(), filter).map_err(Trouble::Projection)?);
+            }
+        }
+    }
+    Ok(documents)
+}
+
+/// One more than the limit: with a batch of exactly the limit the server would keep a cursor open.
+fn batch(limit: u64) -> u32 {
+    match u32::try_from(limit) {
+        Ok(limit @ 1..BATCH) => limit + 1,
+        _ => BATCH,
+    }
+}
+
+/// The server takes 0 for "no bound", so a budget below a millisecond becomes one.
+pub(super) fn whole_milliseconds(max_time: Duration) -> Duration {
+    max_time.max(Duration::from_millis(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(skip: u64, limit: u64) -> FindQuery {
+        FindQuery { skip, limit, ..FindQuery::new(Filter::all(), Duration::from_secs(1)) }
+    }
+
+    #[test]
+    fn a_page_that_is_not_full_tells_the_total() {
+        assert_eq!(total_from(&query(0, 10), 3), Some(3));
+        assert_eq!(total_from(&query(20, 10), 3), Some(23));
+        assert_eq!(total_from(&query(5, 0), 3), Some(8));
+        assert_eq!(total_from(&query(0, 10), 0), Some(0));
+    }
+
+    #[test]
+    fn a_full_page_or_one_beyond_the_end_does_not() {
+        assert_eq!(total_from(&query(0, 10), 10), None);
+        assert_eq!(total_from(&query(20, 10), 0), None);
+        assert_eq!(total_from(&query(20, 0), 0), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! Making the declared collections and indexes, beside whatever an operator made.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use bson::{Bson, Document};
+use mongodb::IndexModel;
+use mongodb::options::IndexOptions;
+
+use super::Inner;
+use super::counters::COUNTERS;
+use super::error::{NAMESPACE_EXISTS, code, command_error, write_error};
+use super::marks::REMOVALS;
+use crate::store::{CollectionSpec, IndexSpec, StoreError};
+
+const MAX_TIME: Duration = Duration::from_mins(1);
+/// Stands before the name of an index whose declared name is taken by another one.
+const PREFIX: &str = "inventory_";
+
+/// The declared names of indexes that go by another name on the server.
+#[derive(Debug, Default)]
+pub(super) struct IndexNames(RwLock<HashMap<(String, String), &'static str>>);
+
+impl IndexNames {
+    /// The declared name of the index that the server calls `name`.
+    pub(super) fn declared(&self, collection: &str, name: &str) -> String {
+        if name == "_id_" {
+            return "_id".to_owned();
+        }
+        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let declared = names.get(&(collection.to_owned(), name.to_owned()));
+        declared.map_or_else(|| name.to_owned(), |declared| (*declared).to_owned())
+    }
+
+    fn learn(&self, collection: &str, name: &str, declared: &'static str) {
+        let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        names.insert((collection.to_owned(), name.to_owned()), declared);
+    }
+}
+
+/// Makes the collections and indexes that are not there yet.
+pub(super) async fn prepare(inner: &Inner, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+    for name in [COUNTERS, REMOVALS] {
+        make_collection(inner, name).await?;
+    }
+    for collection in collections {
+        make_collection(inner, collection.name).await?;
+        make_indexes(inner, collection).await?;
+    }
+    Ok(())
+}
+
+async fn make_collection(inner: &Inner, name: &str) -> Result<(), StoreError> {
+    match inner.database.create_collection(name).await {
+        Err(error) if code(&error) != Some(NAMESPACE_EXISTS) => Err(command_error(&error)),
+        _ => Ok(()),
+    }
+}
+
+async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), StoreError> {
+    let existing = existing_indexes(inner, collection.name).await?;
+    for spec in collection.indexes {
+        let keys = keys_of(spec);
+        let serving = existing.iter().find(|index| serves(index, &keys, spec));
+        if let Some(name) = serving.and_then(name_of) {
+            inner.indexes.learn(collection.name, name, spec.name);
+            continue;
+        }
+        let is_taken = existing.iter().any(|index| name_of(index) == Some(spec.name));
+        let name = if is_taken { format!("{PREFIX}{}", spec.name) } else { spec.name.to_owned() };
+        inner.indexes.learn(collection.name, &name, spec.name);
+        let options = IndexOptions::builder().name(name).unique(spec.unique.then_some(true)).build();
+        let index = IndexModel::builder().keys(keys).options(options).build();
+        // No bound on the time: on a large collection this takes as long as it takes, and the service waits for it.
+        let made = inner.collection(collection.name).create_index(index).await;
+        made.map_err(|error| write_error(&error, collection.name, &inner.indexes))?;
+    }
+    Ok(())
+}
+
+async fn existing_indexes(inner: &Inner, collection: &str) -> Result<Vec<IndexModel>, StoreError> {
+    let collection = inner.collection(collection);
+    let mut answer = collection.list_indexes().max_time(MAX_TIME).await.map_err(|error| command_error(&error))?;
+    let mut indexes = Vec::new();
+    while answer.advance().await.map_err(|error| command_error(&error))? {
+        // Kinds of indexes that the driver cannot describe are no ordered ones.
+        indexes.extend(answer.deserialize_current().ok());
+    }
+    Ok(indexes)
+}
+
+fn keys_of(spec: &IndexSpec) -> Document {
+    spec.keys.iter().map(|key| (key.path.to_owned(), Bson::Int32(if key.descending { -1 } else { 1 }))).collect()
+}
+
+fn name_of(index: &IndexModel) -> Option<&str> {
+    index.options.as_ref()?.name.as_deref()
+}
+
+/// Whether an existing index does what the declared one is for: it covers all documents, in the same order, just as strictly.
+fn serves(index: &IndexModel, keys: &Document, spec: &IndexSpec) -> bool {
+    let Some(options) = &index.options else { return false };
+    let is_partial = options.sparse == Some(true) || options.partial_filter_expression.is_some();
+    let is_plain = !is_partial && options.collation.is_none() && options.hidden != Some(true);
+    is_plain && options.unique.unwrap_or(false) == spec.unique && same_keys(&index.keys, keys)
+}
+
+/// Directions are numbers of any type, whatever the tool that made the index wrote.
+fn same_keys(one: &Document, other: &Document) -> bool {
+    let direction = |value: &Bson| match value {
+        Bson::Int32(value) => Some(*value > 0),
+        Bson::Int64(value) => Some(*value > 0),
+        Bson::Double(value) => Some(*value > 0.0),
+        _ => None,
+    };
+    one.len() == other.len()
+        && one.iter().zip(other).all(|((path, value), (other_path, other_value))| {
+            path == other_path && direction(value).is_some() && direction(value) == direction(other_value)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn index_keys_are_compared_in_order_and_by_direction() {
+        let declared = doc! { "type_id": 1, "public_id": 1 };
+        assert!(same_keys(&doc! { "type_id": 1.0, "public_id": 1_i64 }, &declared));
+        assert!(!same_keys(&doc! { "public_id": 1, "type_id": 1 }, &declared));
+        assert!(!same_keys(&doc! { "type_id": 1, "public_id": -1 }, &declared));
+        assert!(!same_keys(&doc! { "type_id": "hashed", "public_id": 1 }, &declared));
+    }
+}

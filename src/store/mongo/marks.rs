@@ -1,0 +1,202 @@
+//! Marks in `service.removals`: "this document may be about to go, wait before you rely on it".
+//!
+//! A mark is a document `{_id: {collection, document}, token, at}`; `document` is the marked document's `_id`, `at` is the
+//! server's time. Who put it there has the only copy of its `token`. While it stands, it keeps out every other unit that wants to mark
+//! the same document, and units that rely on the document wait. Marks live beside the documents, not in
+//! them: a reader never sees one, and neither do the `before` comparisons and the entity tags.
+//!
+//! A process that dies leaves its marks behind. Whoever meets one that is older than [`ABANDONED_AFTER`] by the server's clock
+//! removes it. A slow owner notices that on its next step: the step begins with [`Marks::refresh`], or, in a
+//! transaction, with [`Marks::release`], and fails when a mark is gone.
+
+use std::time::{Duration, Instant};
+
+use bson::oid::ObjectId;
+use bson::{Bson, Document, RawDocument, doc};
+use mongodb::ClientSession;
+
+use super::Inner;
+use super::change::{Failure, at};
+use super::error::{is_duplicate, unavailable};
+use crate::store::SCOPES;
+
+/// The collection of the marks.
+pub(super) const REMOVALS: &str = "service.removals";
+/// A mark of this age belongs to nobody any more.
+const ABANDONED_AFTER: Duration = Duration::from_secs(20);
+/// Longer than [`ABANDONED_AFTER`], so that a wait outlasts a mark that was left behind.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// What a mark is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Key {
+    /// The collection of the marked document.
+    pub(super) collection: String,
+    /// The `_id` of the marked document.
+    pub(super) document: Bson,
+}
+
+impl Key {
+    fn of(mark: &RawDocument) -> Option<Self> {
+        let id = mark.get_document("_id").ok()?;
+        let collection = id.get_str("collection").ok()?.to_owned();
+        let document = Bson::try_from(id.get("document").ok()??).ok()?;
+        Some(Self { collection, document })
+    }
+
+    fn id(&self) -> Document {
+        doc! { "collection": &self.collection, "document": &self.document }
+    }
+}
+
+/// A wait for others that gets slower and ends.
+#[derive(Debug)]
+pub(super) struct Wait {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Wait {
+    pub(super) fn new() -> Self {
+        Self { until: Instant::now() + PATIENCE, pause: Duration::from_millis(2) }
+    }
+
+    /// Waits for a moment.
+    pub(super) async fn pause(&mut self) -> Result<(), Failure> {
+        if Instant::now() >= self.until {
+            return Err(unavailable("a document stayed marked for removal").into());
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_millis(50));
+        Ok(())
+    }
+}
+
+/// The marks that one unit put up.
+#[derive(Debug)]
+pub(super) struct Marks {
+    token: ObjectId,
+    keys: Vec<Key>,
+}
+
+impl Marks {
+    /// Puts up a mark for each of the keys, waiting for those of others to go.
+    pub(super) async fn acquire(
+        inner: &Inner,
+        session: &mut ClientSession,
+        mut keys: Vec<Key>,
+    ) -> Result<Self, Failure> {
+        // Everybody takes them in the same order, so that no two units wait for each other.
+        keys.sort_by_cached_key(|key| (key.collection.clone(), key.document.to_string()));
+        keys.dedup();
+        let mut marks = Self { token: ObjectId::new(), keys: Vec::with_capacity(keys.len()) };
+        for key in keys {
+            // Listed before it is known whether it stands: releasing one that does not stand does no harm.
+            marks.keys.push(key.clone());
+            if let Err(failure) = marks.put_up(inner, session, &key).await {
+                marks.give_up(inner, session).await;
+                return Err(failure);
+            }
+        }
+        Ok(marks)
+    }
+
+    async fn put_up(&self, inner: &Inner, session: &mut ClientSession, key: &Key) -> Result<(), Failure> {
+        let mut wait = Wait::new();
+        loop {
+            let put_up = inner
+                .collection(REMOVALS)
+                .update_one(doc! { "_id": key.id(), "token": self.token }, self.stamp())
+                .upsert(true)
+                .session(&mut *session)
+                .await;
+            match put_up {
+                Ok(_) => return Ok(()),
+                Err(error) if is_duplicate(&error) => {
+                    clear_abandoned(inner, session, key).await?;
+                    wait.pause().await?;
+                }
+                Err(error) => return Err(at(REMOVALS)(error)),
+            }
+        }
+    }
+
+    fn stamp(&self) -> Vec<Document> {
+        vec![doc! { "$set": { "token": self.token, "at": "$$NOW" } }]
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    fn mine(&self) -> Document {
+        let ids: Vec<Document> = self.keys.iter().map(Key::id).collect();
+        doc! { "_id": { "$in": ids }, "token": self.token }
+    }
+
+    /// Makes the marks young again; fails when one was taken away.
+    pub(super) async fn refresh(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let refreshed = inner.collection(REMOVALS).update_many(self.mine(), self.stamp()).session(session).await;
+        self.all(refreshed.map_err(at(REMOVALS))?.matched_count)
+    }
+
+    /// Takes the marks down; fails when one was already gone.
+    pub(super) async fn release(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let released = inner.collection(REMOVALS).delete_many(self.mine()).session(session).await;
+        self.all(released.map_err(at(REMOVALS))?.deleted_count)
+    }
+
+    /// Takes down what stands of the marks, after the unit ended in another way.
+    pub(super) async fn give_up(&self, inner: &Inner, session: &mut ClientSession) {
+        if let Err(failure) = self.release(inner, session).await {
+            // Others take them down when their time is over.
+            log::debug!("marks for a removal were not taken down: {failure}");
+        }
+    }
+
+    fn all(&self, count: u64) -> Result<(), Failure> {
+        if count == self.keys.len() as u64 {
+            Ok(())
+        } else {
+            Err(unavailable("the unit took so long that its marks were taken away").into())
+        }
+    }
+}
+
+/// All marks that stand. There are few at any time, mostly none.
+pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Result<Vec<Key>, Failure> {
+    let marks = inner.collection(REMOVALS);
+    let question = marks.find(doc! {}).projection(doc! { "_id": 1 }).max_time(inner.write_bound());
+    let mut answer = question.session(&mut *session).await.map_err(at(REMOVALS))?;
+    let mut keys = Vec::new();
+    while answer.advance(session).await.map_err(at(REMOVALS))? {
+        keys.extend(Key::of(answer.current()));
+    }
+    Ok(keys)
+}
+
+/// Takes the mark down if nobody owns it any more.
+pub(super) async fn clear_abandoned(inner: &Inner, session: &mut ClientSession, key: &Key) -> Result<(), Failure> {
+    let age = i64::try_from(ABANDONED_AFTER.as_millis()).expect("some seconds");
+    let abandoned = doc! { "_id": key.id(), "$expr": { "$lt": ["$at", { "$subtract": ["$$NOW", age] }] } };
+    let marks = inner.collection(REMOVALS);
+    let found = marks.find_one(abandoned.clone()).session(&mut *session).await.map_err(at(REMOVALS))?;
+    if found.is_none() {
+        return Ok(());
+    }
+    if key.collection == SCOPES {
+        // What the dead unit did is partly there: those who looked before must not build on what they saw.
+        let scopes = inner.collection(SCOPES);
+        let moved = scopes.update_one(doc! { "_id": &key.document }, doc! { "$inc": { "at": 1_i64 } }).upsert(true);
+        moved.session(&mut *session).await.map_err(at(SCOPES))?;
+    }
+    marks.delete_one(abandoned).session(session).await.map_err(at(REMOVALS))?;
+    Ok(())
+}

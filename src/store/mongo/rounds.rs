@@ -1,0 +1,109 @@
+//! Questions that many ask at the same time, asked once for all of them.
+//!
+//! Who asks takes a place in the queue; the first one also sees to it that the queue is served. Each round takes everybody who
+//! waits by then and begins afterwards, so nobody gets an answer that is older than the question.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::error::unavailable;
+use crate::store::StoreError;
+
+/// A queue of questions of the kind `Q`, each answered with an `A`.
+#[derive(Debug)]
+pub(super) struct Rounds<Q, A>(Mutex<Queue<Q, A>>);
+
+#[derive(Debug)]
+struct Queue<Q, A> {
+    waiting: Vec<Waiting<Q, A>>,
+    /// Somebody serves the queue, and will look into it again.
+    served: bool,
+}
+
+/// Somebody who asked.
+#[derive(Debug)]
+pub(super) struct Waiting<Q, A> {
+    /// What was asked.
+    pub(super) question: Q,
+    answer: oneshot::Sender<Result<A, StoreError>>,
+}
+
+/// A place in the queue.
+#[derive(Debug)]
+pub(super) struct Place<A> {
+    /// The queue was not served: whoever got this place has to.
+    pub(super) serves: bool,
+    answer: oneshot::Receiver<Result<A, StoreError>>,
+}
+
+impl<A> Place<A> {
+    /// Waits for the answer.
+    pub(super) async fn answer(self) -> Result<A, StoreError> {
+        self.answer.await.unwrap_or_else(|_| Err(unavailable("a question to the server was given up")))
+    }
+}
+
+impl<Q, A> Waiting<Q, A> {
+    /// Gives the answer. Nobody may listen any more; that is no harm.
+    pub(super) fn reply(self, answer: Result<A, StoreError>) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl<Q, A> Rounds<Q, A> {
+    /// Takes a place in the queue.
+    pub(super) fn join(&self, question: Q) -> Place<A> {
+        let (sender, answer) = oneshot::channel();
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.push(Waiting { question, answer: sender });
+        Place { serves: !std::mem::replace(&mut queue.served, true), answer }
+    }
+
+    /// Everybody who waits; nobody: the queue is no longer served.
+    pub(super) fn next(&self) -> Vec<Waiting<Q, A>> {
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.served = !queue.waiting.is_empty();
+        std::mem::take(&mut queue.waiting)
+    }
+}
+
+impl<Q, A> Default for Rounds<Q, A> {
+    fn default() -> Self {
+        Self(Mutex::new(Queue { waiting: Vec::new(), served: false }))
+    }
+}
+
+/// Answers everybody of a round with a failure.
+pub(super) fn refuse<Q, A>(round: Vec<Waiting<Q, A>>, error: &StoreError) {
+    for waiting in round {
+        waiting.reply(Err(match error {
+            StoreError::Unavailable { reason } => unavailable(reason),
+            StoreError::Timeout => StoreError::Timeout,
+            other => StoreError::backend(other.to_string()),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_serves_and_everybody_gets_an_answer() {
+        let rounds = Rounds::<u32, u32>::default();
+        let places = [rounds.join(1), rounds.join(2)];
+        assert!(places[0].serves && !places[1].serves);
+        for waiting in rounds.next() {
+            let doubled = waiting.question * 2;
+            waiting.reply(Ok(doubled));
+        }
+        let mut answers = Vec::new();
+        for place in places {
+            answers.push(place.answer().await.expect("answered"));
+        }
+        assert_eq!(answers, [2, 4]);
+        assert!(rounds.next().is_empty());
+        assert!(rounds.join(3).serves, "nobody serves it after an empty round");
+    }
+}

@@ -1,0 +1,181 @@
+//! A unit step by step, for a standalone server, which has no transactions.
+//!
+//! Before each step it is noted how to undo it; when one fails, the earlier ones are undone, the last first. A reader can
+//! see the steps between, and a process that dies in the middle leaves the steps that it made: who needs more runs a replica
+//! set, which may consist of a single server.
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
+use mongodb::ClientSession;
+use mongodb::error::{ErrorKind, WriteFailure};
+
+use super::Inner;
+use super::change::{Failure, apply, at, collection_of, commands, id_of};
+use super::error::write_error;
+use super::marks::Marks;
+use crate::query::{Filter, Update};
+use crate::store::{Change, StoreError};
+
+/// Documents named by `_id` in one command.
+const NAMED_AT_ONCE: usize = 10_000;
+
+/// Carries out the changes in order; after a failure none of them is left.
+pub(super) async fn run(
+    inner: &Inner,
+    session: &mut ClientSession,
+    marks: Option<&Marks>,
+    changes: &[Change],
+) -> Result<Vec<u64>, Failure> {
+    let mut touched = Vec::with_capacity(changes.len());
+    let mut undo = Vec::new();
+    for command in commands(changes) {
+        match step(inner, session, marks, command, &mut undo).await {
+            Ok(mut counts) => touched.append(&mut counts),
+            Err(failure) => {
+                take_back(inner, session, undo).await?;
+                return Err(failure);
+            }
+        }
+    }
+    Ok(touched)
+}
+
+async fn step(
+    inner: &Inner,
+    session: &mut ClientSession,
+    marks: Option<&Marks>,
+    command: &[Change],
+    undo: &mut Vec<Change>,
+) -> Result<Vec<u64>, Failure> {
+    if let Some(marks) = marks {
+        marks.refresh(inner, session).await?;
+    }
+    match command {
+        [Change::DeleteMany { collection, filter }] => {
+            let found = matching(inner, session, collection, filter).await?;
+            undo.extend(found.iter().map(|document| Change::Insert { collection, document: document.clone() }));
+            let documents = inner.collection(collection);
+            let mut deleted = 0;
+            for named in named(filter, &found)? {
+                let step = documents.delete_many(named).session(&mut *session);
+                deleted += step.await.map_err(at(collection))?.deleted_count;
+            }
+            Ok(vec![deleted])
+        }
+        [Change::UpdateMany { collection, filter, update }] => {
+            let found = matching(inner, session, collection, filter).await?;
+            for before in &found {
+                undo.extend(restoring(collection, before, update)?);
+            }
+            let documents = inner.collection(collection);
+            let mut updated = 0;
+            for named in named(filter, &found)? {
+                let step = documents.update_many(named, update.document()).session(&mut *session);
+                updated += step.await.map_err(at(collection))?.modified_count;
+            }
+            Ok(vec![updated])
+        }
+        _ => {
+            let outcome = apply(inner, session, command).await;
+            let done = match &outcome {
+                Ok(_) => command.len(),
+                Err(failure) => made_before(failure, command),
+            };
+            undo.extend(command[..done].iter().map(inverse));
+            outcome
+        }
+    }
+}
+
+/// How many changes of a failed command may have been made: inserts go in order, up to the one that was refused.
+fn made_before(failure: &Failure, command: &[Change]) -> usize {
+    match failure {
+        Failure::Store(_) => 0,
+        Failure::Driver { error, .. } => match &*error.kind {
+            ErrorKind::InsertMany(refused) => match refused.write_errors.as_deref() {
+                Some([first, ..]) => first.index,
+                _ => command.len(),
+            },
+            ErrorKind::Write(WriteFailure::WriteError(_)) | ErrorKind::Command(_) => 0,
+            // The connection broke: the server may have done all of it.
+            _ => command.len(),
+        },
+    }
+}
+
+/// The change that undoes a single-document change.
+pub(super) fn inverse(change: &Change) -> Change {
+    match change {
+        Change::Insert { collection, document } => Change::Delete { collection, before: document.clone() },
+        Change::Replace { collection, before, after } => {
+            Change::Replace { collection, before: after.clone(), after: before.clone() }
+        }
+        Change::Delete { collection, before } => Change::Insert { collection, document: before.clone() },
+        Change::DeleteMany { .. } | Change::UpdateMany { .. } => unreachable!("undone document by document"),
+    }
+}
+
+/// Undoes what was done, the last first.
+///
+/// A document that somebody else changed or removed meanwhile stays as it is now.
+pub(super) async fn take_back(
+    inner: &Inner,
+    session: &mut ClientSession,
+    mut undo: Vec<Change>,
+) -> Result<(), Failure> {
+    undo.reverse();
+    let mut left = None;
+    for change in &undo {
+        match apply(inner, session, std::slice::from_ref(change)).await {
+            Ok(_) | Err(Failure::Store(StoreError::Stale)) => {}
+            Err(failure) if is_there(inner, &failure) => {}
+            Err(failure) => {
+                log::error!("a change of {} could not be undone: {failure}", collection_of(change));
+                left = Some(failure);
+            }
+        }
+    }
+    left.map_or(Ok(()), Err)
+}
+
+/// Whether a document could not be put back because it is there: its removal was noted, and then did not happen.
+fn is_there(inner: &Inner, failure: &Failure) -> bool {
+    let Failure::Driver { error, collection } = failure else { return false };
+    matches!(write_error(error, collection, &inner.indexes), StoreError::Duplicate { key, .. } if key == "_id")
+}
+
+async fn matching(
+    inner: &Inner,
+    session: &mut ClientSession,
+    collection: &'static str,
+    filter: &Filter,
+) -> Result<Vec<RawDocumentBuf>, Failure> {
+    let documents = inner.collection(collection);
+    let question = documents.find(filter.document().clone());
+    let mut answer = question.session(&mut *session).await.map_err(at(collection))?;
+    let mut found = Vec::new();
+    while answer.advance(session).await.map_err(at(collection))? {
+        found.push(answer.current().to_owned());
+    }
+    Ok(found)
+}
+
+/// The filter for the documents that were found, some at a time, and for no others that match by now: of those nothing
+/// was kept to undo.
+fn named(filter: &Filter, found: &[RawDocumentBuf]) -> Result<Vec<Document>, StoreError> {
+    let some = |some: &[RawDocumentBuf]| {
+        let ids = some.iter().map(|document| id_of(document)).collect::<Result<Vec<Bson>, _>>()?;
+        Ok(doc! { "$and": [{ "_id": { "$in": ids } }, filter.document().clone()] })
+    };
+    found.chunks(NAMED_AT_ONCE).map(some).collect()
+}
+
+/// The change that undoes an update of one document, if the update changes it.
+fn restoring(collection: &'static str, before: &RawDocumentBuf, update: &Update) -> Result<Option<Change>, StoreError> {
+    let mut after = Document::try_from(before.as_ref()).map_err(StoreError::backend)?;
+    if !update.apply(&mut after) {
+        return Ok(None);
+    }
+    let after = RawDocumentBuf::try_from(&after).map_err(StoreError::backend)?;
+    Ok(Some(Change::Replace { collection, before: after, after: before.clone() }))
+}

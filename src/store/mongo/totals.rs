@@ -1,0 +1,132 @@
+//! How many documents there are.
+//!
+//! A count with a filter is done by the server, on an index where there is one. Counting *all* documents would read
+//! the whole collection for each page, and the number that the server keeps beside it is right except after
+//! a crash of the server (until the next validation), on a sharded cluster, and for the moments in which a
+//! transaction with many inserts or deletes is under way. So the kept number is used where it was seen to be right:
+//! the first question counts, and compares with the kept number before and after; equal three times, it is trusted until
+//! a connection to the server breaks (it may have crashed), then compared anew.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bson::{Document, doc};
+
+use super::Inner;
+use super::connect::Topology;
+use super::error::{command_error, query_error};
+use crate::store::StoreError;
+
+/// Counts the times that connections to the server broke.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Epoch(Arc<AtomicU64>);
+
+impl Epoch {
+    /// Connections broke; what was known about the server is to be found out anew.
+    pub(super) fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Which collections' kept numbers can be trusted.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    epoch: Epoch,
+    verdicts: Mutex<HashMap<String, Verdict>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Verdict {
+    epoch: u64,
+    trusted: bool,
+}
+
+impl Totals {
+    pub(super) fn new(epoch: Epoch) -> Self {
+        Self { epoch, verdicts: Mutex::default() }
+    }
+
+    fn verdict(&self, collection: &str) -> Option<bool> {
+        let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.get(collection).filter(|verdict| verdict.epoch == self.epoch.now()).map(|verdict| verdict.trusted)
+    }
+
+    fn decide(&self, collection: &str, verdict: Verdict) {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(collection.to_owned(), verdict);
+    }
+}
+
+/// How many documents of the collection match.
+pub(super) async fn count(
+    inner: &Inner,
+    collection: &str,
+    filter: &Document,
+    max_time: Duration,
+) -> Result<u64, StoreError> {
+    if filter.is_empty() {
+        count_all(inner, collection, max_time).await
+    } else {
+        matching(inner, collection, filter, max_time).await
+    }
+}
+
+async fn count_all(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
+    let verdict = if inner.topology == Topology::Sharded { Some(false) } else { inner.totals.verdict(collection) };
+    match verdict {
+        Some(true) => kept(inner, collection, max_time).await,
+        Some(false) => matching(inner, collection, &Document::new(), max_time).await,
+        None => compare(inner, collection, max_time).await,
+    }
+}
+
+/// Counts, and decides whether the kept number can be used from now on.
+async fn compare(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
+    let epoch = inner.totals.epoch.now();
+    let before = kept(inner, collection, max_time).await?;
+    let counted = matching(inner, collection, &Document::new(), max_time).await?;
+    let after = kept(inner, collection, max_time).await?;
+    // Documents came or went meanwhile: nothing learned, the next question compares again.
+    if before == after {
+        inner.totals.decide(collection, Verdict { epoch, trusted: counted == before });
+    }
+    Ok(counted)
+}
+
+async fn kept(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
+    inner
+        .collection(collection)
+        .estimated_document_count()
+        .max_time(max_time)
+        .await
+        .map_err(|error| command_error(&error))
+}
+
+async fn matching(inner: &Inner, collection: &str, filter: &Document, max_time: Duration) -> Result<u64, StoreError> {
+    let counted = inner.collection(collection).count_documents(filter.clone()).max_time(max_time).await;
+    match counted.map_err(|error| query_error(&error)) {
+        // `$near` is not allowed in the aggregation that the driver counts with; the older command takes it.
+        Err(StoreError::Query { .. }) => count_command(inner, collection, filter, max_time).await,
+        outcome => outcome,
+    }
+}
+
+async fn count_command(
+    inner: &Inner,
+    collection: &str,
+    filter: &Document,
+    max_time: Duration,
+) -> Result<u64, StoreError> {
+    let max_time = i64::try_from(max_time.as_millis()).unwrap_or(i64::MAX);
+    let command = doc! { "count": collection, "query": filter.clone(), "maxTimeMS": max_time };
+    let answer = inner.database.run_command(command).await.map_err(|error| query_error(&error))?;
+    let counted = answer.get("n").and_then(super::counters::whole_number);
+    counted
+        .and_then(|counted| u64::try_from(counted).ok())
+        .ok_or_else(|| StoreError::backend("the server's answer to a count has no number"))
+}

