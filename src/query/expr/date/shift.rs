@@ -38,12 +38,13 @@ impl Unit {
 
     /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
     fn most(self) -> u64 {
-        const RANGE: u64 = u64::MAX;
-        match self {
-            Self::Months(months) => RANGE / (365 * DAY).unsigned_abs() * 12 / months.unsigned_abs(),
-            Self::Days(days) => RANGE / (days * DAY).unsigned_abs(),
-            Self::Millis(millis) => RANGE / millis.unsigned_abs(),
-        }
+        let (length, per_length) = match self {
+            Self::Months(months) => (365 * DAY * months, 12),
+            Self::Days(days) => (days * DAY, 1),
+            Self::Millis(millis) => (millis, 1),
+        };
+        let most = u128::from(u64::MAX) * per_length / u128::from(length.unsigned_abs());
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 }
 
