@@ -88,13 +88,13 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
                 None => failure(159, "date overflow in $subtract"),
             }
         }
-        _ => match (left_number, right_number) {
-            (Some(left), Some(right)) => found(difference(left, right)),
-            _ => {
-                let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-                failure(14, format!("can't $subtract {right} from {left}"))
+        _ => {
+            if let (Some(left), Some(right)) = (left_number, right_number) {
+                return found(difference(left, right));
             }
-        },
+            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+            failure(14, format!("can't $subtract {right} from {left}"))
+        }
     }
 }
 
@@ -168,13 +168,12 @@ fn two_numbers(
     if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
         return Ok(None);
     }
-    match (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of)) {
-        (Some(left), Some(right)) => Ok(Some((left, right))),
-        _ => {
-            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-            arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
-        }
+    let numbers = left.as_ref().and_then(Number::of).zip(right.as_ref().and_then(Number::of));
+    if numbers.is_some() {
+        return Ok(numbers);
     }
+    let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+    arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
 }
 
 fn is_zero(number: Number) -> bool {

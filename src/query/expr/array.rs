@@ -14,7 +14,7 @@ use crate::query::error::{EvalError, QueryError};
 const N: Shape = Shape::Named(&Names {
     not_an_object: 5_787_801,
     unknown: 5_787_901,
-    names: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
+    known: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
 });
 
 const SORT: Shape = Shape::Special(sort_array::parse);

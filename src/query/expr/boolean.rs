@@ -101,6 +101,7 @@ fn is_number(arguments: &Arguments<'_>) -> Outcome {
     found(arguments.value(0)?.as_ref().and_then(Number::of).is_some())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "one of the readers of operators")]
 fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
     Ok(Node::Constant(Some(operand.clone())))
 }

@@ -424,16 +424,17 @@ pub(super) fn atan(x: Decimal) -> Decimal {
     }
 }
 
+/// Whether there is a minus in front, be it of zero; nothing when there is no number.
+fn sign(x: Decimal) -> Option<bool> {
+    match x {
+        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => Some(negative),
+        Decimal::NaN => None,
+    }
+}
+
 /// The angle of the point (`x`, `y`).
 pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
-    let negative_x = match x {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
-    let negative_y = match y {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
+    let (Some(negative_y), Some(negative_x)) = (sign(y), sign(x)) else { return Decimal::NaN };
     let infinite = |value| matches!(value, Decimal::Infinity { .. });
     let angle = match (y.is_zero(), x.is_zero()) {
         (true, _) if negative_x => pi().to_decimal(0),

@@ -11,12 +11,12 @@ use super::value::{Number, Outcome, failure, found, general, is_nullish, null, s
 use crate::query::error::EvalError;
 
 const TRIM: Shape =
-    Shape::Named(&Names { not_an_object: 50696, unknown: 50694, names: &[("input", Some(50695)), ("chars", None)] });
+    Shape::Named(&Names { not_an_object: 50696, unknown: 50694, known: &[("input", Some(50695)), ("chars", None)] });
 
 const REPLACE: Shape = Shape::Named(&Names {
     not_an_object: 51751,
     unknown: 51750,
-    names: &[("input", Some(51749)), ("find", Some(51748)), ("replacement", Some(51747))],
+    known: &[("input", Some(51749)), ("find", Some(51748)), ("replacement", Some(51747))],
 });
 
 /// The operators of this family.

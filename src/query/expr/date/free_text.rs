@@ -142,7 +142,8 @@ impl Reader<'_> {
                 self.rest = copy_end(self.rest, tail);
                 let (date, time) = (value / 1_000_000, value % 1_000_000);
                 self.set_date(date / 10_000, date / 100 % 100, date % 100)?;
-                self.short_time(6, time, tail)
+                self.short_time(6, time, tail);
+                Some(())
             }
             (2, Some('-')) if tail[1..].bytes().take_while(u8::is_ascii_digit).count() == 2 && !has_long_year(tail) => {
                 self.year_first(full_year(value, 2), tail)
@@ -154,7 +155,10 @@ impl Reader<'_> {
                 self.rest = tail;
                 self.set_date(value / 10_000, value / 100 % 100, value % 100)
             }
-            (4 | 6, _) if self.parts.year.is_some() && self.parts.hour.is_none() => self.short_time(count, value, tail),
+            (4 | 6, _) if self.parts.year.is_some() && self.parts.hour.is_none() => {
+                self.short_time(count, value, tail);
+                Some(())
+            }
             (4, _) => {
                 if self.parts.year.is_some() {
                     return None;
@@ -275,12 +279,11 @@ impl Reader<'_> {
     }
 
     /// `1210`, `121040` behind a date.
-    fn short_time(&mut self, count: usize, value: i64, tail: &str) -> Option<()> {
+    fn short_time(&mut self, count: usize, value: i64, tail: &str) {
         self.rest = copy_end(self.rest, tail);
         let (hour, minute, second) =
             if count == 4 { (value / 100, value % 100, 0) } else { (value / 10_000, value / 100 % 100, value % 100) };
         (self.parts.hour, self.parts.minute, self.parts.second) = (Some(hour), Some(minute), Some(second));
-        Some(())
     }
 
     fn word(&mut self) -> Option<()> {
