@@ -85,7 +85,7 @@ fn some(arguments: &Arguments<'_>, pick: fn(Vec<Bson>, usize) -> Vec<Bson>) -> O
         let found = shown(count.as_ref());
         return failure(5_787_902, format!("value for 'n' must be of integral type, but found {found}"));
     };
-    if matches!(number, Number::Double(number) if !(-9.3e18..9.3e18).contains(&number)) {
+    if number.is_wide_double() {
         return failure(31109, "can't coerce out of range value to long");
     }
     let whole = number.to_i64_saturating();

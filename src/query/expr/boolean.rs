@@ -33,10 +33,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$const", shape: Shape::Special(parse_literal), folding: Folding::Whole, run: |a| a.value(0) },
 ];
 
-/// MongoDB's order, in which a missing value is below all others. No brackets of types as in filters.
+/// MongoDB's order, in which a missing value is below all others but `MinKey`. No brackets of types as in filters.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare_bson(left, right),
+        (Some(Bson::MinKey), None) => Ordering::Less,
+        (None, Some(Bson::MinKey)) => Ordering::Greater,
         _ => left.is_some().cmp(&right.is_some()),
     }
 }

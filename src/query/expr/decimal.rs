@@ -361,7 +361,7 @@ impl Decimal {
     /// Drops zeros at the end until the exponent is reached.
     fn towards_exponent(self, preferred: i32) -> Self {
         let Self::Finite { negative, mut coefficient, mut exponent } = self else { return self };
-        while exponent < preferred && coefficient != 0 && coefficient.is_multiple_of(10) {
+        while exponent < preferred.min(MAX_EXPONENT) && coefficient != 0 && coefficient.is_multiple_of(10) {
             coefficient /= 10;
             exponent += 1;
         }
@@ -404,12 +404,11 @@ fn quotient(negative: bool, dividend: u128, divisor: u128, preferred: i32) -> De
     let (quotient, rest) = dividend.shifted(scale).divide(&divisor);
     let exact = rest.is_zero();
     let exponent = preferred - i32::try_from(scale).unwrap_or(0);
-    let result = round(negative, &quotient, exponent, !exact);
-    match result {
-        Decimal::Finite { coefficient: 0, .. } if exact => round(negative, &Natural::zero(), preferred, false),
-        _ if exact => result.towards_exponent(preferred),
-        _ => result,
+    if quotient.is_zero() && exact {
+        return round(negative, &quotient, preferred, false);
     }
+    let result = round(negative, &quotient, exponent, !exact);
+    if exact && !result.is_zero() { result.towards_exponent(preferred) } else { result }
 }
 
 /// The number rounded to 34 digits and brought into the range of exponents. `sticky`: there are further digits

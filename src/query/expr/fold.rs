@@ -106,6 +106,7 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
         join_constants(&mut call)?;
     }
     match call.operator.name {
+        "$ifNull" => return Ok(first_not_null(call)),
         "$setIsSubset" => check_array(&call, 1, 17311)?,
         "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
@@ -122,6 +123,20 @@ fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
         return Ok(());
     }
     Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
+}
+
+/// Constants that are null are never the answer, and behind one that is not nothing is looked at.
+fn first_not_null(mut call: Call) -> Node {
+    let last = call.operands.pop();
+    call.operands.retain(|operand| !matches!(operand, Some(Node::Constant(value)) if is_nullish(value.as_ref())));
+    match call.operands.iter().position(|operand| is_constant(operand.as_ref())) {
+        Some(decisive) => call.operands.truncate(decisive + 1),
+        None => call.operands.extend(last),
+    }
+    match call.operands.as_mut_slice() {
+        [Some(only)] => std::mem::replace(only, Node::Constant(None)),
+        _ => Node::Call(Box::new(call)),
+    }
 }
 
 fn is_constant(operand: Option<&Node>) -> bool {

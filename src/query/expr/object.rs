@@ -11,7 +11,7 @@ use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$mergeObjects", shape: Shape::Any, folding: Folding::Associative, run: merge_objects },
+    Operator { name: "$mergeObjects", shape: Shape::Any, folding: Folding::Whole, run: merge_objects },
     Operator { name: "$objectToArray", shape: Shape::Exactly(1), folding: Folding::Whole, run: object_to_array },
     Operator { name: "$getField", shape: Shape::Special(parse_get_field), folding: Folding::Untouched, run: get_field },
     Operator { name: "$setField", shape: Shape::Special(parse_set_field), folding: Folding::Untouched, run: set_field },

@@ -213,7 +213,11 @@ fn zero(exponent: i32) -> Decimal {
 
 /// What the library makes of zero where it computes instead of looking.
 fn small_zero(x: Decimal) -> Decimal {
-    parts(x).map_or(x, |(_, _, exponent)| zero((exponent - 40).max(MIN_EXPONENT)))
+    parts(x).map_or(x, |(negative, coefficient, exponent)| Decimal::Finite {
+        negative,
+        coefficient,
+        exponent: (exponent - 40).max(MIN_EXPONENT),
+    })
 }
 
 const ONE: Decimal = Decimal::Finite { negative: false, coefficient: 1, exponent: 0 };
