@@ -173,7 +173,7 @@ async fn ask(store: &dyn Store, collection: &'static str, case: &Value) -> Answe
         .map_err(refused)?;
     // The port has no negative numbers: whoever asks it has refused them.
     let number = |name: &str| case[name].as_u64().ok_or_else(|| (Some(NEGATIVE), format!("{name} is negative")));
-    let mut query = FindQuery::new(filter, Duration::from_secs(60)).sorted(sort).limited(number("limit")?);
+    let mut query = FindQuery::new(filter, Duration::from_mins(1)).sorted(sort).limited(number("limit")?);
     query.skip = number("skip")?;
     query.projection = projection;
     let found = store.find(collection, &query).await.map_err(|error| match error {

@@ -8,6 +8,7 @@ mod corpus;
 mod crash;
 mod embedded;
 mod embedded_crash;
+mod embedded_indexes;
 mod mongo;
 mod render;
 mod support;
