@@ -11,6 +11,7 @@ mod demo;
 mod embedded;
 mod embedded_crash;
 mod filters;
+mod embedded_indexes;
 mod mongo;
 mod render;
 mod support;
