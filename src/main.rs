@@ -2,9 +2,13 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use inventory_service::app::{Application, StartError};
+use inventory_service::app::{self, Application, StartError};
+use inventory_service::clock::SystemClock;
+use inventory_service::demo;
+use inventory_service::service::first_start::FirstAdmin;
 use inventory_service::settings::{Overrides, Settings};
 
 /// An inventory of types, objects and categories over REST.
@@ -22,6 +26,12 @@ struct CommandLine {
 enum Command {
     /// Answer requests (the default).
     Serve,
+    /// Fill an empty store with a data centre to try things out on.
+    Demo {
+        /// How many objects, from 200 to 1000000.
+        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = demo::plan::accepted_size)]
+        objects: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -43,6 +53,7 @@ fn run(line: &CommandLine) -> Result<(), String> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
     match line.command {
         None | Some(Command::Serve) => runtime.block_on(serve(settings)).map_err(|error| error.to_string()),
+        Some(Command::Demo { objects }) => runtime.block_on(load_demo(settings, objects)),
     }
 }
 
@@ -58,17 +69,31 @@ fn read_overrides(pairs: &[String]) -> Result<Overrides, String> {
 async fn serve(settings: Settings) -> Result<(), StartError> {
     let application = Application::build(settings).await?;
     let address = application.address().map_err(listen_error)?;
-    if let Some(admin) = application.first_admin() {
-        if let Some(password) = &admin.password {
-            log::info!("first administrator: user {} with password {}", admin.user_name, password.expose());
-        }
-        if let Some(file) = &admin.file {
-            log::info!("the password stands in {} too; sign in, change it, remove the file", file.display());
-        }
-    }
+    announce(application.first_admin());
     log::info!("listening on http://{address}");
     log::info!("next: POST http://{address}/rest/auth/login with user_name and password, as README.md shows");
     application.run().await.map_err(listen_error)
+}
+
+async fn load_demo(settings: Settings, objects: u32) -> Result<(), String> {
+    let store = app::open_store(&settings.store).await.map_err(|error| error.to_string())?;
+    let (services, first_admin) =
+        app::build_services(&settings, store, Arc::new(SystemClock)).await.map_err(|error| error.to_string())?;
+    announce(first_admin.as_ref());
+    let progress = demo::progress::on_stderr();
+    let loaded = demo::load(&services, objects, &*progress).await.map_err(|error| error.to_string())?;
+    println!("{loaded}");
+    Ok(())
+}
+
+fn announce(first_admin: Option<&FirstAdmin>) {
+    let Some(admin) = first_admin else { return };
+    if let Some(password) = &admin.password {
+        log::info!("first administrator: user {} with password {}", admin.user_name, password.expose());
+    }
+    if let Some(file) = &admin.file {
+        log::info!("the password stands in {} too; sign in, change it, remove the file", file.display());
+    }
 }
 
 fn listen_error(source: std::io::Error) -> StartError {

@@ -3,9 +3,13 @@
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
+mod corpus;
 mod crash;
+mod demo;
 mod embedded;
+mod embedded_crash;
 mod mongo;
 mod render;
 mod support;

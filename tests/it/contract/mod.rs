@@ -5,7 +5,7 @@
 mod concurrency;
 mod finding;
 mod indexes;
-mod support;
+pub(crate) mod support;
 mod units;
 
 use std::any::Any;

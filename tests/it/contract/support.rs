@@ -36,6 +36,7 @@ pub(crate) async fn store_all(store: &dyn Store, collection: &'static str, docum
 }
 
 /// A filter as a client would send it.
+#[expect(clippy::needless_pass_by_value, reason = "cases read better without the references")]
 pub(crate) fn filter(document: Document) -> Filter {
     Filter::parse(&document, &Limits::default()).expect("filters of tests are right")
 }
@@ -46,6 +47,7 @@ pub(crate) fn query(document: Document) -> FindQuery {
 }
 
 /// The order that a client would ask for.
+#[expect(clippy::needless_pass_by_value, reason = "cases read better without the references")]
 pub(crate) fn sort(document: Document) -> Sort {
     Sort::parse(&document).expect("sorts of tests are right")
 }
