@@ -10,3 +10,4 @@ mod embedded;
 mod mongo;
 mod render;
 mod support;
+mod user_command;
