@@ -15,6 +15,7 @@ pub mod app;
 pub mod auth;
 pub mod cli;
 pub mod clock;
+pub mod demo;
 pub mod domain;
 pub mod http;
 pub mod json;

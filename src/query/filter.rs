@@ -5,10 +5,12 @@ use std::sync::Arc;
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::computed::Computed;
 use super::error::{EvalError, Location, QueryError, code};
 use super::matcher;
 use super::operators::parse_field;
 use super::path::Path;
+use super::schema::Schema;
 use super::suggest::nearest;
 use super::tree::{InSet, Node, Operand, Test};
 
@@ -286,7 +288,8 @@ impl Parser {
                 self.server = self.server.or(Some("$text"));
                 Ok(Node::Server("$text"))
             }
-            "$expr" | "$jsonSchema" => Err(self.at.malformed(code::BAD_VALUE, format!("{name} is not supported"))),
+            "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),
+            "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
             "$alwaysTrue" => Ok(Node::Always),
             "$alwaysFalse" => Ok(Node::Never),
             _ => {

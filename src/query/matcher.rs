@@ -6,7 +6,7 @@
 use bson::raw::RawDocument;
 
 use super::compare::{compare_views, number, same_bracket};
-use super::error::EvalError;
+use super::error::{EvalError, code};
 use super::path::{Leaf, Path};
 use super::raw::{Elements, Value, View, kind};
 use super::tree::{InSet, Node, Operand, Test};
@@ -43,7 +43,21 @@ fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
         Node::Or(nodes) => without_position(run, |run| nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Path(path, test) => path_matches(path, test, document, run),
+        Node::Expr(expression) => ask(document, run, |document| expression.is_true(document)),
+        Node::Schema(schema) => ask(document, run, |document| schema.matches(document)),
     }
+}
+
+/// Asks what may fail on a document; the first failure is the outcome of the run.
+fn ask(document: &[u8], run: &mut Run, question: impl FnOnce(&RawDocument) -> Result<bool, EvalError>) -> bool {
+    let outcome = match RawDocument::from_bytes(document) {
+        Ok(document) => question(document),
+        Err(error) => Err(EvalError::new(code::BAD_VALUE, error.to_string())),
+    };
+    outcome.unwrap_or_else(|error| {
+        run.error.get_or_insert(error);
+        false
+    })
 }
 
 /// Runs a negation: what matched inside it says nothing about a position.

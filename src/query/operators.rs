@@ -248,6 +248,7 @@ fn size(parser: &Parser, value: &Bson) -> Result<i64, QueryError> {
     let refused = |message: &str| parser.bad(format!("$size {message}"));
     let Some(size) = number(value.into()) else { return refused("needs a number") };
     match size.as_exact_int() {
+        Some(size) if size > i64::from(i32::MAX) => refused("needs a number of 32 bits"),
         Some(size) if size >= 0 => Ok(size),
         Some(_) => refused("needs a number that is not negative"),
         None => refused("needs a whole number"),

@@ -6,9 +6,11 @@ use bson::Bson;
 
 use super::bits::BitTest;
 use super::compare::{compare_values, number};
+use super::computed::Computed;
 use super::path::Path;
 use super::raw::{Owned, Value, View};
 use super::regex::Regex;
+use super::schema::Schema;
 use super::types::TypeSet;
 
 /// A condition on a document.
@@ -26,6 +28,10 @@ pub enum Node {
     Nor(Vec<Node>),
     /// A test of what a path leads to.
     Path(Path, Test),
+    /// `$expr`: the value of an expression counts as true.
+    Expr(Box<Computed>),
+    /// `$jsonSchema`.
+    Schema(Box<Schema>),
     /// `$text`, or an operator of geometry: only a MongoDB server can answer.
     Server(&'static str),
 }

@@ -5,8 +5,11 @@ mod contract;
 
 mod accounts;
 mod api;
+mod corpus;
 mod crash;
+mod demo;
 mod embedded;
+mod embedded_crash;
 mod mongo;
 mod render;
 mod support;

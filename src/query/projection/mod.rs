@@ -107,10 +107,11 @@ impl Projection {
         for step in &self.afterwards {
             bytes = match step {
                 Afterwards::Slice(path, slice) => apply::slice(&bytes, path, *slice),
-                Afterwards::Position(path) => apply::positional(&bytes, path, &mut || position(document, filter))?,
+                Afterwards::Position(path) => apply::positional(&bytes, path, || position(document, filter))?,
             };
         }
-        RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+        RawDocumentBuf::from_bytes(apply::settle(&bytes))
+            .map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
     }
 }
 

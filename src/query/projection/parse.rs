@@ -26,6 +26,8 @@ pub(super) struct Parser {
 /// What a member asks for, apart from its path.
 enum Wish {
     Include,
+    /// The positional `$`, which includes.
+    Position,
     Exclude,
     Compute(Child),
 }
@@ -138,7 +140,7 @@ impl Parser {
 
     fn add(&mut self, name: &str, wish: Wish, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
         check_field_path(&self.filter.at, name)?;
-        let is_id = above.is_empty() && name == "_id";
+        let is_id = above.is_empty() && name == "_id" && !matches!(wish, Wish::Position);
         let steps: Vec<String> = name.split('.').map(str::to_owned).collect();
         let (last, before) = steps.split_last().expect("a split gives at least one part");
         let below = self.descend(&steps, before.len(), branch)?;
@@ -147,8 +149,8 @@ impl Parser {
         }
         let child = match wish {
             Wish::Compute(child) => child,
-            Wish::Include | Wish::Exclude => {
-                let includes = matches!(wish, Wish::Include);
+            Wish::Include | Wish::Position | Wish::Exclude => {
+                let includes = !matches!(wish, Wish::Exclude);
                 if is_id {
                     self.id = Some(includes);
                 } else {
@@ -182,10 +184,10 @@ impl Parser {
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
         let expression = Computed::parse(value, &mut self.filter.at)?;
-        self.add(name, Wish::Compute(Child::Computed(expression)), above, branch)?;
         if self.includes == Some(false) {
             return self.fail(refusal, "a projection that excludes cannot make up members");
         }
+        self.add(name, Wish::Compute(Child::Computed(expression)), above, branch)?;
         self.includes = Some(true);
         Ok(())
     }
@@ -199,14 +201,33 @@ impl Parser {
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
         match operator(document) {
-            Some(("$slice", operand)) if slice(operand).is_some() => {
-                self.has_slice = true;
-                let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
-                self.afterwards.extend(slice(operand).map(|slice| Afterwards::Slice(path, slice)));
-                self.add(name, Wish::Compute(Child::Kept), above, branch)
-            }
+            Some(("$slice", operand)) => match slice(operand) {
+                Some(slice) => self.slice(name, slice, above, branch),
+                None => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
+            },
             Some(("$elemMatch", operand)) => self.elem_match(name, operand, above, branch),
             _ => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
+        }
+    }
+
+    /// `$slice` as `find` has it. Where that fails, MongoDB tries the
+    /// expression of the same name, which fails as well, but with another number.
+    fn slice(&mut self, name: &str, slice: Slice, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
+        match self.add(name, Wish::Compute(Child::Kept), above, branch) {
+            Ok(()) => {
+                self.has_slice = true;
+                let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
+                self.afterwards.push(Afterwards::Slice(path, slice));
+                Ok(())
+            }
+            Err(collision) => {
+                let code = match (self.includes, slice.skip) {
+                    (Some(false), _) => 31252,
+                    (_, None) => 28667,
+                    (_, Some(_)) => collision.code,
+                };
+                Err(QueryError { code, ..collision })
+            }
         }
     }
 
@@ -242,7 +263,7 @@ impl Parser {
             return self.fail(31256, "the positional $ and $elemMatch exclude each other");
         }
         let name = name.strip_suffix(".$").unwrap_or(name);
-        self.add(name, Wish::Include, above, branch)?;
+        self.add(name, Wish::Position, above, branch)?;
         self.has_position = true;
         let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
         self.afterwards.push(Afterwards::Position(path));

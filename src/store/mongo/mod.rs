@@ -145,7 +145,7 @@ impl Store for MongoStore {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time * 2);
+        let bound = self.query_bound(query.max_time);
         run(bound, async move { find::page(&inner, &collection, &query).await }).await
     }
 

@@ -16,7 +16,9 @@ use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error;
 use tokio::time::MissedTickBehavior;
 
+use super::counters::COUNTERS;
 use super::error::{brief, code};
+use super::marks::REMOVALS;
 
 /// All revisions move after this time when nothing else says whether there were changes.
 const TICK: Duration = Duration::from_millis(400);
@@ -140,8 +142,10 @@ async fn listen(
     position: &mut Option<ResumeToken>,
 ) -> Result<(), Error> {
     // Only what is needed of each event crosses the network.
+    let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, REMOVALS] } } };
     let only_where = doc! { "$project": { "ns": 1, "operationType": 1 } };
-    let question = database.watch().pipeline([only_where]).max_await_time(AWAIT).resume_after(position.clone());
+    let question =
+        database.watch().pipeline([no_machinery, only_where]).max_await_time(AWAIT).resume_after(position.clone());
     let mut stream = question.await?.with_type::<RawDocumentBuf>();
     let Some(start) = revisions.upgrade() else { return Ok(()) };
     start.hear();
