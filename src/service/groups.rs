@@ -157,7 +157,7 @@ async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<U
     let others = members(id).and(Filter::none_of("public_id", ids.clone()));
     let users = Change::DeleteMany { collection: Users::COLLECTION, filter: Filter::one_of("public_id", ids.clone()) };
     // The users go last: where a crash can come in between, saying the same again finds them and completes it.
-    let unit = Unit { conditions: Vec::new(), changes: users::belongings(ids) }.and(users);
+    let unit = Unit { conditions: Vec::new(), changes: users::belongings(&ids) }.and(users);
     Ok(unit.given(Condition::None { collection: Users::COLLECTION, filter: others }))
 }
 

@@ -190,9 +190,9 @@ pub async fn create_with<R: Resource>(
             Some(id) => id,
             None => services.store.reserve_ids(R::COLLECTION, 1).await?,
         };
-        let (built, mut unit) = build(id)?;
+        let (members, mut unit) = build(id)?;
         let mut document = doc! {"_id": ObjectId::new()};
-        document.extend(built);
+        document.extend(members);
         let document = encode(&document)?;
         unit.changes.insert(0, Change::Insert { collection: R::COLLECTION, document: document.clone() });
         match services.store.commit(unit).await {

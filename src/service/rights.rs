@@ -56,10 +56,11 @@ pub fn right_tree() -> Vec<RightNode> {
 /// A stored group with its rights as records. A name that is no right any more becomes a record without a description.
 pub fn expanded(stored: &RawDocument) -> RawDocumentBuf {
     let Ok(mut shown) = Document::try_from(stored) else { return stored.to_owned() };
-    let records = group::right_names(stored).into_iter().map(|name| match rights::find(name) {
-        Some(right) => record(right),
-        None => doc! {"level": 0, "name": name, "label": name, "description": "", "is_master": name.ends_with(".*")},
-    });
+    let gone = |name: &str| {
+        doc! {"level": 0, "name": name, "label": name, "description": "", "is_master": name.ends_with(".*")}
+    };
+    let records =
+        group::right_names(stored).into_iter().map(|name| rights::find(name).map_or_else(|| gone(name), record));
     shown.insert("rights", records.collect::<Vec<Document>>());
     raw(&shown)
 }
@@ -108,8 +109,8 @@ mod tests {
     use super::*;
     use crate::query::{Filter, Limits, Sort};
 
-    fn names(filter: Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
-        let filter = Filter::parse(&filter, &Limits::NONE).expect("a filter");
+    fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
+        let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
         let found = list_rights(&ListQuery { filter, sort, page, limit: 10, projection: None }).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)
@@ -117,18 +118,18 @@ mod tests {
 
     #[test]
     fn the_catalogue_is_paged_and_sorted_like_any_list() {
-        let (first, total) = names(doc! {}, Sort::by("name", false), 1);
+        let (first, total) = names(&doc! {}, Sort::by("name", false), 1);
         assert_eq!((first.len(), total, first[0].as_str()), (10, 62, "base.*"));
-        let (last, _) = names(doc! {}, Sort::by("name", false), 7);
+        let (last, _) = names(&doc! {}, Sort::by("name", false), 7);
         assert_eq!(last.len(), 2);
-        let (gravest, _) = names(doc! {}, Sort::by("level", true).then("name", false), 1);
+        let (gravest, _) = names(&doc! {}, Sort::by("level", true).then("name", false), 1);
         assert_eq!(gravest[0], "base.exportd.log.delete");
     }
 
     #[test]
     fn the_catalogue_is_filtered_like_any_list() {
         let (masters, total) =
-            names(doc! {"is_master": true, "name": {"$regex": "^base.framework"}}, Sort::by("name", false), 1);
+            names(&doc! {"is_master": true, "name": {"$regex": "^base.framework"}}, Sort::by("name", false), 1);
         assert_eq!((masters.len() as u64, total), (5, 5));
     }
 

@@ -114,7 +114,7 @@ pub async fn delete_user(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
         may_delete(caller, id)?;
-        let mut unit = Unit { conditions: Vec::new(), changes: belongings(vec![Bson::Int64(id)]) };
+        let mut unit = Unit { conditions: Vec::new(), changes: belongings(&[Bson::Int64(id)]) };
         if is_active_admin(before) {
             unit.conditions.push(another_admin(services, id).await?);
         }
@@ -144,9 +144,9 @@ pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
 }
 
 /// The changes that remove what belongs to users and to nobody else.
-pub(super) fn belongings(user_ids: Vec<Bson>) -> Vec<Change> {
+pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
     [CREDENTIALS, TOKENS, SETTINGS]
-        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.clone()) })
+        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) })
         .to_vec()
 }
 
@@ -322,8 +322,8 @@ mod tests {
 
     use super::*;
 
-    fn is_refused(filter: Document) -> bool {
-        refuse_password(&filter, &Sort::default()).is_err()
+    fn is_refused(filter: &Document) -> bool {
+        refuse_password(filter, &Sort::default()).is_err()
     }
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
             doc! {"$jsonSchema": {"patternProperties": {"^pass": {"pattern": "^a"}}}},
             doc! {"$jsonSchema": {"properties": {"a": {}}, "additionalProperties": {"pattern": "^a"}}},
         ] {
-            assert!(is_refused(filter.clone()), "{filter}");
+            assert!(is_refused(&filter), "{filter}");
         }
     }
 
@@ -353,7 +353,7 @@ mod tests {
             doc! {"$expr": {"$eq": ["$user_name", "$first_name"]}},
             doc! {"$jsonSchema": {"required": ["email"], "properties": {"email": {"bsonType": "string"}}}},
         ] {
-            assert!(!is_refused(filter.clone()), "{filter}");
+            assert!(!is_refused(&filter), "{filter}");
         }
     }
 

@@ -306,10 +306,12 @@ async fn a_flood_is_sent_away_instead_of_queued() {
     let settings = AuthSettings { max_parallel_hashes: 1, max_waiting_hashes: 3, ..cheap_settings() };
     let accounts = world.accounts_with(&settings).await;
     let names: Vec<String> = (0..30).map(|number| format!("user{number}")).collect();
-    let attempts = names.iter().map(|name| login(&accounts, name, "wrong"));
-    let refusals: Vec<AuthError> = futures::future::join_all(attempts).await.into_iter().map(refusal).collect();
-    let busy = refusals.iter().filter(|refused| matches!(refused, AuthError::Busy { .. })).count();
-    assert_eq!(busy, 26);
+    let attempts = futures::future::join_all(names.iter().map(|name| login(&accounts, name, "wrong")));
+    let turn = accounts.passwords().turn().await.expect("the only turn");
+    let (outcomes, ()) = tokio::join!(attempts, async { drop(turn) });
+    let busy = outcomes.into_iter().map(refusal).filter(|refused| matches!(refused, AuthError::Busy { .. })).count();
+    // Three wait for the turn that is taken.
+    assert_eq!(busy, 27);
 }
 
 #[tokio::test]

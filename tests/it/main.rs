@@ -15,3 +15,4 @@ mod embedded_indexes;
 mod mongo;
 mod render;
 mod support;
+mod user_command;
