@@ -3,6 +3,7 @@
 use bson::{Bson, Document};
 
 use super::{Afterwards, Branch, Child, Projection, Slice};
+use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::QueryError;
@@ -207,6 +208,9 @@ impl Parser {
                 None => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
             },
             Some(("$elemMatch", operand)) => self.elem_match(name, operand, above, branch),
+            Some((unknown, _)) if !Expression::is_operator(unknown) => {
+                Err(self.filter.at.malformed(31325, format!("unknown expression {unknown}")))
+            }
             _ => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
         }
     }
