@@ -375,3 +375,130 @@ impl Parser {
         Ok(nodes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::RawDocumentBuf;
+
+    use super::super::error::QueryErrorKind;
+    use super::*;
+
+    fn refusal(filter: &Document) -> QueryError {
+        Filter::parse(filter, &Limits::default()).expect_err("the filter is wrong")
+    }
+
+    fn matches(filter: &Filter, document: &Document) -> bool {
+        filter.matches(&RawDocumentBuf::try_from(document).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_misspelt_operator_is_named_with_its_place() {
+        let error = refusal(&doc! { "fields": { "$elemMatch": { "value": { "$rgex": "x" } } } });
+        assert_eq!(error.to_string(), "filter.fields.$elemMatch.value.$rgex: unknown operator, did you mean $regex?");
+        assert_eq!(error.pointer, "/fields/$elemMatch/value/$rgex");
+        assert_eq!((error.code, error.kind), (2, QueryErrorKind::Malformed));
+    }
+
+    #[test]
+    fn pointers_are_escaped_and_count_array_elements() {
+        let error = refusal(&doc! { "$or": [{}, { "a/b~c": { "$gt2": 1 } }] });
+        assert_eq!(error.pointer, "/$or/1/a~1b~0c/$gt2");
+    }
+
+    #[test]
+    fn nothing_is_proposed_for_a_name_that_is_like_no_other() {
+        assert!(refusal(&doc! { "a": { "$between": [1, 2] } }).message.starts_with("unknown operator"));
+        assert!(!refusal(&doc! { "a": { "$between": [1, 2] } }).message.contains("did you mean"));
+    }
+
+    #[test]
+    fn javascript_is_refused_at_every_depth() {
+        let code = Bson::JavaScriptCode("true".to_owned());
+        for filter in [
+            doc! { "$where": "true" },
+            doc! { "$or": [{ "$and": [{ "$where": "true" }] }] },
+            doc! { "a": { "$elemMatch": { "$where": "true" } } },
+            doc! { "$expr": { "$eq": [1, { "$function": { "body": "x", "args": [], "lang": "js" } }] } },
+            doc! { "$expr": { "$accumulator": {} } },
+            doc! { "a": code.clone() },
+            doc! { "a": { "$in": [1, [code.clone()]] } },
+            doc! { "a": { "$eq": { "b": code } } },
+        ] {
+            assert_eq!(refusal(&filter).kind, QueryErrorKind::Refused, "{filter}");
+        }
+    }
+
+    #[test]
+    fn too_large_filters_are_refused_naming_the_limit() {
+        let mut deep = doc! { "a": 1 };
+        for _ in 0..20 {
+            deep = doc! { "$and": [deep] };
+        }
+        let many: Vec<Bson> = (0..1001).map(Bson::Int32).collect();
+        let limits = Limits { max_nodes: 10_000, ..Limits::default() };
+        for (filter, limit) in [
+            (deep, "20 levels"),
+            (doc! { "a": { "$in": many.clone() } }, "1000 values"),
+            (doc! { "a": { "$nin": many.clone() } }, "1000 values"),
+            (doc! { "a": { "$regex": "x".repeat(1001) } }, "1000 characters"),
+        ] {
+            let error = Filter::parse(&filter, &limits).expect_err("too large");
+            assert_eq!(error.kind, QueryErrorKind::LimitExceeded);
+            assert!(error.message.contains(limit), "{error}");
+        }
+        let error = refusal(&doc! { "a": many });
+        assert!(error.message.contains("500 conditions"), "{error}");
+    }
+
+    #[test]
+    fn our_own_conditions_read_operators_as_values() {
+        let value = doc! { "$gt": 1 };
+        let filter = Filter::equals("a", value.clone());
+        assert_eq!(filter.document(), &doc! { "a": { "$eq": { "$gt": 1 } } });
+        assert!(matches(&filter, &doc! { "a": value }));
+        assert!(!matches(&filter, &doc! { "a": 5 }));
+        assert!(matches(&Filter::none_of("a", vec![Bson::Int32(1)]), &doc! {}));
+        assert!(!matches(&Filter::one_of("a", vec![]), &doc! { "a": 1 }));
+    }
+
+    #[test]
+    fn joining_keeps_both_conditions_and_drops_the_empty_one() {
+        let a = Filter::equals("a", 1);
+        let b = Filter::equals("b", 2);
+        assert_eq!(a.clone().and(Filter::all()).document(), a.document());
+        assert_eq!(Filter::all().and(b.clone()).document(), b.document());
+        let both = a.clone().and(b.clone());
+        assert_eq!(both.document(), &doc! { "$and": [a.document().clone(), b.document().clone()] });
+        assert!(matches(&both, &doc! { "a": 1, "b": 2 }));
+        assert!(!matches(&both, &doc! { "a": 1 }));
+    }
+
+    #[test]
+    fn what_only_a_server_can_answer_is_marked() {
+        for (filter, operator) in [
+            (doc! { "$text": { "$search": "x" } }, "$text"),
+            (doc! { "a": { "$near": [1, 1], "$maxDistance": 1 } }, "$near"),
+            (doc! { "$or": [{ "a": 1 }, { "a": { "$geoWithin": { "$box": [[0, 0], [1, 1]] } } }] }, "$geoWithin"),
+        ] {
+            let filter = Filter::parse(&filter, &Limits::default()).unwrap();
+            assert_eq!(filter.clone().needs_server(), Some(operator));
+            assert_eq!(Filter::equals("b", 1).and(filter).needs_server(), Some(operator));
+        }
+    }
+
+    #[test]
+    fn broken_bytes_do_not_panic() {
+        let filter =
+            Filter::parse(&doc! { "a.b": { "$elemMatch": { "c": "x" } }, "d": 1 }, &Limits::default()).unwrap();
+        let whole = RawDocumentBuf::try_from(&doc! { "a": { "b": [{ "c": "x" }] }, "d": 1, "e": [1.5, "x"] }).unwrap();
+        for position in 4..whole.as_bytes().len() - 1 {
+            for byte in [0x00, 0x01, 0x02, 0x0B, 0x7F, 0xFF] {
+                let mut bytes = whole.as_bytes().to_vec();
+                bytes[position] = byte;
+                if let Ok(document) = RawDocumentBuf::from_bytes(bytes) {
+                    let _ = filter.matches(&document);
+                }
+            }
+        }
+    }
+}
