@@ -1,5 +1,8 @@
 //! The tests, in one binary.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests take their sizes from variables")]
+
 #[macro_use]
 mod contract;
 
@@ -10,8 +13,8 @@ mod crash;
 mod demo;
 mod embedded;
 mod embedded_crash;
-mod filters;
 mod embedded_indexes;
+mod filters;
 mod mongo;
 mod render;
 mod support;

@@ -424,7 +424,7 @@ pub(super) fn atan(x: Decimal) -> Decimal {
         Decimal::Finite { negative, coefficient, exponent } if leading(coefficient, exponent) > 80 => {
             atan(Decimal::Infinity { negative })
         }
-        _ => atan_fixed(&Fixed::from_decimal(x)).to_decimal(0),
+        Decimal::Finite { .. } => atan_fixed(&Fixed::from_decimal(x)).to_decimal(0),
     }
 }
 
