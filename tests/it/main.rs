@@ -8,5 +8,6 @@ mod crash;
 mod embedded;
 mod filters;
 mod mongo;
+mod projections;
 mod render;
 mod support;
