@@ -16,6 +16,7 @@ mod embedded_crash;
 mod embedded_indexes;
 mod filters;
 mod mongo;
+mod projections;
 mod render;
 mod support;
 mod user_command;
