@@ -29,7 +29,12 @@ const OTHERS: &[Operator] = &[
     Operator { name: "$regexFind", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
     Operator { name: "$regexFindAll", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
     Operator { name: "$regexMatch", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
-    Operator { name: "$rand", shape: SERVER, folding: NEVER, run: |_| null() },
+    Operator {
+        name: "$rand",
+        shape: Shape::Special(arithmetic::parse_rand),
+        folding: NEVER,
+        run: |_| arithmetic::rand(),
+    },
     Operator { name: "$meta", shape: SERVER, folding: NEVER, run: |_| null() },
     HASHED_KEY,
     Operator { name: "$function", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
