@@ -10,6 +10,7 @@ mod crash;
 mod demo;
 mod embedded;
 mod embedded_crash;
+mod group_crash;
 mod mongo;
 mod render;
 mod support;
