@@ -77,10 +77,8 @@ fn read_overrides(pairs: &[String]) -> Result<Overrides, String> {
 
 async fn serve(settings: Settings) -> Result<(), StartError> {
     let application = Application::build(settings).await?;
-    let address = application.address().map_err(listen_error)?;
     announce(application.first_admin());
-    log::info!("listening on http://{address}");
-    log::info!("next: POST http://{address}/rest/auth/login with user_name and password, as README.md shows");
+    log::info!("next: sign in by POST /rest/auth/login with user_name and password, as README.md shows");
     application.run().await.map_err(listen_error)
 }
 

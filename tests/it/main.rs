@@ -10,6 +10,8 @@ mod crash;
 mod demo;
 mod embedded;
 mod embedded_crash;
+mod embedded_indexes;
+mod filters;
 mod group_crash;
 mod mongo;
 mod render;

@@ -10,10 +10,10 @@ use crate::query::error::EvalError;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$sum", shape: Shape::Any, folding: Folding::Whole, run: sum },
+    Operator { name: "$sum", shape: Shape::Any, folding: Folding::Commutative, run: sum },
     Operator { name: "$avg", shape: Shape::Any, folding: Folding::Whole, run: avg },
-    Operator { name: "$min", shape: Shape::Any, folding: Folding::Whole, run: |a| extreme(a, false) },
-    Operator { name: "$max", shape: Shape::Any, folding: Folding::Whole, run: |a| extreme(a, true) },
+    Operator { name: "$min", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, false) },
+    Operator { name: "$max", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, true) },
     Operator { name: "$stdDevPop", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 0) },
     Operator { name: "$stdDevSamp", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 1) },
 ];
@@ -40,15 +40,15 @@ struct DoubleDouble {
 impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
-        let (value, low) = two_sum(value, self.rest);
-        let (sum, rest) = two_sum(self.sum, value);
-        (self.sum, self.rest) = (sum, rest + low);
+        (self.sum, self.rest) = two_sum(self.sum, value + self.rest);
     }
 
     fn add_integer(&mut self, value: i64) {
         // Both halves are doubles without loss.
-        let low = value & 0xFFFF_FFFF;
-        self.add(Number::Long(value - low).to_double());
+        let low = value % (1 << 32);
+        if value != low {
+            self.add(Number::Long(value - low).to_double());
+        }
         self.add(Number::Long(low).to_double());
     }
 
@@ -132,9 +132,7 @@ impl Total {
     /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
     pub(super) fn to_millis(self) -> Option<i64> {
         match self.sum() {
-            Number::Decimal(sum) => {
-                Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating())
-            }
+            Number::Decimal(sum) => Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating()),
             Number::Double(sum) => {
                 let rounded = sum.round();
                 let rest = ((sum - rounded) + self.doubles.rest).round();

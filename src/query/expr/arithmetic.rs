@@ -88,13 +88,13 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
                 None => failure(159, "date overflow in $subtract"),
             }
         }
-        _ => match (left_number, right_number) {
-            (Some(left), Some(right)) => found(difference(left, right)),
-            _ => {
-                let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-                failure(14, format!("can't $subtract {right} from {left}"))
+        _ => {
+            if let (Some(left), Some(right)) = (left_number, right_number) {
+                return found(difference(left, right));
             }
-        },
+            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+            failure(14, format!("can't $subtract {right} from {left}"))
+        }
     }
 }
 
@@ -159,18 +159,21 @@ fn from_the_right(arguments: &Arguments<'_>) -> Result<[Value; 2], EvalError> {
 }
 
 /// Two numbers; nothing when one of the operands is absent.
-fn two_numbers(arguments: &Arguments<'_>, values: [Value; 2], code: i32) -> Result<Option<(Number, Number)>, EvalError> {
+fn two_numbers(
+    arguments: &Arguments<'_>,
+    values: [Value; 2],
+    code: i32,
+) -> Result<Option<(Number, Number)>, EvalError> {
     let [left, right] = values;
     if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
         return Ok(None);
     }
-    match (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of)) {
-        (Some(left), Some(right)) => Ok(Some((left, right))),
-        _ => {
-            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-            arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
-        }
+    let numbers = left.as_ref().and_then(Number::of).zip(right.as_ref().and_then(Number::of));
+    if numbers.is_some() {
+        return Ok(numbers);
     }
+    let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+    arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
 }
 
 fn is_zero(number: Number) -> bool {
@@ -257,7 +260,10 @@ fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decim
             let number = number.to_double();
             if number <= 0.0 {
                 let shown = general(number);
-                return failure(code, format!("{}'s argument must be a positive number, but is {shown}", arguments.name()));
+                return failure(
+                    code,
+                    format!("{}'s argument must be a positive number, but is {shown}", arguments.name()),
+                );
             }
             found(double(number))
         }

@@ -14,7 +14,7 @@ use crate::query::error::{EvalError, QueryError};
 const N: Shape = Shape::Named(&Names {
     not_an_object: 5_787_801,
     unknown: 5_787_901,
-    names: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
+    known: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
 });
 
 const SORT: Shape = Shape::Special(sort_array::parse);
@@ -85,7 +85,7 @@ fn some(arguments: &Arguments<'_>, pick: fn(Vec<Bson>, usize) -> Vec<Bson>) -> O
         let found = shown(count.as_ref());
         return failure(5_787_902, format!("value for 'n' must be of integral type, but found {found}"));
     };
-    if matches!(number, Number::Double(number) if !(-9.3e18..9.3e18).contains(&number)) {
+    if number.is_wide_double() {
         return failure(31109, "can't coerce out of range value to long");
     }
     let whole = number.to_i64_saturating();
@@ -190,8 +190,9 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
 fn range(arguments: &Arguments<'_>) -> Outcome {
     // MongoDB's bound is 100 MB as well, but its values are smaller.
     const MOST: i64 = 1_000_000;
-    let start = range_bound(arguments.value(0)?.as_ref(), "starting", 34443)?;
-    let end = range_bound(arguments.value(1)?.as_ref(), "ending", 34445)?;
+    let [start, end] = arguments.values()?;
+    let start = range_bound(start.as_ref(), "starting", 34443)?;
+    let end = range_bound(end.as_ref(), "ending", 34445)?;
     let step = if arguments.is_given(2) { range_bound(arguments.value(2)?.as_ref(), "step", 34447)? } else { 1 };
     if step == 0 {
         return failure(34449, "$range requires a non-zero step value");

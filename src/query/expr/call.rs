@@ -49,7 +49,7 @@ pub(super) struct Names {
     /// When there is a name too many.
     pub(super) unknown: i32,
     /// The names in the order in which the operator asks for them; with a number for those that must be there.
-    pub(super) names: &'static [(&'static str, Option<i32>)],
+    pub(super) known: &'static [(&'static str, Option<i32>)],
 }
 
 /// What may be computed before there is a document.

@@ -15,7 +15,7 @@ const FAILED: i32 = 241;
 const CONVERT: Shape = Shape::Named(&Names {
     not_an_object: 9,
     unknown: 9,
-    names: &[("input", Some(9)), ("to", Some(9)), ("onError", None), ("onNull", None)],
+    known: &[("input", Some(9)), ("to", Some(9)), ("onError", None), ("onNull", None)],
 });
 
 const ONE: Shape = Shape::One(50723);

@@ -100,12 +100,13 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
     }
     if folding == Folding::Commutative {
         // Constants go last: a missing operand answers null before a wrong constant is looked at.
-        call.operands.sort_by_key(is_constant);
+        call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
     }
     if folding != Folding::Whole {
         join_constants(&mut call)?;
     }
     match call.operator.name {
+        "$ifNull" => return Ok(first_not_null(call)),
         "$setIsSubset" => check_array(&call, 1, 17311)?,
         "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
@@ -124,8 +125,22 @@ fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
     Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
 }
 
-fn is_constant(operand: &Option<Node>) -> bool {
-    operand.as_ref().is_some_and(|node| node.constant().is_some())
+/// Constants that are null are never the answer, and behind one that is not nothing is looked at.
+fn first_not_null(mut call: Call) -> Node {
+    let last = call.operands.pop();
+    call.operands.retain(|operand| !matches!(operand, Some(Node::Constant(value)) if is_nullish(value.as_ref())));
+    match call.operands.iter().position(|operand| is_constant(operand.as_ref())) {
+        Some(decisive) => call.operands.truncate(decisive + 1),
+        None => call.operands.extend(last),
+    }
+    match call.operands.as_mut_slice() {
+        [Some(only)] => std::mem::replace(only, Node::Constant(None)),
+        _ => Node::Call(Box::new(call)),
+    }
+}
+
+fn is_constant(operand: Option<&Node>) -> bool {
+    operand.is_some_and(|node| node.constant().is_some())
 }
 
 /// Replaces each run of neighbouring constants by their value: `[a, 1, 2]` becomes `[a, 3]`.
@@ -134,7 +149,7 @@ fn join_constants(call: &mut Call) -> Result<(), EvalError> {
     let mut operands = std::mem::take(&mut call.operands).into_iter().peekable();
     while let Some(operand) = operands.next() {
         let mut run = vec![operand];
-        while is_constant(&run[0]) && operands.peek().is_some_and(is_constant) {
+        while is_constant(run[0].as_ref()) && operands.peek().is_some_and(|next| is_constant(next.as_ref())) {
             run.extend(operands.next());
         }
         if run.len() == 1 {

@@ -15,7 +15,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$objectToArray", shape: Shape::Exactly(1), folding: Folding::Whole, run: object_to_array },
     Operator { name: "$getField", shape: Shape::Special(parse_get_field), folding: Folding::Untouched, run: get_field },
     Operator { name: "$setField", shape: Shape::Special(parse_set_field), folding: Folding::Untouched, run: set_field },
-    Operator { name: "$unsetField", shape: Shape::Special(parse_set_field), folding: Folding::Untouched, run: set_field },
+    Operator {
+        name: "$unsetField",
+        shape: Shape::Special(parse_set_field),
+        folding: Folding::Untouched,
+        run: set_field,
+    },
     Operator { name: "$bsonSize", shape: Shape::Exactly(1), folding: Folding::Whole, run: bson_size },
     Operator { name: "$binarySize", shape: Shape::Exactly(1), folding: Folding::Whole, run: binary_size },
     Operator { name: "$tsSecond", shape: Shape::Exactly(1), folding: Folding::Whole, run: timestamp_part },

@@ -213,7 +213,11 @@ fn zero(exponent: i32) -> Decimal {
 
 /// What the library makes of zero where it computes instead of looking.
 fn small_zero(x: Decimal) -> Decimal {
-    parts(x).map_or(x, |(_, _, exponent)| zero((exponent - 40).max(MIN_EXPONENT)))
+    parts(x).map_or(x, |(negative, coefficient, exponent)| Decimal::Finite {
+        negative,
+        coefficient,
+        exponent: (exponent - 40).max(MIN_EXPONENT),
+    })
 }
 
 const ONE: Decimal = Decimal::Finite { negative: false, coefficient: 1, exponent: 0 };
@@ -424,16 +428,17 @@ pub(super) fn atan(x: Decimal) -> Decimal {
     }
 }
 
+/// Whether there is a minus in front, be it of zero; nothing when there is no number.
+fn sign(x: Decimal) -> Option<bool> {
+    match x {
+        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => Some(negative),
+        Decimal::NaN => None,
+    }
+}
+
 /// The angle of the point (`x`, `y`).
 pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
-    let negative_x = match x {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
-    let negative_y = match y {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
+    let (Some(negative_y), Some(negative_x)) = (sign(y), sign(x)) else { return Decimal::NaN };
     let infinite = |value| matches!(value, Decimal::Infinity { .. });
     let angle = match (y.is_zero(), x.is_zero()) {
         (true, _) if negative_x => pi().to_decimal(0),

@@ -133,7 +133,9 @@ fn atan2(arguments: &Arguments<'_>) -> Outcome {
         }
         match value.as_ref().and_then(Number::of) {
             Some(number) => *slot = number,
-            None => return failure(code, format!("$atan2 only supports numeric types, not {}", type_name(value.as_ref()))),
+            None => {
+                return failure(code, format!("$atan2 only supports numeric types, not {}", type_name(value.as_ref())));
+            }
         }
     }
     match numbers {

@@ -157,6 +157,11 @@ impl Number {
         }
     }
 
+    /// Whether it is a double that no 64-bit integer comes near.
+    pub(super) fn is_wide_double(self) -> bool {
+        matches!(self, Self::Double(number) if !(-9.3e18..9.3e18).contains(&number))
+    }
+
     /// Whether it is no number at all.
     pub(super) fn is_nan(self) -> bool {
         match self {

@@ -53,7 +53,7 @@ pub(super) struct FaultyFile {
 }
 
 impl FaultyFile {
-    fn may(&self, fault: &AtomicBool) -> io::Result<()> {
+    fn check(fault: &AtomicBool) -> io::Result<()> {
         if fault.load(Ordering::SeqCst) { Err(io::Error::other("a fault of the test")) } else { Ok(()) }
     }
 }
@@ -75,12 +75,12 @@ impl StorageBackend for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.may(&self.faults.unsynced)?;
+        Self::check(&self.faults.unsynced)?;
         self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.may(&self.faults.broken)?;
+        Self::check(&self.faults.broken)?;
         self.file.write(offset, data)
     }
 

@@ -1,6 +1,6 @@
 //! Revisions: numbers that move when a collection changes, kept up to date in the background.
 //!
-//! On a replica set and a sharded cluster one change stream on the database tells about every change, whoever made it. Where
+//! On a replica set one change stream on the database tells about every change, whoever made it. Where
 //! there is none, and while it is silent for too long, all revisions also move by time, often enough that nobody trusts
 //! an old number for a second.
 

@@ -1,15 +1,17 @@
 //! Indexes of operators, edits of other tools, a server that goes away.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
-use bson::{Document, doc, rawdoc};
+use bson::{Bson, Document, doc, rawdoc};
 use inventory_service::query::Filter;
 use inventory_service::store::collections::{ALL, OBJECTS, TYPES, USERS};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{FindQuery, Store, StoreError, Unit};
 
-use super::{connect, database, insert, object, object_type, store_on};
+use super::{connect, count, database, insert, object, object_type, store_on, type_exists};
 use crate::support::mongod::{Deployment, Mongod, program, shared};
 
 on_both!(indexes_of_an_operator_are_kept_and_used, revisions_move_on_a_foreign_edit_within_a_second,);
@@ -18,12 +20,12 @@ async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
     let Some(server) = shared(deployment).await else { return };
     let uri = server.fresh_uri();
     let types = database(server, &uri).await.collection::<Document>(TYPES);
-    let named = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
-    let mut unique = named("by hand");
+    let with_name = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
+    let mut unique = with_name("by hand");
     unique.unique = Some(true);
     let by_hand = mongodb::IndexModel::builder().keys(doc! { "public_id": 1.0 }).options(unique).build();
     types.create_index(by_hand).await.expect("made by an operator");
-    let taken = mongodb::IndexModel::builder().keys(doc! { "label": 1 }).options(named("name")).build();
+    let taken = mongodb::IndexModel::builder().keys(doc! { "label": 1 }).options(with_name("name")).build();
     types.create_index(taken).await.expect("made by an operator");
     let store = connect(&uri).await;
     for _ in 0..2 {
@@ -79,6 +81,53 @@ async fn wait_until_calm(store: &MongoStore) {
         }
         assert!(Instant::now() < until, "the revision moves though nothing changes");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_and_totals_outlive_a_crash_of_the_server() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let uri = server.fresh_uri();
+    let store = connect(&uri).await;
+    store.prepare(ALL).await.expect("the collections can be made");
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
+    // The number that the server keeps is trusted from here on.
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let task = || insert_through_a_crash(Arc::clone(&store), Arc::clone(&is_over));
+    let inserting: Vec<_> = (0..8).map(|_| tokio::spawn(task())).collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.crash_and_restart().await;
+    is_over.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    for task in inserting {
+        acknowledged.extend(task.await.expect("no task panics"));
+    }
+    let objects = database(&server, &uri).await.collection::<Document>(OBJECTS);
+    let stored = objects.count_documents(doc! {}).await.expect("the server counts");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, stored);
+    let ids: Vec<Bson> = acknowledged.iter().copied().map(Bson::from).collect();
+    assert_eq!(count(&store, OBJECTS, Filter::one_of("public_id", ids)).await, acknowledged.len() as u64);
+    println!("{} acknowledged, {stored} stored", acknowledged.len());
+}
+
+/// Inserts objects until the outage is over and some more; returns the ids of all that were acknowledged.
+async fn insert_through_a_crash(store: Arc<MongoStore>, is_over: Arc<AtomicBool>) -> Vec<i64> {
+    let mut acknowledged = Vec::new();
+    let mut left = 10;
+    while left > 0 {
+        left -= i32::from(is_over.load(Ordering::Relaxed));
+        let outcome = match store.reserve_ids(OBJECTS, 1).await {
+            Ok(id) => store.commit(Unit::of(insert(OBJECTS, object(id, 1))).given(type_exists(1))).await.map(|_| id),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(id) => acknowledged.push(id),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    acknowledged
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

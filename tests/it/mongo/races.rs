@@ -31,7 +31,7 @@ on_both!(
 /// Many insert objects of a type while another removes it, from two instances.
 async fn no_object_is_acknowledged_whose_type_was_removed(deployment: Deployment) {
     let Some((store, server, uri)) = store_on(deployment).await else { return };
-    let stores = [Arc::clone(&store), connect(&uri).await];
+    let instances = [Arc::clone(&store), connect(&uri).await];
     let ids = Arc::new(AtomicI64::new(1));
     let (mut kept, mut removed) = (0, 0);
     for round in 1..=24_i64 {
@@ -40,7 +40,7 @@ async fn no_object_is_acknowledged_whose_type_was_removed(deployment: Deployment
         let is_over = Arc::new(AtomicBool::new(false));
         let inserting: Vec<_> = (0..TASKS)
             .map(|task| {
-                let store = Arc::clone(&stores[task % 2]);
+                let store = Arc::clone(&instances[task % 2]);
                 tokio::spawn(insert_while(store, Arc::clone(&ids), round, Arc::clone(&is_over)))
             })
             .collect();

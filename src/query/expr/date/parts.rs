@@ -142,13 +142,12 @@ fn part_number(arguments: &Arguments<'_>, index: usize, default: i64) -> Result<
     if is_nullish(value.as_ref()) {
         return Ok(None);
     }
-    match value.as_ref().and_then(Number::of).and_then(Number::to_exact_i64) {
-        Some(number) => Ok(Some(number)),
-        None => {
-            let (name, kind, shown) = (NAMES[index], type_name(value.as_ref()), shown(value.as_ref()));
-            failure(40515, format!("'{name}' must evaluate to an integer, found {kind} with value {shown}"))
-        }
+    let number = value.as_ref().and_then(Number::of).and_then(Number::to_exact_i64);
+    if number.is_some() {
+        return Ok(number);
     }
+    let (name, kind, shown) = (NAMES[index], type_name(value.as_ref()), shown(value.as_ref()));
+    failure(40515, format!("'{name}' must evaluate to an integer, found {kind} with value {shown}"))
 }
 
 /// As [`part_number`], within 16 bits.

@@ -36,14 +36,15 @@ impl Unit {
         })
     }
 
-    /// At least how long it is, in milliseconds.
-    fn length(self) -> i64 {
-        match self {
-            Self::Months(12) => 365 * DAY,
-            Self::Months(months) => months * 30 * DAY,
-            Self::Days(days) => days * DAY,
-            Self::Millis(millis) => millis,
-        }
+    /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
+    fn most(self) -> u64 {
+        let (length, per_length) = match self {
+            Self::Months(months) => (365 * DAY * months, 12),
+            Self::Days(days) => (days * DAY, 1),
+            Self::Millis(millis) => (millis, 1),
+        };
+        let most = u128::from(u64::MAX) * per_length / u128::from(length.unsigned_abs());
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 }
 
@@ -72,9 +73,7 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
 
 /// Days and longer units move the clock on the wall, shorter ones the instant.
 fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
-    // The whole range of dates is less than twice as long.
-    let bound = u64::MAX / unit.length().unsigned_abs();
-    if unit != Unit::Millis(1) && amount.unsigned_abs() > bound {
+    if unit != Unit::Millis(1) && amount.unsigned_abs() > unit.most() {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {

@@ -51,21 +51,24 @@ pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
         return null();
     }
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
-    let date = |name: &str, value: &Bson| match millis(Some(value)) {
-        Some(millis) => Ok(millis),
-        None => {
-            let found = type_name(Some(value));
-            arguments.fail(5_166_307, &format!("requires '{name}' to be a date, but got {found}"))
-        }
-    };
-    let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
+    let (start, end) = (border(arguments, "startDate", &start)?, border(arguments, "endDate", &end)?);
     let unit = unit(arguments, &unit_name)?;
     let first =
         if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
-        None => failure(15, "the difference of the dates overflows"),
+        None => failure(5_166_308, "dateDiff overflowed"),
     }
+}
+
+fn border(arguments: &Arguments<'_>, name: &str, value: &Bson) -> Result<i64, EvalError> {
+    millis(Some(value)).map_or_else(
+        || {
+            let found = type_name(Some(value));
+            arguments.fail(5_166_307, &format!("requires '{name}' to be a date, but got {found}"))
+        },
+        Ok,
+    )
 }
 
 fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<i64> {
@@ -154,7 +157,8 @@ fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option
         }
         Unit::Millis(length) => {
             let bin = length.checked_mul(size)?;
-            let into = local.checked_sub(reference * DAY)?.rem_euclid(bin);
+            // Counted in real time, whatever the clock did in between.
+            let into = date.checked_sub(zone.to_utc(reference * DAY))?.rem_euclid(bin);
             date.checked_sub(into)
         }
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-use super::calendar::{DAY, Moment, days_from_civil, days_in_month, weekday};
+use super::calendar::{DAY, Moment, days_from_civil, weekday};
 use crate::query::error::EvalError;
 use crate::query::expr::value::failure;
 
@@ -74,18 +74,16 @@ impl Zone {
 }
 
 /// Before the years that the database can be asked about, its first year answers. Behind the last year that it
-/// lists one by one, a year answers that has the same days of the week.
+/// lists one by one, a late year answers that has the same days of the week: from March on, or before March.
 fn naive(millis: i64) -> NaiveDateTime {
     const FIRST: i64 = -8_000_000_000_000_000;
     const LAST_YEAR: i64 = 2037;
     let moment = Moment::of_local(millis);
     let millis = if moment.year > LAST_YEAR {
-        let alike = |year: &i64| {
-            let (new_year, other) = (days_from_civil(*year, 1, 1), days_from_civil(moment.year, 1, 1));
-            weekday(new_year) == weekday(other) && days_in_month(*year, 2) == days_in_month(moment.year, 2)
-        };
-        let year = (LAST_YEAR - 27..=LAST_YEAR).find(alike).unwrap_or(LAST_YEAR);
-        millis - (days_from_civil(moment.year, 1, 1) - days_from_civil(year, 1, 1)) * DAY
+        let anchor = |year| days_from_civil(year, if moment.month >= 3 { 3 } else { 1 }, 1);
+        let alike = |year: &i64| weekday(anchor(*year)) == weekday(anchor(moment.year));
+        let year = (LAST_YEAR - 11..=LAST_YEAR).find(alike).unwrap_or(LAST_YEAR);
+        millis - (anchor(moment.year) - anchor(year)) * DAY
     } else {
         millis.max(FIRST)
     };
