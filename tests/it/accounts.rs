@@ -153,6 +153,12 @@ fn has_password_file(directory: &Path) -> bool {
     names.into_iter().any(|name| name.to_string_lossy().starts_with(PASSWORD_FILE))
 }
 
+#[test]
+fn the_compiled_in_settings_are_the_defaults() {
+    let settings = Settings::defaults(&[]).expect("valid settings");
+    assert_eq!(format!("{:?}", settings.auth), format!("{:?}", AuthSettings::default()));
+}
+
 // The first start.
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod embedded;
 mod embedded_crash;
 mod embedded_indexes;
 mod filters;
+mod group_crash;
 mod mongo;
 mod projections;
 mod render;
