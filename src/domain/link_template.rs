@@ -68,6 +68,10 @@ impl LinkTemplate {
 }
 
 fn whole_address(value: &str) -> Option<String> {
+    let value = value.trim();
+    if value.is_empty() {
+        return None;
+    }
     if scheme(value).is_none() {
         return Some(utf8_percent_encode(value, IN_VALUES).to_string());
     }
@@ -100,7 +104,8 @@ mod tests {
 
     #[test]
     fn values_are_filled_in_order_and_encoded() {
-        assert_eq!(filled("https://x/{}?q={}", &["a/b", "c&d=é"]).as_deref(), Some("https://x/a%2Fb?q=c%26d%3D%C3%A9"));
+        let both = filled("https://x/{}?q={}", &["a/b", "c&d=é"]);
+        assert_eq!(both.as_deref(), Some("https://x/a%2Fb?q=c%26d%3D%C3%A9"));
         assert_eq!(filled("/local/{}", &["a-b.c_d~e"]).as_deref(), Some("/local/a-b.c_d~e"));
         assert_eq!(filled("https://x/", &[]).as_deref(), Some("https://x/"));
         assert_eq!(filled("https://x/{}", &["1", "2"]).as_deref(), Some("https://x/1"));
@@ -109,6 +114,7 @@ mod tests {
     #[test]
     fn too_few_or_empty_values_give_no_link() {
         assert_eq!(filled("https://x/{}/{}", &["a"]), None);
+        assert_eq!(filled("{}", &[" "]), None);
         assert_eq!(filled("https://x/{}", &[""]), None);
         assert_eq!(filled("https://x/{}", &["1", ""]), None);
     }
@@ -164,6 +170,7 @@ mod tests {
     #[test]
     fn a_whole_address_may_come_from_a_value() {
         assert_eq!(filled("{}", &["https://x.org/a?b=c%20d e"]).as_deref(), Some("https://x.org/a?b=c%20d%20e"));
+        assert_eq!(filled("{}", &[" https://x.org\n"]).as_deref(), Some("https://x.org"));
         assert_eq!(filled("{}", &["readme"]).as_deref(), Some("readme"));
         assert_eq!(filled("{}", &["//host/x"]).as_deref(), Some("%2F%2Fhost%2Fx"));
         assert_eq!(filled("{}", &[" javascript:alert(1)"]), None);

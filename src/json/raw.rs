@@ -95,26 +95,31 @@ impl<'a> Value<'a> {
     }
 
     /// Whether this is null, or the deprecated undefined.
+    #[inline]
     pub fn is_null(self) -> bool {
         matches!(self.kind(), ElementType::Null | ElementType::Undefined)
     }
 
     /// The text, for a string of valid UTF-8.
+    #[inline]
     pub fn as_str(self) -> Option<&'a str> {
         if self.kind() == ElementType::String { str::from_utf8(self.text_bytes()).ok() } else { None }
     }
 
     /// The bytes of a string that is compared, not shown.
+    #[inline]
     pub fn as_text_bytes(self) -> Option<&'a [u8]> {
         if self.kind() == ElementType::String { Some(self.text_bytes()) } else { None }
     }
 
     /// The boolean.
+    #[inline]
     pub fn as_bool(self) -> Option<bool> {
         if self.kind() == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }
     }
 
     /// The whole number, whatever number type another tool has stored it with.
+    #[inline]
     pub fn as_integer(self) -> Option<i64> {
         match self.kind() {
             ElementType::Int64 => Some(i64::from_le_bytes(self.fixed())),
@@ -125,26 +130,31 @@ impl<'a> Value<'a> {
     }
 
     /// The time in milliseconds since 1970.
+    #[inline]
     pub fn as_millis(self) -> Option<i64> {
         if self.kind() == ElementType::DateTime { Some(i64::from_le_bytes(self.fixed())) } else { None }
     }
 
     /// The items, for an array.
+    #[inline]
     pub fn as_array(self) -> Option<Elements<'a>> {
         if self.kind() == ElementType::Array { Some(Elements::within(self.bytes)) } else { None }
     }
 
     /// The members, for a document.
+    #[inline]
     pub fn as_document(self) -> Option<Elements<'a>> {
         if self.kind() == ElementType::EmbeddedDocument { Some(Elements::within(self.bytes)) } else { None }
     }
 
     /// The content of a string, code or symbol: without its length and closing zero.
+    #[inline]
     pub(super) fn text_bytes(self) -> &'a [u8] {
         self.bytes.get(4..self.bytes.len().saturating_sub(1)).unwrap_or_default()
     }
 
     /// The first `N` bytes; zeros should there be fewer, which the walk has ruled out for the types that are read so.
+    #[inline]
     pub(super) fn fixed<const N: usize>(self) -> [u8; N] {
         self.bytes.first_chunk().copied().unwrap_or([0; N])
     }

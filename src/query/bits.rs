@@ -1,6 +1,7 @@
 //! The bitwise operators.
 
 use super::compare::number;
+use super::number::Number;
 use super::raw::View;
 
 /// A test of single bits of a whole number or of binary data.
@@ -33,15 +34,16 @@ impl BitTest {
         Self { question, positions: positions.into() }
     }
 
-    /// Whether the bits of the value are as asked. Other types, fractions and numbers beyond 64 bits never are.
+    /// Whether the bits of the value are as asked. Other types never are, nor are doubles with a fraction or
+    /// beyond 64 bits; decimals are rounded instead.
     pub fn matches(&self, value: View<'_>) -> bool {
-        match value {
-            View::Binary(_, bytes) => self.answer(|position| bit_of_bytes(bytes, position)),
-            _ => number(value)
-                .and_then(super::number::Number::as_exact_int)
-                // Positions beyond the number repeat its sign.
-                .is_some_and(|number| self.answer(|position| number >> position.min(63) & 1 == 1)),
-        }
+        let number = match (value, number(value)) {
+            (View::Binary(_, bytes), _) => return self.answer(|position| bit_of_bytes(bytes, position)),
+            (_, Some(Number::Decimal(decimal))) => Some(decimal.to_bits()),
+            (_, number) => number.and_then(Number::as_exact_int),
+        };
+        // Positions beyond the number repeat its sign.
+        number.is_some_and(|number| self.answer(|position| number >> position.min(63) & 1 == 1))
     }
 
     fn answer(&self, bit: impl Fn(u64) -> bool) -> bool {

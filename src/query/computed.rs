@@ -1,31 +1,30 @@
 //! Values made up by aggregation expressions: `$expr` in filters, computed members in projections.
 
-use bson::Bson;
 use bson::raw::RawDocument;
+use bson::{Bson, DateTime};
 
-use super::error::{EvalError, Location, QueryError, code};
+use super::error::{EvalError, Location, QueryError};
+use super::expr::Expression;
 
 /// An expression ready to run.
 #[derive(Debug, Clone)]
 pub struct Computed {
-    literal: Bson,
+    expression: Expression,
 }
 
 impl Computed {
-    /// Reads an expression.
+    /// Reads an expression. `$$NOW` is the time of this call: once for a query, as in MongoDB.
     pub(super) fn parse(value: &Bson, at: &mut Location) -> Result<Self, QueryError> {
-        let literal = match value {
-            Bson::Document(_) | Bson::Array(_) => None,
-            Bson::String(text) if text.starts_with('$') => None,
-            value => Some(value.clone()),
-        };
-        literal
-            .map(|literal| Self { literal })
-            .ok_or_else(|| at.malformed(code::BAD_VALUE, "expressions are not supported"))
+        Expression::parse(value, at, DateTime::now()).map(|expression| Self { expression })
     }
 
     /// The value for a document; nothing when it is missing.
-    pub(super) fn evaluate(&self, _document: &RawDocument) -> Result<Option<Bson>, EvalError> {
-        Ok(Some(self.literal.clone()))
+    pub(super) fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
+        self.expression.evaluate(document)
+    }
+
+    /// Whether the value for a document counts as true.
+    pub(super) fn is_true(&self, document: &RawDocument) -> Result<bool, EvalError> {
+        self.expression.is_true(document)
     }
 }

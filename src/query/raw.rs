@@ -51,6 +51,8 @@ pub mod kind {
     pub const INT64: u8 = 0x12;
     /// 128-bit decimal floating point.
     pub const DECIMAL: u8 = 0x13;
+    /// Nothing at all. It is never stored; projections hold the places of dropped elements with it.
+    pub const MISSING: u8 = 0x7E;
     /// Above everything.
     pub const MAX_KEY: u8 = 0x7F;
     /// Below everything.
@@ -83,6 +85,7 @@ pub struct Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// Of the bytes of a whole document, length prefix included.
+    #[inline]
     pub fn of(document: &'a [u8]) -> Self {
         Self { rest: document.get(4..).unwrap_or_default() }
     }
@@ -138,7 +141,7 @@ fn size_of(kind: u8, bytes: &[u8]) -> Option<usize> {
         kind::DOCUMENT | kind::ARRAY | kind::CODE_WITH_SCOPE => length_at(bytes, 0)?,
         kind::DOUBLE | kind::DATE | kind::INT64 | kind::TIMESTAMP => 8,
         kind::BOOL => 1,
-        kind::NULL | kind::UNDEFINED | kind::MIN_KEY | kind::MAX_KEY => 0,
+        kind::NULL | kind::UNDEFINED | kind::MIN_KEY | kind::MAX_KEY | kind::MISSING => 0,
         kind::OBJECT_ID => 12,
         kind::BINARY => length_at(bytes, 0)?.checked_add(5)?,
         kind::DECIMAL => 16,
@@ -166,16 +169,19 @@ impl<'a> Value<'a> {
     }
 
     /// Whether it is an array.
+    #[inline]
     pub fn is_array(self) -> bool {
         self.kind == kind::ARRAY
     }
 
     /// Whether it is a document.
+    #[inline]
     pub fn is_document(self) -> bool {
         self.kind == kind::DOCUMENT
     }
 
     /// The members of a document or an array, nothing for other types.
+    #[inline]
     pub fn elements(self) -> Elements<'a> {
         if self.is_document() || self.is_array() { Elements::of(self.bytes) } else { Elements { rest: &[] } }
     }

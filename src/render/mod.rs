@@ -66,6 +66,8 @@ pub fn render_object<C: Catalog + ?Sized>(
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {
     let start = out.len();
+    // Names, labels and references make a view some four times as long as what is stored.
+    out.reserve(document.as_bytes().len() * 4);
     let written = write_view(document, catalog, context, out);
     if written.is_err() {
         out.truncate(start);

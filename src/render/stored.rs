@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 
 use crate::domain::object_type::ObjectType;
-use crate::json::raw::{CorruptBson, Element, Elements, Value};
+use crate::json::raw::{CorruptBson, Elements, Value};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -35,12 +35,13 @@ impl<'a> StoredObject<'a> {
         };
         let mut elements = Elements::of(document);
         while let Some(element) = elements.next_element()? {
-            stored.take(element);
+            stored.take(element.name, element.value);
         }
         Ok(stored)
     }
 
-    fn take(&mut self, Element { name, value }: Element<'a>) {
+    #[inline]
+    fn take(&mut self, name: &[u8], value: Value<'a>) {
         match name {
             b"public_id" => self.public_id = value.as_integer(),
             b"type_id" => self.type_id = value.as_integer(),

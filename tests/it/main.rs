@@ -3,9 +3,16 @@
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
+mod corpus;
+mod crash;
 mod demo;
 mod embedded;
+mod embedded_crash;
+mod filters;
+mod embedded_indexes;
 mod mongo;
 mod render;
 mod support;
+mod user_command;

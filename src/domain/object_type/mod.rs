@@ -271,11 +271,14 @@ mod tests {
     fn odd_items_of_lists_are_passed_over() {
         let odd = compiled(doc! {
             "public_id": 1,
-            "fields": [null, 5, {}, { "name": 3 }, { "name": "a", "label": "first" }, { "name": "a", "label": "second" }],
-            "render_meta": { "sections": [1, { "name": "s", "fields": ["a", 2, "gone"] }], "summary": { "fields": "a" } },
+            "fields": [null, 5, {}, { "name": 3 }, { "name": "a", "label": "one" }, { "name": "a", "label": "two" }],
+            "render_meta": {
+                "sections": [1, { "name": "s", "fields": ["a", 2, "gone"] }],
+                "summary": { "fields": "a" },
+            },
         });
         assert_eq!(odd.fields.len(), 1);
-        assert_eq!(odd.field("a").map(|field| (field.label.as_str(), field.kind.as_str())), Some(("first", "text")));
+        assert_eq!(odd.field("a").map(|field| (field.label.as_str(), field.kind.as_str())), Some(("one", "text")));
         assert_eq!(odd.sections[0].fields, ["a", "gone"]);
         assert!(odd.summary_fields.is_empty());
     }

@@ -178,11 +178,14 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_kind() {
-        let document = doc! { "a": 1_i32, "b": i64::MIN, "c": 1.0, "d": 0.1, "e": f64::NAN, "f": f64::NEG_INFINITY };
-        assert_eq!(
-            millis(&document),
-            r#"{"a":1,"b":-9223372036854775808,"c":1.0,"d":0.1,"e":{"$numberDouble":"NaN"},"f":{"$numberDouble":"-Infinity"}}"#
-        );
+        let document = doc! { "a": 1_i32, "b": i64::MIN, "c": 1.0, "d": 0.1 };
+        assert_eq!(millis(&document), r#"{"a":1,"b":-9223372036854775808,"c":1.0,"d":0.1}"#);
+    }
+
+    #[test]
+    fn what_is_no_number_in_json_is_spelt_out() {
+        let document = doc! { "e": f64::NAN, "f": f64::NEG_INFINITY };
+        assert_eq!(millis(&document), r#"{"e":{"$numberDouble":"NaN"},"f":{"$numberDouble":"-Infinity"}}"#);
     }
 
     #[test]
@@ -212,6 +215,9 @@ mod tests {
             Bson::Document(members) => Json::Object(members.iter().map(|(k, v)| (k.clone(), expected(v))).collect()),
             Bson::Array(items) => items.iter().map(expected).collect(),
             Bson::DateTime(time) => json!({ "$date": time.timestamp_millis() }),
+            Bson::JavaScriptCodeWithScope(code) => {
+                json!({ "$code": code.code, "$scope": expected(&Bson::Document(code.scope.clone())) })
+            }
             other => other.clone().into_relaxed_extjson(),
         }
     }
@@ -264,8 +270,6 @@ mod tests {
     proptest! {
         #[test]
         fn the_text_reads_back_to_the_same_values(value in any_value()) {
-            // Scopes are shown like any document; the other writer turns their times to text.
-            prop_assume!(!format!("{value:?}").contains("JavaScriptCodeWithScope") || !format!("{value:?}").contains("DateTime"));
             let document = doc! { "value": value };
             let read: Json = serde_json::from_str(&millis(&document)).unwrap();
             prop_assert_eq!(read, expected(&Bson::Document(document)));

@@ -7,50 +7,95 @@ use crate::query::error::{EvalError, code};
 use crate::query::matcher::matched_position;
 use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member_named};
 
+/// A document without members.
+const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
+
+/// What an inclusion or exclusion leaves.
+pub(super) struct Kept {
+    pub(super) bytes: Vec<u8>,
+    /// Whether places are held for elements that were dropped.
+    pub(super) has_gaps: bool,
+    includes: bool,
+}
+
 /// The inclusion or exclusion: a document of what is left.
-pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(document.as_bytes().len());
-    keep_members(root, includes, document.as_bytes(), &mut bytes);
+pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Kept {
+    let bytes = Vec::with_capacity(document.as_bytes().len());
+    let mut kept = Kept { bytes, has_gaps: false, includes };
+    kept.members(root, document.as_bytes());
+    kept
+}
+
+impl Kept {
+    fn members(&mut self, branch: &Branch, document: &[u8]) {
+        let start = begin(&mut self.bytes);
+        for element in Elements::of(document) {
+            match branch.child(element.name) {
+                Some(Child::Branch(branch)) => self.below(branch, element),
+                Some(Child::Whole) if !self.includes => {}
+                Some(Child::Whole | Child::Kept) => append(&mut self.bytes, element.name, element.value),
+                // What is made up comes afterwards; an exclusion keeps its place.
+                Some(Child::Computed(_) | Child::ElemMatch(_)) | None => {
+                    if !self.includes {
+                        append(&mut self.bytes, element.name, element.value);
+                    }
+                }
+            }
+        }
+        end(&mut self.bytes, start);
+    }
+
+    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them. What has to
+    /// be known of them until [`settle`]: their positions in arrays, and where computed members take their place.
+    fn below(&mut self, branch: &Branch, element: Element<'_>) {
+        let Element { name, value } = element;
+        if value.is_document() {
+            head(&mut self.bytes, value.kind, name);
+            self.members(branch, value.bytes);
+        } else if value.is_array() {
+            head(&mut self.bytes, value.kind, name);
+            let start = begin(&mut self.bytes);
+            for element in Elements::of(value.bytes) {
+                let before = self.bytes.len();
+                self.below(branch, element);
+                if self.bytes.len() == before {
+                    self.has_gaps = true;
+                    head(&mut self.bytes, kind::MISSING, element.name);
+                }
+            }
+            end(&mut self.bytes, start);
+        } else if !self.includes || branch.computes {
+            append(&mut self.bytes, name, value);
+        }
+    }
+}
+
+/// Drops the places that were held, and counts the elements of their arrays again.
+pub(super) fn settle(document: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(document.len());
+    settle_members(Value { kind: kind::DOCUMENT, bytes: document }, &mut bytes);
     bytes
 }
 
-fn keep_members(branch: &Branch, includes: bool, document: &[u8], bytes: &mut Vec<u8>) {
+fn settle_members(container: Value<'_>, bytes: &mut Vec<u8>) {
     let start = begin(bytes);
-    for element in Elements::of(document) {
-        match branch.child(element.name) {
-            Some(Child::Kept) => append(bytes, element.name, element.value),
-            Some(Child::Whole) if includes => append(bytes, element.name, element.value),
-            Some(Child::Whole) => {}
-            Some(Child::Branch(branch)) => keep_below(branch, includes, element, bytes),
-            // Made up afterwards; an exclusion keeps its place.
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None if includes => {}
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None => append(bytes, element.name, element.value),
+    let mut position = 0_usize;
+    for Element { name, value } in container.elements().filter(|element| element.value.kind != kind::MISSING) {
+        bytes.push(value.kind);
+        if container.is_array() {
+            bytes.extend_from_slice(position.to_string().as_bytes());
+            position += 1;
+        } else {
+            bytes.extend_from_slice(name);
+        }
+        bytes.push(0);
+        if value.is_array() || value.is_document() {
+            settle_members(value, bytes);
+        } else {
+            bytes.extend_from_slice(value.bytes);
         }
     }
     end(bytes, start);
-}
-
-/// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, unless
-/// computed members take their place afterwards.
-fn keep_below(branch: &Branch, includes: bool, element: Element<'_>, bytes: &mut Vec<u8>) {
-    let Element { name, value } = element;
-    if value.is_document() {
-        head(bytes, value.kind, name);
-        keep_members(branch, includes, value.bytes, bytes);
-    } else if value.is_array() {
-        head(bytes, value.kind, name);
-        let start = begin(bytes);
-        let mut position = 0_usize;
-        for element in Elements::of(value.bytes) {
-            let before = bytes.len();
-            let name = position.to_string();
-            keep_below(branch, includes, Element { name: name.as_bytes(), value: element.value }, bytes);
-            position += usize::from(bytes.len() > before);
-        }
-        end(bytes, start);
-    } else if !includes || branch.computes {
-        append(bytes, name, value);
-    }
 }
 
 fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
@@ -100,7 +145,6 @@ fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Resu
 
 /// A value that has no members is replaced by a document of the computed ones.
 fn compute_below(branch: &Branch, document: &RawDocument, value: Option<Value<'_>>) -> Result<Owned, EvalError> {
-    const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
     match value {
         Some(array) if array.is_array() => {
             let mut bytes = Vec::with_capacity(array.bytes.len());
@@ -194,38 +238,59 @@ fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut 
 
 /// Leaves one element of the first array on the path.
 ///
-/// `position` is asked only when there is one, as a document without an array needs none.
+/// MongoDB does not stop where the path leads to a scalar, it looks for the next name beside it; so does this.
+/// `position` is asked only when there is an array, as a document without one needs none.
 pub(super) fn positional(
     document: &[u8],
     path: &[String],
-    position: &mut dyn FnMut() -> Result<usize, EvalError>,
+    position: impl FnOnce() -> Result<usize, EvalError>,
 ) -> Result<Vec<u8>, EvalError> {
-    let mut bytes = Vec::with_capacity(document.len());
-    position_members(document, path, position, &mut bytes)?;
-    Ok(bytes)
+    let mut inside = document;
+    for (index, name) in path.iter().enumerate() {
+        match member_named(inside, name.as_bytes()) {
+            Some(array) if array.is_array() => {
+                let element = array.elements().nth(position()?).filter(|element| element.value.kind != kind::MISSING);
+                let Some(element) = element else {
+                    return Err(EvalError::new(
+                        51247,
+                        "the positional $ found an element that the projected array lacks",
+                    ));
+                };
+                let mut bytes = Vec::with_capacity(document.len());
+                set_nested(document, &path[..=index], array_of(element.value).value(), &mut bytes);
+                return Ok(bytes);
+            }
+            Some(below) if below.is_document() => inside = below.bytes,
+            _ => {}
+        }
+    }
+    Ok(document.to_vec())
 }
 
-fn position_members(
-    document: &[u8],
-    path: &[String],
-    position: &mut dyn FnMut() -> Result<usize, EvalError>,
-    bytes: &mut Vec<u8>,
-) -> Result<(), EvalError> {
+/// Writes the document with the value at the path; what is on the way and no document becomes one.
+fn set_nested(document: &[u8], path: &[String], value: Value<'_>, bytes: &mut Vec<u8>) {
+    let Some((name, rest)) = path.split_first() else { return };
+    let set = |below: Option<Value<'_>>, bytes: &mut Vec<u8>| {
+        if rest.is_empty() {
+            append(bytes, name.as_bytes(), value);
+        } else {
+            head(bytes, kind::DOCUMENT, name.as_bytes());
+            let below = below.filter(|below| below.is_document()).map_or(EMPTY, |below| below.bytes);
+            set_nested(below, rest, value, bytes);
+        }
+    };
     let start = begin(bytes);
+    let mut found = false;
     for element in Elements::of(document) {
-        let on_path = path.first().is_some_and(|name| name.as_bytes() == element.name);
-        if on_path && element.value.is_array() {
-            let Some(found) = element.value.elements().nth(position()?) else {
-                return Err(EvalError::new(51247, "the positional $ found an element that the projected array lacks"));
-            };
-            append(bytes, element.name, array_of(found.value).value());
-        } else if on_path && element.value.is_document() {
-            head(bytes, element.value.kind, element.name);
-            position_members(element.value.bytes, &path[1..], position, bytes)?;
+        if element.name == name.as_bytes() {
+            found = true;
+            set(Some(element.value), bytes);
         } else {
             append(bytes, element.name, element.value);
         }
     }
+    if !found {
+        set(None, bytes);
+    }
     end(bytes, start);
-    Ok(())
 }

@@ -100,15 +100,19 @@ impl Projection {
     /// # Errors
     /// When an expression fails on the document, or the positional `$` finds no element.
     pub fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf, EvalError> {
-        let mut bytes = apply::keep(&self.root, self.includes, document);
+        let kept = apply::keep(&self.root, self.includes, document);
+        let mut bytes = kept.bytes;
         if self.root.computes {
             bytes = apply::with_computed(&self.root, document, &bytes)?;
         }
         for step in &self.afterwards {
             bytes = match step {
                 Afterwards::Slice(path, slice) => apply::slice(&bytes, path, *slice),
-                Afterwards::Position(path) => apply::positional(&bytes, path, &mut || position(document, filter))?,
+                Afterwards::Position(path) => apply::positional(&bytes, path, || position(document, filter))?,
             };
+        }
+        if kept.has_gaps {
+            bytes = apply::settle(&bytes);
         }
         RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
     }

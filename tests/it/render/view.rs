@@ -16,7 +16,9 @@ fn a_view_has_the_members_of_the_interface() {
         "render_meta": {
             "icon": "fa fa-cube",
             "sections": [{ "type": "section", "name": "main", "label": "Main", "fields": ["row"] }],
-            "externals": [{ "name": "map", "href": "https://map.example/{}", "label": "Map", "icon": "fa", "fields": ["row"] }],
+            "externals": [
+                { "name": "map", "href": "https://x.org/{}", "label": "Map", "icon": "fa", "fields": ["row"] },
+            ],
             "summary": { "fields": ["row"] },
         },
         "acl": { "activated": false, "groups": { "includes": { "1": ["READ"] } } },
@@ -48,7 +50,7 @@ fn a_view_has_the_members_of_the_interface() {
                 "summaries": [row],
                 "summary_line": "A 7",
                 "externals": [
-                    { "name": "map", "href": "https://map.example/A%207", "label": "Map", "icon": "fa", "fields": ["row"] },
+                    { "name": "map", "href": "https://x.org/A%207", "label": "Map", "icon": "fa", "fields": ["row"] },
                 ],
             },
         })
@@ -102,9 +104,13 @@ fn odd_shapes_count_as_absent() {
     assert_eq!(values(with_fields(doc! { "a": 1 }.into())), nothing);
     assert_eq!(values(with_fields("a".into())), nothing);
     assert_eq!(values(with_fields(bson::Bson::Null)), nothing);
-    let odd_entries = bson::bson!([1, null, [], {}, { "name": 5, "value": 1 }, { "value": 2 }, { "name": "b" }, { "name": "x", "value": 1 }]);
+    let odd_entries = bson::bson!([
+        1, null, [], {}, { "name": 5, "value": 1 }, { "value": 2 }, { "name": "b" }, { "name": "x", "value": 1 },
+    ]);
     assert_eq!(values(with_fields(odd_entries)), nothing);
-    let odd_values = bson::bson!([{ "value": { "deep": [1] }, "name": "b" }, { "name": "a", "value": 1.5 }, { "name": "a", "value": 2 }]);
+    let odd_values = bson::bson!([
+        { "value": { "deep": [1] }, "name": "b" }, { "name": "a", "value": 1.5 }, { "name": "a", "value": 2 },
+    ]);
     assert_eq!(values(with_fields(odd_values)), [json!(1.5), json!({ "deep": [1] })]);
 }
 

@@ -1,0 +1,205 @@
+//! Accumulators as expressions: `$sum`, `$avg`, `$min`, `$max` and the standard deviations of some values.
+
+use bson::Bson;
+
+use super::call::{Arguments, Folding, Operator, Shape};
+use super::decimal::{Decimal, Rounding};
+use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
+use crate::query::compare::compare_bson;
+use crate::query::error::EvalError;
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "$sum", shape: Shape::Any, folding: Folding::Commutative, run: sum },
+    Operator { name: "$avg", shape: Shape::Any, folding: Folding::Whole, run: avg },
+    Operator { name: "$min", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, false) },
+    Operator { name: "$max", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, true) },
+    Operator { name: "$stdDevPop", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 0) },
+    Operator { name: "$stdDevSamp", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 1) },
+];
+
+/// What is accumulated: the operands, or the elements of a single operand that is an array.
+fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
+    let mut values = arguments.each().collect::<Result<Vec<_>, _>>()?;
+    if let [Some(Bson::Array(elements))] = &mut values[..] {
+        return Ok(std::mem::take(elements).into_iter().map(Some).collect());
+    }
+    Ok(values)
+}
+
+/// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
+/// last one it is left out. Decimals take both.
+#[derive(Debug, Clone, Copy, Default)]
+struct DoubleDouble {
+    sum: f64,
+    rest: f64,
+    /// The plain sum, which is right for infinities and what is no number.
+    plain: f64,
+}
+
+impl DoubleDouble {
+    fn add(&mut self, value: f64) {
+        self.plain += value;
+        (self.sum, self.rest) = two_sum(self.sum, value + self.rest);
+    }
+
+    fn add_integer(&mut self, value: i64) {
+        // Both halves are doubles without loss.
+        let low = value % (1 << 32);
+        if value != low {
+            self.add(Number::Long(value - low).to_double());
+        }
+        self.add(Number::Long(low).to_double());
+    }
+
+    fn total(self) -> f64 {
+        if self.sum.is_nan() { self.plain } else { self.sum }
+    }
+
+    fn to_decimal(self) -> Decimal {
+        if self.total().is_finite() {
+            Decimal::from(self.sum).add(Decimal::from(self.rest))
+        } else {
+            Decimal::from(self.plain)
+        }
+    }
+}
+
+fn two_sum(left: f64, right: f64) -> (f64, f64) {
+    let sum = left + right;
+    let part = sum - left;
+    (sum, (left - (sum - part)) + (right - part))
+}
+
+/// A sum of numbers of all types.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Total {
+    integers: i128,
+    doubles: DoubleDouble,
+    decimals: Decimal,
+    /// 0 int, 1 long, 2 double, 3 decimal: the widest type so far.
+    width: u8,
+}
+
+impl Default for Total {
+    fn default() -> Self {
+        Self { integers: 0, doubles: DoubleDouble::default(), decimals: Decimal::ZERO, width: 0 }
+    }
+}
+
+impl Total {
+    /// Takes one more number in.
+    pub(super) fn add(&mut self, number: Number) {
+        let width = match number {
+            Number::Int(value) => {
+                self.add_integer(i64::from(value));
+                0
+            }
+            Number::Long(value) => {
+                self.add_integer(value);
+                1
+            }
+            Number::Double(value) => {
+                self.doubles.add(value);
+                2
+            }
+            Number::Decimal(value) => {
+                self.decimals = self.decimals.add(value);
+                3
+            }
+        };
+        self.width = self.width.max(width);
+    }
+
+    fn add_integer(&mut self, value: i64) {
+        self.integers += i128::from(value);
+        self.doubles.add_integer(value);
+    }
+
+    /// The sum in the widest type; longs that overflow give a double.
+    pub(super) fn sum(&self) -> Number {
+        match self.width {
+            3 => Number::Decimal(self.decimals.add(self.doubles.to_decimal())),
+            2 => Number::Double(self.doubles.total()),
+            width => match i64::try_from(self.integers) {
+                Err(_) => Number::Double(self.doubles.total()),
+                Ok(total) if width == 0 => Number::of(&int_or_long(total)).unwrap_or(Number::Long(total)),
+                Ok(total) => Number::Long(total),
+            },
+        }
+    }
+
+    /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
+    pub(super) fn to_millis(self) -> Option<i64> {
+        match self.sum() {
+            Number::Decimal(sum) => Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating()),
+            Number::Double(sum) => {
+                let rounded = sum.round();
+                let rest = ((sum - rounded) + self.doubles.rest).round();
+                exact_i64(rounded).zip(exact_i64(rest + 0.0)).and_then(|(rounded, rest)| rounded.checked_add(rest))
+            }
+            whole => whole.to_exact_i64(),
+        }
+    }
+
+    fn average(&self, count: i64) -> Number {
+        match self.width {
+            3 => {
+                let sum = self.decimals.add(self.doubles.to_decimal());
+                Number::Decimal(sum.divide(Decimal::from_i64(count)))
+            }
+            _ => Number::Double(self.doubles.total() / Number::Long(count).to_double()),
+        }
+    }
+}
+
+fn numbers(arguments: &Arguments<'_>) -> Result<Vec<Number>, EvalError> {
+    Ok(inputs(arguments)?.iter().filter_map(|value| value.as_ref().and_then(Number::of)).collect())
+}
+
+fn total(numbers: &[Number]) -> Total {
+    let mut total = Total::default();
+    for number in numbers {
+        total.add(*number);
+    }
+    total
+}
+
+fn sum(arguments: &Arguments<'_>) -> Outcome {
+    found(total(&numbers(arguments)?).sum())
+}
+
+fn avg(arguments: &Arguments<'_>) -> Outcome {
+    let numbers = numbers(arguments)?;
+    match i64::try_from(numbers.len()) {
+        Ok(count) if count > 0 => found(total(&numbers).average(count)),
+        _ => null(),
+    }
+}
+
+/// Of equal values the first.
+fn extreme(arguments: &Arguments<'_>, largest: bool) -> Outcome {
+    let values = inputs(arguments)?.into_iter().flatten().filter(|value| !is_nullish(Some(value)));
+    let best = values.reduce(|best, value| {
+        let order = compare_bson(&value, &best);
+        if if largest { order.is_gt() } else { order.is_lt() } { value } else { best }
+    });
+    found(best.unwrap_or(Bson::Null))
+}
+
+/// By Welford's method, which sees each value once. `lost` degrees of freedom.
+fn deviation(arguments: &Arguments<'_>, lost: u8) -> Outcome {
+    let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+    for number in numbers(arguments)? {
+        let value = number.to_double();
+        count += 1.0;
+        let delta = value - mean;
+        mean += delta / count;
+        squares += delta * (value - mean);
+    }
+    let freedom = count - f64::from(lost);
+    if freedom <= 0.0 {
+        return null();
+    }
+    found((squares / freedom).sqrt())
+}

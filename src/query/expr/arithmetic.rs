@@ -1,0 +1,375 @@
+//! Arithmetic on the four types of numbers, and on dates where MongoDB adds to them.
+//!
+//! The wider type wins: int, long, double, decimal. Integers that overflow become longs, longs become doubles.
+
+use bson::{Bson, DateTime};
+
+use super::accumulate::Total;
+use super::call::{Arguments, Folding, Operator, Shape};
+use super::decimal::{Decimal, Rounding};
+use super::series;
+use super::value::{Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, type_name};
+use crate::query::error::EvalError;
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "$add", shape: Shape::Any, folding: Folding::Commutative, run: add },
+    Operator { name: "$subtract", shape: Shape::Exactly(2), folding: Folding::Whole, run: subtract },
+    Operator { name: "$multiply", shape: Shape::Any, folding: Folding::Commutative, run: multiply },
+    Operator { name: "$divide", shape: Shape::Exactly(2), folding: Folding::Whole, run: divide },
+    Operator { name: "$mod", shape: Shape::Exactly(2), folding: Folding::Whole, run: modulo },
+    Operator { name: "$abs", shape: Shape::Exactly(1), folding: Folding::Whole, run: abs },
+    Operator { name: "$exp", shape: Shape::Exactly(1), folding: Folding::Whole, run: exp },
+    Operator { name: "$ln", shape: Shape::Exactly(1), folding: Folding::Whole, run: ln },
+    Operator { name: "$log", shape: Shape::Exactly(2), folding: Folding::Whole, run: log },
+    Operator { name: "$log10", shape: Shape::Exactly(1), folding: Folding::Whole, run: log10 },
+    Operator { name: "$pow", shape: Shape::Exactly(2), folding: Folding::Whole, run: pow },
+    Operator { name: "$sqrt", shape: Shape::Exactly(1), folding: Folding::Whole, run: sqrt },
+];
+
+/// The single operand as a number; nothing when it is absent.
+pub(super) fn number(arguments: &Arguments<'_>) -> Result<Option<Number>, EvalError> {
+    let value = arguments.value(0)?;
+    if is_nullish(value.as_ref()) {
+        return Ok(None);
+    }
+    match value.as_ref().and_then(Number::of) {
+        Some(number) => Ok(Some(number)),
+        None => arguments.wrong_type(28765, "only supports numeric types", value.as_ref()),
+    }
+}
+
+fn add(arguments: &Arguments<'_>) -> Outcome {
+    let mut total = Total::default();
+    let mut date: Option<DateTime> = None;
+    for value in arguments.each() {
+        match value? {
+            Some(Bson::DateTime(_)) if date.is_some() => {
+                return failure(16612, "only one date allowed in an $add expression");
+            }
+            Some(Bson::DateTime(value)) => date = Some(value),
+            value if is_nullish(value.as_ref()) => return null(),
+            value => match value.as_ref().and_then(Number::of) {
+                Some(number) => total.add(number),
+                None => return arguments.wrong_type(16554, "only supports numeric or date types", value.as_ref()),
+            },
+        }
+    }
+    let Some(date) = date else { return found(total.sum()) };
+    total.add(Number::Long(date.timestamp_millis()));
+    match total.to_millis() {
+        Some(millis) => found(DateTime::from_millis(millis)),
+        None => failure(15, "date overflow in $add"),
+    }
+}
+
+fn subtract(arguments: &Arguments<'_>) -> Outcome {
+    let [left, right] = from_the_right(arguments)?;
+    if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
+        return null();
+    }
+    let (left_number, right_number) = (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of));
+    match (&left, &right) {
+        (Some(Bson::DateTime(left)), Some(Bson::DateTime(right))) => {
+            match left.timestamp_millis().checked_sub(right.timestamp_millis()) {
+                Some(difference) => found(difference),
+                None => failure(159, "the difference of the dates overflows"),
+            }
+        }
+        (Some(Bson::DateTime(date)), Some(_)) if right_number.is_some() => {
+            let Some(amount) = right_number.and_then(to_long) else {
+                return failure(31109, "can't coerce out of range value to long");
+            };
+            let Some(amount) = amount.checked_neg() else {
+                return failure(159, "cannot negate the minimum duration");
+            };
+            match date.timestamp_millis().checked_add(amount) {
+                Some(millis) => found(DateTime::from_millis(millis)),
+                None => failure(159, "date overflow in $subtract"),
+            }
+        }
+        _ => {
+            if let (Some(left), Some(right)) = (left_number, right_number) {
+                return found(difference(left, right));
+            }
+            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+            failure(14, format!("can't $subtract {right} from {left}"))
+        }
+    }
+}
+
+/// A whole number of milliseconds: doubles are cut, decimals rounded.
+fn to_long(number: Number) -> Option<i64> {
+    match number {
+        Number::Double(value) => super::value::exact_i64(value.trunc()),
+        Number::Decimal(value) => Some(value.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
+        whole => whole.to_exact_i64(),
+    }
+}
+
+/// Integers that fit are computed as such, everything else by the widest type.
+fn combine(
+    left: Number,
+    right: Number,
+    integers: fn(i64, i64) -> Option<i64>,
+    doubles: fn(f64, f64) -> f64,
+    decimals: fn(Decimal, Decimal) -> Decimal,
+) -> Bson {
+    match (left, right) {
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Bson::from(Number::Decimal(decimals(left.to_decimal(), right.to_decimal())))
+        }
+        (Number::Int(left), Number::Int(right)) => {
+            let (left, right) = (i64::from(left), i64::from(right));
+            // 32-bit operands cannot overflow 64 bits.
+            integers(left, right).map_or(Bson::Null, int_or_long)
+        }
+        (Number::Int(_) | Number::Long(_), Number::Int(_) | Number::Long(_)) => {
+            let exact = left.to_exact_i64().zip(right.to_exact_i64()).and_then(|(left, right)| integers(left, right));
+            exact.map_or_else(|| Bson::Double(doubles(left.to_double(), right.to_double())), Bson::Int64)
+        }
+        _ => Bson::Double(doubles(left.to_double(), right.to_double())),
+    }
+}
+
+fn difference(left: Number, right: Number) -> Bson {
+    combine(left, right, i64::checked_sub, |left, right| left - right, Decimal::subtract)
+}
+
+fn multiply(arguments: &Arguments<'_>) -> Outcome {
+    let mut product = Bson::Int32(1);
+    for value in arguments.each() {
+        let value = value?;
+        if is_nullish(value.as_ref()) {
+            return null();
+        }
+        let Some(right) = value.as_ref().and_then(Number::of) else {
+            return arguments.wrong_type(14, "only supports numeric types", value.as_ref());
+        };
+        let left = Number::of(&product).unwrap_or(Number::Int(1));
+        product = combine(left, right, i64::checked_mul, |left, right| left * right, Decimal::multiply);
+    }
+    found(product)
+}
+
+/// Two values, the right one computed first: which failure is seen depends on it.
+fn from_the_right(arguments: &Arguments<'_>) -> Result<[Value; 2], EvalError> {
+    let right = arguments.value(1)?;
+    Ok([arguments.value(0)?, right])
+}
+
+/// Two numbers; nothing when one of the operands is absent.
+fn two_numbers(
+    arguments: &Arguments<'_>,
+    values: [Value; 2],
+    code: i32,
+) -> Result<Option<(Number, Number)>, EvalError> {
+    let [left, right] = values;
+    if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
+        return Ok(None);
+    }
+    let numbers = left.as_ref().and_then(Number::of).zip(right.as_ref().and_then(Number::of));
+    if numbers.is_some() {
+        return Ok(numbers);
+    }
+    let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+    arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
+}
+
+fn is_zero(number: Number) -> bool {
+    match number {
+        Number::Int(number) => number == 0,
+        Number::Long(number) => number == 0,
+        Number::Double(number) => number == 0.0,
+        Number::Decimal(number) => number.is_zero(),
+    }
+}
+
+fn divide(arguments: &Arguments<'_>) -> Outcome {
+    let Some((left, right)) = two_numbers(arguments, from_the_right(arguments)?, 14)? else { return null() };
+    if is_zero(right) {
+        return failure(2, "can't $divide by zero");
+    }
+    found(match (left, right) {
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Bson::from(Number::Decimal(left.to_decimal().divide(right.to_decimal())))
+        }
+        _ => Bson::Double(left.to_double() / right.to_double()),
+    })
+}
+
+/// The remainder has the sign of the dividend. A double without fraction as divisor of an integer counts as one.
+fn modulo(arguments: &Arguments<'_>) -> Outcome {
+    let Some((left, right)) = two_numbers(arguments, arguments.values()?, 16611)? else { return null() };
+    if matches!(left, Number::Decimal(_)) || matches!(right, Number::Decimal(_)) {
+        if is_zero(right) {
+            return failure(5_733_415, "can't $mod by zero");
+        }
+        return found(Number::Decimal(left.to_decimal().remainder(right.to_decimal())));
+    }
+    if is_zero(right) {
+        return failure(16610, "can't $mod by zero");
+    }
+    // A double counts as an integer only when it fits 32 bits.
+    let divisor = match right {
+        Number::Double(_) => right.to_exact_i32().map(i64::from),
+        whole => whole.to_exact_i64(),
+    };
+    found(match (left, right, divisor) {
+        (Number::Int(left), Number::Int(_) | Number::Double(_), Some(divisor)) => {
+            int_or_long(i64::from(left).wrapping_rem(divisor))
+        }
+        (Number::Int(_) | Number::Long(_), _, Some(divisor)) => {
+            Bson::Int64(left.to_exact_i64().unwrap_or(0).wrapping_rem(divisor))
+        }
+        _ => Bson::Double(left.to_double() % right.to_double()),
+    })
+}
+
+fn abs(arguments: &Arguments<'_>) -> Outcome {
+    match number(arguments)? {
+        None => null(),
+        Some(Number::Int(number)) => found(int_or_long(i64::from(number).abs())),
+        Some(Number::Long(number)) => match number.checked_abs() {
+            Some(number) => found(number),
+            None => failure(28680, "can't take $abs of long long min"),
+        },
+        Some(Number::Double(number)) => found(number.abs()),
+        Some(Number::Decimal(number)) => found(Number::Decimal(number.absolute())),
+    }
+}
+
+fn exp(arguments: &Arguments<'_>) -> Outcome {
+    match number(arguments)? {
+        None => null(),
+        Some(Number::Decimal(number)) => found(Number::Decimal(series::exp(number))),
+        Some(number) => found(number.to_double().exp()),
+    }
+}
+
+fn is_above_zero(number: Decimal) -> bool {
+    !number.is_negative() && !number.is_zero() && number != Decimal::NaN
+}
+
+/// Decimals that have no logarithm are looked at as doubles: no number stays none, the rest is refused.
+fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decimal, double: fn(f64) -> f64) -> Outcome {
+    match number(arguments)? {
+        None => null(),
+        Some(Number::Decimal(number)) if is_above_zero(number) => found(Number::Decimal(decimal(number))),
+        Some(number) => {
+            let number = number.to_double();
+            if number <= 0.0 {
+                let shown = general(number);
+                return failure(
+                    code,
+                    format!("{}'s argument must be a positive number, but is {shown}", arguments.name()),
+                );
+            }
+            found(double(number))
+        }
+    }
+}
+
+fn ln(arguments: &Arguments<'_>) -> Outcome {
+    logarithm(arguments, 28766, series::ln, f64::ln)
+}
+
+fn log10(arguments: &Arguments<'_>) -> Outcome {
+    logarithm(arguments, 28761, series::log10, f64::log10)
+}
+
+fn log(arguments: &Arguments<'_>) -> Outcome {
+    let [argument, base] = arguments.values()?;
+    if is_nullish(argument.as_ref()) || is_nullish(base.as_ref()) {
+        return null();
+    }
+    let Some(x) = argument.as_ref().and_then(Number::of) else {
+        return failure(28756, format!("$log's argument must be numeric, not {}", type_name(argument.as_ref())));
+    };
+    let Some(base) = base.as_ref().and_then(Number::of) else {
+        return failure(28757, format!("$log's base must be numeric, not {}", type_name(base.as_ref())));
+    };
+    if matches!(x, Number::Decimal(_)) || matches!(base, Number::Decimal(_)) {
+        let (x, base) = (x.to_decimal(), base.to_decimal());
+        let is_one = base.subtract(Decimal::from_i64(1)).is_zero();
+        if is_above_zero(x) && is_above_zero(base) && !is_one {
+            return found(Number::Decimal(decimal_log(x, base)));
+        }
+    }
+    let (x, base) = (x.to_double(), base.to_double());
+    if x <= 0.0 {
+        return failure(28758, format!("$log's argument must be a positive number, but is {}", general(x)));
+    }
+    if base <= 0.0 || base.total_cmp(&1.0).is_eq() {
+        let shown = general(base);
+        return failure(28759, format!("$log's base must be a positive number not equal to 1, but is {shown}"));
+    }
+    found(x.ln() / base.ln())
+}
+
+fn decimal_log(x: Decimal, base: Decimal) -> Decimal {
+    match base.to_exact_i64() {
+        Some(2) => series::log(x, 2),
+        Some(10) => series::log(x, 10),
+        // MongoDB 6.0 divides by the base itself, not by its logarithm.
+        _ => series::ln(x).divide(base),
+    }
+}
+
+fn pow(arguments: &Arguments<'_>) -> Outcome {
+    let [base, exponent] = arguments.values()?;
+    if is_nullish(base.as_ref()) || is_nullish(exponent.as_ref()) {
+        return null();
+    }
+    let Some(x) = base.as_ref().and_then(Number::of) else {
+        return failure(28762, format!("$pow's base must be numeric, not {}", type_name(base.as_ref())));
+    };
+    let Some(y) = exponent.as_ref().and_then(Number::of) else {
+        return failure(28763, format!("$pow's exponent must be numeric, not {}", type_name(exponent.as_ref())));
+    };
+    let negative_exponent = match y {
+        Number::Decimal(y) => y.is_negative(),
+        y => y.to_double() < 0.0,
+    };
+    if is_zero(x) && negative_exponent {
+        return failure(28764, "$pow cannot take a base of 0 and a negative exponent");
+    }
+    found(match (x, y) {
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Bson::from(Number::Decimal(series::pow(x.to_decimal(), y.to_decimal())))
+        }
+        (Number::Double(_), _) | (_, Number::Double(_)) => Bson::Double(x.to_double().powf(y.to_double())),
+        _ => {
+            let exact = x.to_exact_i64().zip(y.to_exact_i64()).and_then(|(x, y)| integer_power(x, y));
+            match (exact, x, y) {
+                (None, ..) => Bson::Double(x.to_double().powf(y.to_double())),
+                (Some(power), Number::Int(_), Number::Int(_)) => int_or_long(power),
+                (Some(power), ..) => Bson::Int64(power),
+            }
+        }
+    })
+}
+
+fn integer_power(base: i64, exponent: i64) -> Option<i64> {
+    match (base, exponent) {
+        (1, _) => Some(1),
+        (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
+        (0, _) => Some(i64::from(exponent == 0)),
+        _ => base.checked_pow(u32::try_from(exponent).ok()?),
+    }
+}
+
+fn sqrt(arguments: &Arguments<'_>) -> Outcome {
+    let Some(number) = number(arguments)? else { return null() };
+    let negative = match number {
+        Number::Decimal(number) => number.is_negative(),
+        number => number.to_double() < 0.0,
+    };
+    if negative {
+        return failure(28714, "$sqrt's argument must be greater than or equal to 0");
+    }
+    match number {
+        Number::Decimal(number) => found(Number::Decimal(number.square_root())),
+        number => found(number.to_double().sqrt()),
+    }
+}

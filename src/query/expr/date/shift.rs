@@ -1,0 +1,107 @@
+//! `$dateAdd` and `$dateSubtract`.
+
+use bson::{Bson, DateTime};
+
+use super::calendar::{DAY, days_from_civil, days_in_month};
+use super::{Zone, millis, present, time_zone};
+use crate::query::error::EvalError;
+use crate::query::expr::call::Arguments;
+use crate::query::expr::value::{Number, Outcome, failure, null};
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Of so many months: month, quarter, year.
+    Months(i64),
+    /// Of so many days: day, week.
+    Days(i64),
+    /// Of so many milliseconds, whatever the clock on the wall shows.
+    Millis(i64),
+}
+
+impl Unit {
+    /// By its name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "year" => Self::Months(12),
+            "quarter" => Self::Months(3),
+            "month" => Self::Months(1),
+            "week" => Self::Days(7),
+            "day" => Self::Days(1),
+            "hour" => Self::Millis(3_600_000),
+            "minute" => Self::Millis(60_000),
+            "second" => Self::Millis(1000),
+            "millisecond" => Self::Millis(1),
+            _ => return None,
+        })
+    }
+
+    /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
+    fn most(self) -> u64 {
+        let (length, per_length) = match self {
+            Self::Months(months) => (365 * DAY * months, 12),
+            Self::Days(days) => (days * DAY, 1),
+            Self::Millis(millis) => (millis, 1),
+        };
+        let most = u128::from(u64::MAX) * per_length / u128::from(length.unsigned_abs());
+        u64::try_from(most).unwrap_or(u64::MAX)
+    }
+}
+
+/// `{startDate, unit, amount, timezone}`
+pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
+    let Some([date, unit, amount]) = present(arguments)? else { return null() };
+    let Some(zone) = time_zone(arguments, 3)? else { return null() };
+    let Some(start) = millis(Some(&date)) else {
+        return arguments.fail(5_166_403, "requires startDate to be convertible to a date");
+    };
+    let Bson::String(unit) = unit else {
+        return arguments.fail(5_166_404, "expects a string defining the time unit");
+    };
+    let Some(unit) = Unit::parse(&unit) else {
+        return failure(9, format!("unknown time unit value: {unit}"));
+    };
+    let Some(amount) = Number::of(&amount).and_then(Number::to_exact_i64) else {
+        return arguments.fail(5_166_405, "expects an integer amount of time units");
+    };
+    let amount = if backwards { amount.checked_neg() } else { Some(amount) };
+    let Some(amount) = amount else {
+        return failure(6_045_000, format!("invalid {} 'amount' parameter value", arguments.name()));
+    };
+    add(start, unit, amount, zone).map(|millis| Some(Bson::DateTime(DateTime::from_millis(millis))))
+}
+
+/// Days and longer units move the clock on the wall, shorter ones the instant.
+fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
+    if unit != Unit::Millis(1) && amount.unsigned_abs() > unit.most() {
+        return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
+    }
+    let sum = match unit {
+        Unit::Millis(length) => amount.checked_mul(length).and_then(|distance| start.checked_add(distance)),
+        Unit::Days(length) => {
+            let local = zone.to_local(start);
+            amount
+                .checked_mul(length)
+                .and_then(|days| days.checked_mul(DAY))
+                .and_then(|distance| local.checked_add(distance))
+                .map(|local| zone.to_utc(local))
+        }
+        Unit::Months(length) => add_months(zone.to_local(start), amount * length).map(|local| zone.to_utc(local)),
+    };
+    // MongoDB takes dates before 1970 apart at whole seconds and loses one where there are milliseconds.
+    let lost = if start < 0 && start % 1000 != 0 && unit != Unit::Millis(1) { 1000 } else { 0 };
+    match sum.and_then(|millis| millis.checked_sub(lost)) {
+        Some(millis) => Ok(millis),
+        None if unit == Unit::Millis(1) => failure(159, "overflow while adding milliseconds"),
+        None => failure(5_166_406, "dateAdd overflowed"),
+    }
+}
+
+/// A day that the month reached does not have becomes its last one.
+fn add_months(local: i64, months: i64) -> Option<i64> {
+    let moment = super::Moment::of_local(local);
+    let month = moment.year * 12 + moment.month - 1 + months;
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+    let day = moment.day.min(days_in_month(year, month));
+    days_from_civil(year, month, day).checked_mul(DAY)?.checked_add(local.rem_euclid(DAY))
+}

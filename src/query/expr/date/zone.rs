@@ -1,0 +1,108 @@
+//! Time zones: fixed offsets and the names of the Olson database.
+
+use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
+use chrono_tz::Tz;
+
+use super::calendar::{DAY, Moment, days_from_civil, weekday};
+use crate::query::error::EvalError;
+use crate::query::expr::value::failure;
+
+/// A time zone.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::query::expr) enum Zone {
+    /// So many seconds east of Greenwich.
+    Fixed(i64),
+    /// With a history of offsets.
+    Named(Tz),
+}
+
+impl Zone {
+    /// Greenwich.
+    pub(super) const UTC: Self = Self::Fixed(0);
+
+    /// `+05:30`, `+0530`, `+05`, `Europe/Berlin`, `UTC`.
+    pub(super) fn parse(name: &str) -> Result<Self, EvalError> {
+        if name == "UTC" || name == "GMT" {
+            return Ok(Self::UTC);
+        }
+        // Newer databases give these three names to places with a history.
+        let old_name = [("EST", -5), ("MST", -7), ("HST", -10)].into_iter().find(|(known, _)| *known == name);
+        if let Some((_, hours)) = old_name {
+            return Ok(Self::Fixed(hours * 3600));
+        }
+        if let Some(seconds) = offset(name) {
+            return Ok(Self::Fixed(seconds));
+        }
+        match name.parse::<Tz>() {
+            Ok(zone) => Ok(Self::Named(zone)),
+            Err(_) => failure(40485, format!("unrecognized time zone identifier: \"{name}\"")),
+        }
+    }
+
+    /// Seconds east of Greenwich at an instant.
+    pub(super) fn offset_at(self, millis: i64) -> i64 {
+        match self {
+            Self::Fixed(seconds) => seconds,
+            Self::Named(zone) => i64::from(zone.offset_from_utc_datetime(&naive(millis)).fix().local_minus_utc()),
+        }
+    }
+
+    /// What the clock on the wall shows at an instant, in milliseconds.
+    pub(super) fn to_local(self, millis: i64) -> i64 {
+        millis.saturating_add(self.offset_at(millis) * 1000)
+    }
+
+    /// What the clock on the wall shows at an instant.
+    pub(super) fn moment(self, millis: i64) -> Moment {
+        Moment::of_local(self.to_local(millis))
+    }
+
+    /// The instant at which the clock shows this. Of two such instants the later one; where the clock was put
+    /// forward over it, as if that had not yet happened.
+    pub(super) fn to_utc(self, local: i64) -> i64 {
+        let seconds = match self {
+            Self::Fixed(seconds) => seconds,
+            Self::Named(zone) => match zone.offset_from_local_datetime(&naive(local)) {
+                MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => {
+                    i64::from(offset.fix().local_minus_utc())
+                }
+                MappedLocalTime::None => self.offset_at(local.saturating_sub(DAY)),
+            },
+        };
+        local.saturating_sub(seconds * 1000)
+    }
+}
+
+/// Before the years that the database can be asked about, its first year answers. Behind the last year that it
+/// lists one by one, a late year answers that has the same days of the week: from March on, or before March.
+fn naive(millis: i64) -> NaiveDateTime {
+    const FIRST: i64 = -8_000_000_000_000_000;
+    const LAST_YEAR: i64 = 2037;
+    let moment = Moment::of_local(millis);
+    let millis = if moment.year > LAST_YEAR {
+        let anchor = |year| days_from_civil(year, if moment.month >= 3 { 3 } else { 1 }, 1);
+        let alike = |year: &i64| weekday(anchor(*year)) == weekday(anchor(moment.year));
+        let year = (LAST_YEAR - 11..=LAST_YEAR).find(alike).unwrap_or(LAST_YEAR);
+        millis - (anchor(moment.year) - anchor(year)) * DAY
+    } else {
+        millis.max(FIRST)
+    };
+    DateTime::from_timestamp_millis(millis).unwrap_or_default().naive_utc()
+}
+
+/// The seconds of `+hh`, `+hhmm`, `+hh:mm`. Hours and minutes are not checked, as in MongoDB.
+pub(super) fn offset(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-'])?;
+    let bytes = digits.as_bytes();
+    let (hours, minutes) = match bytes {
+        [a, b] => ([*a, *b], [b'0', b'0']),
+        [a, b, c, d] | [a, b, b':', c, d] => ([*a, *b], [*c, *d]),
+        _ => return None,
+    };
+    let number = |pair: [u8; 2]| {
+        let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+        Some(digit(pair[0])? * 10 + digit(pair[1])?)
+    };
+    let seconds = number(hours)? * 3600 + number(minutes)? * 60;
+    Some(if text.starts_with('-') { -seconds } else { seconds })
+}

@@ -1,0 +1,186 @@
+//! The tree of an expression and how it runs on a document.
+
+use std::cell::OnceCell;
+
+use bson::raw::{RawBsonRef, RawDocument};
+use bson::{Bson, Document};
+
+use super::call::{Arguments, Call};
+use super::regex::Search;
+use super::value::{Outcome, Value, failure, found};
+use super::variables::{Filtering, Folded, Let, Mapping, Switch};
+use crate::query::error::EvalError;
+
+/// One node of the tree.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    /// A value that needs no document.
+    Constant(Value),
+    /// A variable, by how many frames up and at which place in the frame it is bound, and a path into it.
+    Variable { frame: usize, place: usize, path: Vec<String> },
+    /// A path into the document; an empty one is the document itself.
+    Path(Vec<String>),
+    /// A document whose members are computed.
+    Object(Vec<(String, Node)>),
+    /// A list whose elements are computed.
+    Array(Vec<Node>),
+    /// An operator on operands.
+    Call(Box<Call>),
+    /// `$let`.
+    Let(Box<Let>),
+    /// `$map`.
+    Map(Box<Mapping>),
+    /// `$filter`.
+    Filter(Box<Filtering>),
+    /// `$reduce`.
+    Reduce(Box<Folded>),
+    /// `$switch`.
+    Switch(Box<Switch>),
+    /// `$regexFind`, `$regexFindAll`, `$regexMatch`.
+    Search(Box<Search>),
+    /// A variable of MongoDB's that has no value here.
+    Unavailable(&'static str),
+}
+
+/// The document under evaluation; it is decoded as a whole only when `$$ROOT` is asked for.
+#[derive(Debug)]
+pub(super) struct Root<'a> {
+    raw: &'a RawDocument,
+    decoded: OnceCell<Document>,
+}
+
+impl<'a> Root<'a> {
+    /// Around a document's bytes.
+    pub(super) fn new(raw: &'a RawDocument) -> Self {
+        Self { raw, decoded: OnceCell::new() }
+    }
+
+    fn whole(&self) -> Result<&Document, EvalError> {
+        if let Some(document) = self.decoded.get() {
+            return Ok(document);
+        }
+        let document = Document::try_from(self.raw).map_err(|error| EvalError::new(22, error.to_string()))?;
+        Ok(self.decoded.get_or_init(|| document))
+    }
+
+    fn member(&self, name: &str) -> Outcome {
+        match self.raw.get(name) {
+            Ok(value) => value.map(decode).transpose(),
+            Err(error) => failure(22, error.to_string()),
+        }
+    }
+}
+
+fn decode(value: RawBsonRef<'_>) -> Result<Bson, EvalError> {
+    Bson::try_from(value).map_err(|error| EvalError::new(22, error.to_string()))
+}
+
+/// The values that variables stand for: a frame of them and the frames around it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    root: &'a Root<'a>,
+    frame: &'a [Value],
+    outer: Option<&'a Scope<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// Without variables.
+    pub(super) fn top(root: &'a Root<'a>) -> Self {
+        Self { root, frame: &[], outer: None }
+    }
+
+    /// Inside a `$let`, `$map`, `$filter` or `$reduce`.
+    pub(super) fn inside(outer: &'a Scope<'a>, frame: &'a [Value]) -> Self {
+        Self { root: outer.root, frame, outer: Some(outer) }
+    }
+
+    fn variable(&self, frame: usize, place: usize) -> Option<&Bson> {
+        let mut scope = self;
+        for _ in 0..frame {
+            scope = scope.outer?;
+        }
+        scope.frame.get(place)?.as_ref()
+    }
+}
+
+impl Node {
+    /// A list of constants as a constant, and so on: the value, if it is known.
+    pub(super) fn constant(&self) -> Option<&Value> {
+        match self {
+            Self::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value for the document and the variables in scope.
+    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+        match self {
+            Self::Constant(value) => Ok(value.clone()),
+            Self::Variable { frame, place, path } => {
+                Ok(scope.variable(*frame, *place).and_then(|value| follow(value, path)))
+            }
+            Self::Path(path) => follow_from_root(scope.root, path),
+            Self::Object(members) => object(members, scope),
+            Self::Array(elements) => array(elements, scope),
+            Self::Call(call) => (call.operator.run)(&Arguments::new(call, scope)),
+            Self::Let(node) => node.evaluate(scope),
+            Self::Map(node) => node.evaluate(scope),
+            Self::Filter(node) => node.evaluate(scope),
+            Self::Reduce(node) => node.evaluate(scope),
+            Self::Switch(node) => node.evaluate(scope),
+            Self::Search(node) => node.evaluate(scope),
+            Self::Unavailable(name) => failure(51144, format!("builtin variable '$${name}' is not available")),
+        }
+    }
+}
+
+fn object(members: &[(String, Node)], scope: &Scope<'_>) -> Outcome {
+    let mut document = Document::new();
+    for (name, node) in members {
+        if let Some(value) = node.evaluate(scope)? {
+            document.insert(name.clone(), value);
+        }
+    }
+    found(document)
+}
+
+/// Missing elements become null: an array has no holes.
+fn array(elements: &[Node], scope: &Scope<'_>) -> Outcome {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        values.push(element.evaluate(scope)?.unwrap_or(Bson::Null));
+    }
+    found(values)
+}
+
+fn follow_from_root(root: &Root<'_>, path: &[String]) -> Outcome {
+    match path {
+        [] => root.whole().map(|document| Some(Bson::Document(document.clone()))),
+        [name, rest @ ..] => Ok(root.member(name)?.and_then(|value| follow_owned(value, rest))),
+    }
+}
+
+fn follow_owned(value: Bson, path: &[String]) -> Value {
+    if path.is_empty() { Some(value) } else { follow(&value, path) }
+}
+
+/// Follows a path through documents, and through arrays of documents, which gives an array. A number is no
+/// position here, and an array directly inside an array is not looked into: both differ from filters.
+fn follow(value: &Bson, path: &[String]) -> Value {
+    let Some((name, rest)) = path.split_first() else {
+        return Some(value.clone());
+    };
+    match value {
+        Bson::Document(document) => follow(document.get(name)?, rest),
+        Bson::Array(elements) => Some(Bson::Array(
+            elements
+                .iter()
+                .filter_map(|element| match element {
+                    Bson::Document(_) => follow(element, path),
+                    _ => None,
+                })
+                .collect(),
+        )),
+        _ => None,
+    }
+}

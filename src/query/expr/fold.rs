@@ -1,0 +1,200 @@
+//! Computes ahead what needs no document.
+//!
+//! MongoDB does this too and reports what fails in it even when the collection is empty. So the same parts
+//! are computed here as there: operators that MongoDB leaves alone are marked [`Folding::Never`].
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+
+use super::call::{Call, Folding};
+use super::evaluate::{Node, Root, Scope};
+use super::value::{Value, is_nullish, is_true, type_name};
+use super::variables::Switch;
+use crate::query::error::EvalError;
+
+/// The same expression with its constant parts computed.
+pub(super) fn fold(node: Node) -> Result<Node, EvalError> {
+    Ok(match node {
+        Node::Array(elements) => array(fold_all(elements)?),
+        Node::Object(members) => object(
+            members.into_iter().map(|(name, node)| Ok((name, fold(node)?))).collect::<Result<Vec<_>, EvalError>>()?,
+        ),
+        Node::Call(call) => fold_call(*call)?,
+        Node::Let(mut node) => {
+            node.bindings = fold_all(node.bindings)?;
+            node.body = fold(node.body)?;
+            Node::Let(node)
+        }
+        Node::Map(mut node) => {
+            node.input = fold(node.input)?;
+            node.body = fold(node.body)?;
+            Node::Map(node)
+        }
+        Node::Filter(mut node) => {
+            node.input = fold(node.input)?;
+            node.condition = fold(node.condition)?;
+            node.limit = node.limit.map(fold).transpose()?;
+            Node::Filter(node)
+        }
+        Node::Reduce(mut node) => {
+            node.input = fold(node.input)?;
+            node.initial = fold(node.initial)?;
+            node.body = fold(node.body)?;
+            Node::Reduce(node)
+        }
+        Node::Switch(node) => fold_switch(*node)?,
+        Node::Search(mut node) => {
+            node.fold()?;
+            Node::Search(node)
+        }
+        other => other,
+    })
+}
+
+fn fold_all(nodes: Vec<Node>) -> Result<Vec<Node>, EvalError> {
+    nodes.into_iter().map(fold).collect()
+}
+
+/// The value of a node without variables and paths.
+fn compute(node: &Node) -> Result<Value, EvalError> {
+    let nothing = RawDocumentBuf::new();
+    node.evaluate(&Scope::top(&Root::new(&nothing)))
+}
+
+fn array(elements: Vec<Node>) -> Node {
+    let constants: Option<Vec<Bson>> =
+        elements.iter().map(|element| element.constant().map(|value| value.clone().unwrap_or(Bson::Null))).collect();
+    constants.map_or(Node::Array(elements), |values| Node::Constant(Some(Bson::Array(values))))
+}
+
+fn object(members: Vec<(String, Node)>) -> Node {
+    let mut document = Document::new();
+    for (name, node) in &members {
+        match node.constant() {
+            Some(Some(value)) => drop(document.insert(name.clone(), value.clone())),
+            Some(None) => {}
+            None => return Node::Object(members),
+        }
+    }
+    Node::Constant(Some(Bson::Document(document)))
+}
+
+fn fold_call(mut call: Call) -> Result<Node, EvalError> {
+    let folding = call.operator.folding;
+    if folding == Folding::Untouched {
+        return Ok(Node::Call(Box::new(call)));
+    }
+    let operands = std::mem::take(&mut call.operands);
+    for operand in operands {
+        call.operands.push(operand.map(fold).transpose()?);
+        if call.operator.name == "$setEquals" {
+            let newest = call.operands.len() - 1;
+            check_array(&call, newest, 5_887_502)?;
+        }
+    }
+    if folding == Folding::Never {
+        return Ok(Node::Call(Box::new(call)));
+    }
+    if call.operands.iter().flatten().all(|operand| operand.constant().is_some()) {
+        return compute(&Node::Call(Box::new(call))).map(Node::Constant);
+    }
+    if folding == Folding::Commutative {
+        // Constants go last: a missing operand answers null before a wrong constant is looked at.
+        call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
+    }
+    if folding != Folding::Whole {
+        join_constants(&mut call)?;
+    }
+    match call.operator.name {
+        "$ifNull" => return Ok(first_not_null(call)),
+        "$setIsSubset" => check_array(&call, 1, 17311)?,
+        "$indexOfArray" => check_array(&call, 0, 50809)?,
+        _ => {}
+    }
+    Ok(short_circuit(call))
+}
+
+/// MongoDB prepares constant sets and constant arrays to be searched, and fails then if they are none.
+fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
+    let Some(Some(Node::Constant(value))) = call.operands.get(index) else { return Ok(()) };
+    let name = call.operator.name;
+    let absent_is_fine = name == "$indexOfArray" && is_nullish(value.as_ref());
+    if absent_is_fine || matches!(value, Some(Bson::Array(_))) {
+        return Ok(());
+    }
+    Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
+}
+
+/// Constants that are null are never the answer, and behind one that is not nothing is looked at.
+fn first_not_null(mut call: Call) -> Node {
+    let last = call.operands.pop();
+    call.operands.retain(|operand| !matches!(operand, Some(Node::Constant(value)) if is_nullish(value.as_ref())));
+    match call.operands.iter().position(|operand| is_constant(operand.as_ref())) {
+        Some(decisive) => call.operands.truncate(decisive + 1),
+        None => call.operands.extend(last),
+    }
+    match call.operands.as_mut_slice() {
+        [Some(only)] => std::mem::replace(only, Node::Constant(None)),
+        _ => Node::Call(Box::new(call)),
+    }
+}
+
+fn is_constant(operand: Option<&Node>) -> bool {
+    operand.is_some_and(|node| node.constant().is_some())
+}
+
+/// Replaces each run of neighbouring constants by their value: `[a, 1, 2]` becomes `[a, 3]`.
+fn join_constants(call: &mut Call) -> Result<(), EvalError> {
+    let mut joined: Vec<Option<Node>> = Vec::with_capacity(call.operands.len());
+    let mut operands = std::mem::take(&mut call.operands).into_iter().peekable();
+    while let Some(operand) = operands.next() {
+        let mut run = vec![operand];
+        while is_constant(run[0].as_ref()) && operands.peek().is_some_and(|next| is_constant(next.as_ref())) {
+            run.extend(operands.next());
+        }
+        if run.len() == 1 {
+            joined.append(&mut run);
+        } else {
+            let part = Node::Call(Box::new(Call { operator: call.operator, operands: run }));
+            joined.push(Some(Node::Constant(compute(&part)?)));
+        }
+    }
+    call.operands = joined;
+    Ok(())
+}
+
+/// `$and` with a false constant and `$or` with a true one need no document.
+fn short_circuit(call: Call) -> Node {
+    let decisive = match call.operator.name {
+        "$and" => false,
+        "$or" => true,
+        _ => return Node::Call(Box::new(call)),
+    };
+    match call.operands.last() {
+        Some(Some(Node::Constant(value))) if is_true(value.as_ref()) == decisive => {
+            Node::Constant(Some(Bson::Boolean(decisive)))
+        }
+        _ => Node::Call(Box::new(call)),
+    }
+}
+
+/// Branches that can never be taken are dropped before their values are computed.
+fn fold_switch(switch: Switch) -> Result<Node, EvalError> {
+    let mut branches = Vec::new();
+    let mut otherwise = switch.otherwise.map(fold).transpose()?;
+    for (case, then) in switch.branches {
+        let case = fold(case)?;
+        match case.constant().map(|value| is_true(value.as_ref())) {
+            Some(false) => {}
+            Some(true) => {
+                otherwise = Some(fold(then)?);
+                break;
+            }
+            None => branches.push((case, fold(then)?)),
+        }
+    }
+    if !branches.is_empty() {
+        return Ok(Node::Switch(Box::new(Switch { branches, otherwise })));
+    }
+    otherwise.ok_or_else(|| EvalError::new(40069, "no case of the $switch can be true and there is no default"))
+}

@@ -1,0 +1,99 @@
+//! MongoDB's aggregation expressions, for `$expr` in filters and for computed fields in projections.
+//!
+//! Two phases, as in a compiler: [`Expression::parse`] checks names, arities and constant operands, resolves
+//! variables and computes what does not depend on a document; [`Expression::evaluate`] runs the rest.
+//!
+//! Laws:
+//! - Missing is not null: `None` and `Bson::Null` are two values, see "missing fields" in MongoDB's manual.
+//! - Every refusal and every failure carries MongoDB's number for it.
+//! - No clock in here: `$$NOW` is given when the expression is parsed, once for the whole query.
+//! - What runs JavaScript or needs the server is refused by name when it is parsed, never skipped.
+
+mod accumulate;
+mod arithmetic;
+mod array;
+mod boolean;
+mod call;
+mod convert;
+mod date;
+mod decimal;
+mod divisor;
+mod evaluate;
+mod fold;
+mod natural;
+mod object;
+mod operators;
+mod parse;
+mod regex;
+mod rounding;
+mod series;
+mod set;
+mod sort_array;
+mod string;
+mod trigonometry;
+mod value;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use bson::raw::RawDocument;
+use bson::{Bson, DateTime};
+
+use super::error::{EvalError, Location, QueryError};
+pub(in crate::query) use divisor::Divisor;
+use evaluate::{Node, Root, Scope};
+
+/// An expression that was checked and is ready to run on documents.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    node: Node,
+}
+
+impl Expression {
+    /// Reads an expression; `now` becomes `$$NOW`.
+    ///
+    /// # Errors
+    /// Everything MongoDB refuses before it reads a document, with its number, and what is not done here:
+    /// JavaScript and what needs the server.
+    pub(in crate::query) fn parse(value: &Bson, location: &mut Location, now: DateTime) -> Result<Self, QueryError> {
+        let node = parse::Parser::new(location, now).expression(value)?;
+        let node = fold::fold(node).map_err(|error| location.malformed(error.code, error.message))?;
+        Ok(Self { node })
+    }
+
+    /// As [`Expression::parse`], for an expression that is a whole document of its own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_alone(value: &Bson, now: DateTime) -> Result<Self, QueryError> {
+        Self::parse(value, &mut Location::new("expression"), now)
+    }
+
+    /// Whether MongoDB knows an expression operator of this name, such as `$add`.
+    pub fn is_operator(name: &str) -> bool {
+        operators::is_known(name)
+    }
+
+    /// Whether the expression is the same for every document.
+    pub fn is_constant(&self) -> bool {
+        matches!(self.node, Node::Constant(_))
+    }
+
+    /// The value for a document; nothing when it is missing.
+    ///
+    /// # Errors
+    /// What MongoDB reports for the operands that this document gives.
+    pub fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
+        let root = Root::new(document);
+        self.node.evaluate(&Scope::top(&root))
+    }
+
+    /// Whether the value counts as true: all but missing, null, undefined, `false` and zero.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn is_true(&self, document: &RawDocument) -> Result<bool, EvalError> {
+        Ok(value::is_true(self.evaluate(document)?.as_ref()))
+    }
+}

@@ -1,0 +1,216 @@
+//! Documents: merging, single members by name, lists of members; and the sizes of values.
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+
+use super::call::{Arguments, Folding, Operator, Shape};
+use super::evaluate::Node;
+use super::parse::{Parser, call};
+use super::value::{Outcome, Value, failure, found, is_nullish, null, shown, text, type_name};
+use crate::query::error::{EvalError, QueryError};
+
+/// The operators of this family.
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator { name: "$mergeObjects", shape: Shape::Any, folding: Folding::Whole, run: merge_objects },
+    Operator { name: "$objectToArray", shape: Shape::Exactly(1), folding: Folding::Whole, run: object_to_array },
+    Operator { name: "$getField", shape: Shape::Special(parse_get_field), folding: Folding::Untouched, run: get_field },
+    Operator { name: "$setField", shape: Shape::Special(parse_set_field), folding: Folding::Untouched, run: set_field },
+    Operator {
+        name: "$unsetField",
+        shape: Shape::Special(parse_set_field),
+        folding: Folding::Untouched,
+        run: set_field,
+    },
+    Operator { name: "$bsonSize", shape: Shape::Exactly(1), folding: Folding::Whole, run: bson_size },
+    Operator { name: "$binarySize", shape: Shape::Exactly(1), folding: Folding::Whole, run: binary_size },
+    Operator { name: "$tsSecond", shape: Shape::Exactly(1), folding: Folding::Whole, run: timestamp_part },
+    Operator { name: "$tsIncrement", shape: Shape::Exactly(1), folding: Folding::Whole, run: timestamp_part },
+];
+
+fn merge_objects(arguments: &Arguments<'_>) -> Outcome {
+    let mut merged = Document::new();
+    for value in arguments.each() {
+        match value? {
+            // The elements of a single operand that is an array.
+            Some(Bson::Array(elements)) if arguments.len() == 1 => {
+                for element in elements {
+                    merge(arguments, &mut merged, Some(element))?;
+                }
+            }
+            value => merge(arguments, &mut merged, value)?,
+        }
+    }
+    found(merged)
+}
+
+fn merge(arguments: &Arguments<'_>, merged: &mut Document, value: Value) -> Result<(), EvalError> {
+    match value {
+        Some(Bson::Document(document)) => merged.extend(document),
+        value if is_nullish(value.as_ref()) => {}
+        value => {
+            let (shown, kind) = (shown(value.as_ref()), type_name(value.as_ref()));
+            return arguments.fail(40400, &format!("requires object inputs, but input {shown} is of type {kind}"));
+        }
+    }
+    Ok(())
+}
+
+fn object_to_array(arguments: &Arguments<'_>) -> Outcome {
+    match arguments.value(0)? {
+        Some(Bson::Document(document)) => {
+            let pair = |(name, value)| Bson::Document(bson::doc! { "k": name, "v": value });
+            found(document.into_iter().map(pair).collect::<Vec<Bson>>())
+        }
+        value if is_nullish(value.as_ref()) => null(),
+        value => {
+            let found = type_name(value.as_ref());
+            arguments.fail(40390, &format!("requires a document input, found: {found}"))
+        }
+    }
+}
+
+/// MongoDB's numbers for a field name that is a path, that is computed, and that is no text.
+struct NameCodes {
+    path: i32,
+    computed: i32,
+    type_of: i32,
+}
+
+const GET: NameCodes = NameCodes { path: 5_654_600, computed: 5_654_601, type_of: 5_654_602 };
+const SET: NameCodes = NameCodes { path: 4_161_108, computed: 4_161_106, type_of: 4_161_107 };
+
+/// A field's name: a constant text. Dots and dollar signs in it have no meaning.
+fn field_name(
+    parser: &mut Parser<'_>,
+    name: &Bson,
+    operator: &Operator,
+    codes: &NameCodes,
+) -> Result<Node, QueryError> {
+    let operator = operator.name;
+    match parser.expression(name)? {
+        Node::Constant(value) if text(value.as_ref()).is_some() => Ok(Node::Constant(value)),
+        Node::Constant(value) => {
+            let found = type_name(value.as_ref());
+            parser.refuse(codes.type_of, format!("{operator} requires 'field' to be a string, but got {found}"))
+        }
+        Node::Path(_) | Node::Variable { .. } => {
+            parser.refuse(codes.path, format!("{operator} does not allow a path as 'field'; did you mean $literal?"))
+        }
+        _ => parser.refuse(codes.computed, format!("{operator} requires 'field' to be a constant")),
+    }
+}
+
+/// `{field: name, input: document}`, or the name alone for a field of the document at hand.
+fn parse_get_field(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+    let document = match operand {
+        Bson::Document(document) if !document.keys().next().is_some_and(|name| name.starts_with('$')) => document,
+        name => {
+            let name = field_name(parser, name, operator, &GET)?;
+            let current = parser.expression(&Bson::String("$$CURRENT".to_owned()))?;
+            return Ok(call(operator, vec![Some(name), Some(current)]));
+        }
+    };
+    if let Some(name) = document.keys().find(|name| !["field", "input"].contains(&name.as_str())) {
+        return parser.refuse(3_041_701, format!("$getField found an unknown argument: {name}"));
+    }
+    let Some(name) = document.get("field") else {
+        return parser.refuse(3_041_702, "$getField requires 'field' to be specified");
+    };
+    let Some(input) = document.get("input") else {
+        return parser.refuse(3_041_703, "$getField requires 'input' to be specified");
+    };
+    let name = field_name(parser, name, operator, &GET)?;
+    let input = parser.at("input", input)?;
+    Ok(call(operator, vec![Some(name), Some(input)]))
+}
+
+fn get_field(arguments: &Arguments<'_>) -> Outcome {
+    let [name, input] = arguments.values()?;
+    match input {
+        Some(Bson::Document(mut document)) => Ok(text(name.as_ref()).and_then(|name| document.remove(name))),
+        None => Ok(None),
+        input if is_nullish(input.as_ref()) => null(),
+        Some(_) => Ok(None),
+    }
+}
+
+/// `{field: name, input: document, value: value}`; `$unsetField` is the same with a missing value.
+fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+    let name = operator.name;
+    let sets = name == "$setField";
+    let Bson::Document(document) = operand else {
+        return parser.refuse(4_161_100, format!("{name} only supports an object as its argument"));
+    };
+    let known = |argument: &str| argument == "field" || argument == "input" || (sets && argument == "value");
+    if let Some(argument) = document.keys().find(|argument| !known(argument)) {
+        return parser.refuse(4_161_101, format!("{name} found an unknown argument: {argument}"));
+    }
+    let Some(field) = document.get("field") else {
+        return parser.refuse(4_161_102, format!("{name} requires 'field' to be specified"));
+    };
+    let value = match document.get("value") {
+        Some(value) => parser.at("value", value)?,
+        None if sets => return parser.refuse(4_161_103, format!("{name} requires 'value' to be specified")),
+        None => Node::Constant(None),
+    };
+    let Some(input) = document.get("input") else {
+        return parser.refuse(4_161_109, format!("{name} requires 'input' to be specified"));
+    };
+    let field = field_name(parser, field, operator, &SET)?;
+    let input = parser.at("input", input)?;
+    Ok(call(operator, vec![Some(field), Some(input), Some(value)]))
+}
+
+fn set_field(arguments: &Arguments<'_>) -> Outcome {
+    let [name, input] = arguments.values()?;
+    let Some(name) = text(name.as_ref()) else { return null() };
+    let mut document = match input {
+        Some(Bson::Document(document)) => document,
+        input if is_nullish(input.as_ref()) => return null(),
+        _ => return failure(4_161_105, "$setField requires 'input' to evaluate to type Object"),
+    };
+    match arguments.value(2)? {
+        Some(value) => drop(document.insert(name, value)),
+        None => drop(document.remove(name)),
+    }
+    found(document)
+}
+
+fn bson_size(arguments: &Arguments<'_>) -> Outcome {
+    match arguments.value(0)? {
+        Some(Bson::Document(document)) => match RawDocumentBuf::try_from(&document) {
+            Ok(encoded) => size(encoded.as_bytes().len()),
+            Err(error) => failure(22, error.to_string()),
+        },
+        value if is_nullish(value.as_ref()) => null(),
+        value => arguments.fail(31393, &format!("requires a document input, found: {}", type_name(value.as_ref()))),
+    }
+}
+
+fn size(bytes: usize) -> Outcome {
+    found(i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
+fn binary_size(arguments: &Arguments<'_>) -> Outcome {
+    match arguments.value(0)? {
+        Some(Bson::Binary(binary)) => size(binary.bytes.len()),
+        Some(Bson::String(text)) => size(text.len()),
+        value if is_nullish(value.as_ref()) => null(),
+        value => {
+            let found = type_name(value.as_ref());
+            arguments.fail(51276, &format!("requires a string or BinData argument, found: {found}"))
+        }
+    }
+}
+
+fn timestamp_part(arguments: &Arguments<'_>) -> Outcome {
+    let (seconds, code) = if arguments.name() == "$tsSecond" { (true, 5_687_301) } else { (false, 5_687_302) };
+    match arguments.value(0)? {
+        Some(Bson::Timestamp(time)) => found(i64::from(if seconds { time.time } else { time.increment })),
+        value if is_nullish(value.as_ref()) => null(),
+        value => {
+            let found = type_name(value.as_ref());
+            failure(code, format!("argument to {} must be a timestamp, but is {found}", arguments.name()))
+        }
+    }
+}

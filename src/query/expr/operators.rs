@@ -1,0 +1,55 @@
+//! All operators: the families in one list, and those that are known but refused.
+
+use super::call::{Folding, Operator, Shape};
+use super::value::null;
+use super::{
+    accumulate, arithmetic, array, boolean, convert, date, object, regex, rounding, set, string, trigonometry,
+    variables,
+};
+
+const JAVASCRIPT: Shape = Shape::Refused("it runs JavaScript on the server");
+const SERVER: Shape = Shape::Refused("only a MongoDB server has what it asks for");
+
+const NEVER: Folding = Folding::Never;
+
+/// Operators with a notation of their own; their nodes are not calls, so nothing runs here.
+const OTHERS: &[Operator] = &[
+    Operator { name: "$let", shape: Shape::Special(variables::parse_let), folding: NEVER, run: |_| null() },
+    Operator { name: "$map", shape: Shape::Special(variables::parse_map), folding: NEVER, run: |_| null() },
+    Operator { name: "$filter", shape: Shape::Special(variables::parse_filter), folding: NEVER, run: |_| null() },
+    Operator { name: "$reduce", shape: Shape::Special(variables::parse_reduce), folding: NEVER, run: |_| null() },
+    Operator { name: "$switch", shape: Shape::Special(variables::parse_switch), folding: NEVER, run: |_| null() },
+    Operator { name: "$regexFind", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
+    Operator { name: "$regexFindAll", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
+    Operator { name: "$regexMatch", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
+    Operator { name: "$rand", shape: SERVER, folding: NEVER, run: |_| null() },
+    Operator { name: "$meta", shape: SERVER, folding: NEVER, run: |_| null() },
+    Operator { name: "$toHashedIndexKey", shape: SERVER, folding: NEVER, run: |_| null() },
+    Operator { name: "$function", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
+    Operator { name: "$_internalJsEmit", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
+];
+
+const FAMILIES: &[&[Operator]] = &[
+    boolean::OPERATORS,
+    arithmetic::OPERATORS,
+    rounding::OPERATORS,
+    trigonometry::OPERATORS,
+    accumulate::OPERATORS,
+    array::OPERATORS,
+    set::OPERATORS,
+    object::OPERATORS,
+    string::OPERATORS,
+    convert::OPERATORS,
+    date::OPERATORS,
+    OTHERS,
+];
+
+/// The operator of this name, dollar sign included.
+pub(super) fn find(name: &str) -> Option<&'static Operator> {
+    FAMILIES.iter().copied().flatten().find(|operator| operator.name == name)
+}
+
+/// Whether there is one.
+pub(super) fn is_known(name: &str) -> bool {
+    find(name).is_some()
+}

@@ -1,0 +1,263 @@
+//! BSON -> tree: names, arities and variables are checked here.
+
+use bson::{Bson, DateTime, Document};
+
+use super::call::{Call, Names, Operator, Shape};
+use super::evaluate::Node;
+use super::operators;
+use crate::query::error::{Location, QueryError};
+
+/// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
+const MAX_DEPTH: usize = 180;
+
+/// The reader of expressions: where it is, and which variables are bound there.
+#[derive(Debug)]
+pub(super) struct Parser<'a> {
+    location: &'a mut Location,
+    /// The names bound by each `$let`, `$map`, ... around this place, the innermost last.
+    frames: Vec<Vec<String>>,
+    now: DateTime,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// At the place where the expression begins.
+    pub(super) fn new(location: &'a mut Location, now: DateTime) -> Self {
+        Self { location, frames: Vec::new(), now, depth: 0 }
+    }
+
+    /// A refusal with MongoDB's number.
+    pub(super) fn refuse<T>(&self, code: i32, message: impl Into<String>) -> Result<T, QueryError> {
+        Err(self.location.malformed(code, message))
+    }
+
+    /// Any operand: a path, a variable, an operator, a document, a list or a literal.
+    pub(super) fn expression(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        if self.depth >= MAX_DEPTH {
+            return self.refuse(15, "the expression is nested too deeply");
+        }
+        self.depth += 1;
+        let node = match value {
+            Bson::String(text) if text.starts_with('$') => self.path(text),
+            Bson::Document(document) => self.document(document),
+            Bson::Array(elements) => {
+                let nodes = elements.iter().enumerate().map(|(index, element)| self.at(&index.to_string(), element));
+                nodes.collect::<Result<_, _>>().map(Node::Array)
+            }
+            literal => Ok(Node::Constant(Some(literal.clone()))),
+        };
+        self.depth -= 1;
+        node
+    }
+
+    /// An operand that lies one step further in.
+    pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<Node, QueryError> {
+        self.location.enter(step);
+        let node = self.expression(value);
+        self.location.leave();
+        node
+    }
+
+    /// An operand with more variables bound.
+    pub(super) fn with_variables(&mut self, names: Vec<String>, step: &str, value: &Bson) -> Result<Node, QueryError> {
+        self.frames.push(names);
+        let node = self.at(step, value);
+        self.frames.pop();
+        node
+    }
+
+    fn document(&mut self, document: &Document) -> Result<Node, QueryError> {
+        let Some((first, operand)) = document.iter().next() else {
+            return Ok(Node::Object(Vec::new()));
+        };
+        if first.starts_with('$') {
+            if document.len() != 1 {
+                let message = "an object representing an expression must have exactly one field";
+                return self.refuse(15983, message);
+            }
+            return self.operator(first, operand);
+        }
+        let mut members = Vec::with_capacity(document.len());
+        for (name, value) in document {
+            self.location.enter(name.as_str());
+            self.check_field_name(name)?;
+            self.location.leave();
+            members.push((name.clone(), self.at(name, value)?));
+        }
+        Ok(Node::Object(members))
+    }
+
+    fn check_field_name(&self, name: &str) -> Result<(), QueryError> {
+        if name.contains('.') {
+            return self.refuse(16412, "field names may not contain '.', consider $getField or $setField");
+        }
+        self.check_path_part(name)
+    }
+
+    fn check_path_part(&self, name: &str) -> Result<(), QueryError> {
+        if name.is_empty() {
+            return self.refuse(15998, "field names may not be empty strings");
+        }
+        if name.starts_with('$') {
+            return self.refuse(16410, "field names may not start with '$', consider $getField or $setField");
+        }
+        if name.contains('\0') {
+            return self.refuse(16411, "field names may not contain '\\0'");
+        }
+        Ok(())
+    }
+
+    /// An operator by its name.
+    pub(super) fn operator(&mut self, name: &str, operand: &Bson) -> Result<Node, QueryError> {
+        self.location.enter(name);
+        let Some(operator) = operators::find(name) else {
+            return self.refuse(168, format!("unrecognized expression '{name}'"));
+        };
+        let node = self.call(operator, operand)?;
+        self.location.leave();
+        Ok(node)
+    }
+
+    fn call(&mut self, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+        let name = operator.name;
+        match operator.shape {
+            Shape::Named(names) => {
+                let operands = self.named(name, names, operand)?;
+                Ok(call(operator, operands))
+            }
+            Shape::Special(parse) => parse(self, operator, operand),
+            Shape::Refused(why) => Err(self.location.refused(format!("{name} is not supported: {why}"))),
+            Shape::Exactly(count) => {
+                let operands = self.list(operand)?;
+                if operands.len() != count {
+                    let message = format!("{name} takes exactly {count} arguments, {} were given", operands.len());
+                    return self.refuse(16020, message);
+                }
+                Ok(call(operator, operands))
+            }
+            Shape::Between(least, most) => {
+                let operands = self.list(operand)?;
+                if !(least..=most).contains(&operands.len()) {
+                    let count = operands.len();
+                    return self.refuse(28667, format!("{name} takes {least} to {most} arguments, {count} were given"));
+                }
+                Ok(call(operator, operands))
+            }
+            Shape::Any => self.list(operand).map(|operands| call(operator, operands)),
+            Shape::AtLeastTwo(code) => {
+                let operands = self.list(operand)?;
+                if operands.len() < 2 {
+                    return self.refuse(code, format!("{name} needs at least two arguments, {} given", operands.len()));
+                }
+                Ok(call(operator, operands))
+            }
+            Shape::One(code) => {
+                let operands = self.list(operand)?;
+                if operands.len() != 1 {
+                    return self.refuse(code, format!("{name} requires a single argument, {} given", operands.len()));
+                }
+                Ok(call(operator, operands))
+            }
+        }
+    }
+
+    /// The operands of a list; anything else is one operand.
+    pub(super) fn list(&mut self, operand: &Bson) -> Result<Vec<Option<Node>>, QueryError> {
+        let Bson::Array(elements) = operand else {
+            return Ok(vec![Some(self.expression(operand)?)]);
+        };
+        let operands = elements.iter().enumerate().map(|(index, value)| self.at(&index.to_string(), value).map(Some));
+        operands.collect()
+    }
+
+    fn named(&mut self, operator: &str, names: &Names, operand: &Bson) -> Result<Vec<Option<Node>>, QueryError> {
+        let Bson::Document(document) = operand else {
+            return self.refuse(names.not_an_object, format!("{operator} only supports an object as its argument"));
+        };
+        let mut operands = vec![None; names.known.len()];
+        for (name, value) in document {
+            let Some(index) = names.known.iter().position(|(known, _)| known == name) else {
+                return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
+            };
+            operands[index] = Some(self.at(name, value)?);
+        }
+        for ((name, required), operand) in names.known.iter().zip(&operands) {
+            if let (Some(code), None) = (required, operand) {
+                return self.refuse(*code, format!("missing '{name}' parameter to {operator}"));
+            }
+        }
+        Ok(operands)
+    }
+
+    fn path(&self, text: &str) -> Result<Node, QueryError> {
+        if let Some(variable) = text.strip_prefix("$$") {
+            return self.variable(variable);
+        }
+        let path = &text[1..];
+        if path.is_empty() {
+            return self.refuse(16872, "'$' by itself is not a valid field path");
+        }
+        let path = self.parts(path)?;
+        Ok(self.bound("CURRENT", &path).unwrap_or(Node::Path(path)))
+    }
+
+    fn parts(&self, path: &str) -> Result<Vec<String>, QueryError> {
+        if path.ends_with('.') {
+            return self.refuse(40353, "a field path must not end with a '.'");
+        }
+        path.split('.').map(|part| self.check_path_part(part).map(|()| part.to_owned())).collect()
+    }
+
+    /// The innermost variable of this name.
+    fn bound(&self, name: &str, path: &[String]) -> Option<Node> {
+        self.frames.iter().rev().enumerate().find_map(|(frame, names)| {
+            let place = names.iter().rposition(|known| known == name)?;
+            Some(Node::Variable { frame, place, path: path.to_vec() })
+        })
+    }
+
+    fn variable(&self, text: &str) -> Result<Node, QueryError> {
+        let (name, path) = text.split_once('.').map_or((text, None), |(name, path)| (name, Some(path)));
+        self.check_variable(name, false)?;
+        if text.ends_with('.') {
+            return self.refuse(40353, "a field path must not end with a '.'");
+        }
+        let path = path.map_or(Ok(Vec::new()), |path| self.parts(path))?;
+        if let Some(node) = self.bound(name, &path) {
+            return Ok(node);
+        }
+        Ok(match name {
+            "ROOT" | "CURRENT" => Node::Path(path),
+            "NOW" if path.is_empty() => Node::Constant(Some(Bson::DateTime(self.now))),
+            "REMOVE" | "SEARCH_META" | "NOW" => Node::Constant(None),
+            "CLUSTER_TIME" => Node::Unavailable("CLUSTER_TIME"),
+            "JS_SCOPE" => Node::Unavailable("JS_SCOPE"),
+            "IS_MR" => Node::Unavailable("IS_MR"),
+            _ => return self.refuse(17276, format!("use of undefined variable: {name}")),
+        })
+    }
+
+    /// Variables that a query binds begin with a small letter; MongoDB's own with a capital one.
+    pub(super) fn check_variable(&self, name: &str, to_bind: bool) -> Result<(), QueryError> {
+        let Some(first) = name.bytes().next() else {
+            return self.refuse(9, "empty variable names are not allowed");
+        };
+        if to_bind && name == "CURRENT" {
+            return Ok(());
+        }
+        let good_start = first.is_ascii_lowercase() || !first.is_ascii() || (!to_bind && first.is_ascii_uppercase());
+        if !good_start {
+            return self.refuse(9, format!("'{name}' starts with an invalid character for a variable name"));
+        }
+        let wrong = name.bytes().find(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'_');
+        if wrong.is_some() {
+            return self.refuse(9, format!("'{name}' contains an invalid character for a variable name"));
+        }
+        Ok(())
+    }
+}
+
+/// An operator with its operands as a node.
+pub(super) fn call(operator: &'static Operator, operands: Vec<Option<Node>>) -> Node {
+    Node::Call(Box::new(Call { operator, operands }))
+}

@@ -1,0 +1,204 @@
+//! `$regexFind`, `$regexFindAll`, `$regexMatch`.
+
+use bson::{Bson, Document};
+
+use super::call::Operator;
+use super::evaluate::{Node, Scope};
+use super::parse::Parser;
+use super::value::{Outcome, failure, found, is_nullish, null, text, type_name};
+use crate::query::error::{EvalError, QueryError};
+use crate::query::regex::Regex;
+
+/// What is asked about the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    First,
+    All,
+    Any,
+}
+
+/// What is known of the pattern before there is a document.
+#[derive(Debug, Clone)]
+enum Prepared {
+    /// Nothing: it depends on the document.
+    No,
+    /// It is null, so nothing matches.
+    Null,
+    /// It is compiled.
+    Pattern(Regex),
+}
+
+/// One of the three operators with its operands.
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    name: &'static str,
+    question: Question,
+    input: Node,
+    regex: Node,
+    options: Option<Node>,
+    prepared: Prepared,
+}
+
+/// `{input: text, regex: pattern, options: text}`.
+pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+    let name = operator.name;
+    let Bson::Document(document) = operand else {
+        let found = type_name(Some(operand));
+        return parser.refuse(51103, format!("{name} expects an object of named arguments but found: {found}"));
+    };
+    if let Some(unknown) = document.keys().find(|key| !["input", "regex", "options"].contains(&key.as_str())) {
+        return parser.refuse(31024, format!("{name} found an unknown argument: {unknown}"));
+    }
+    let Some(input) = document.get("input") else {
+        return parser.refuse(31022, format!("{name} requires 'input' parameter"));
+    };
+    let Some(regex) = document.get("regex") else {
+        return parser.refuse(31023, format!("{name} requires 'regex' parameter"));
+    };
+    let question = match name {
+        "$regexFind" => Question::First,
+        "$regexFindAll" => Question::All,
+        _ => Question::Any,
+    };
+    let input = parser.at("input", input)?;
+    let regex = parser.at("regex", regex)?;
+    let options = document.get("options").map(|options| parser.at("options", options)).transpose()?;
+    Ok(Node::Search(Box::new(Search { name, question, input, regex, options, prepared: Prepared::No })))
+}
+
+impl Search {
+    /// Computes constant operands and compiles a constant pattern.
+    pub(super) fn fold(&mut self) -> Result<(), EvalError> {
+        self.input = super::fold::fold(self.input.clone())?;
+        self.regex = super::fold::fold(self.regex.clone())?;
+        self.options = self.options.take().map(super::fold::fold).transpose()?;
+        let options = match &self.options {
+            None => Some(&None),
+            Some(node) => node.constant(),
+        };
+        if let (Some(regex), Some(options)) = (self.regex.constant(), options) {
+            self.prepared = match self.compile(regex.as_ref(), options.as_ref())? {
+                Some(regex) => Prepared::Pattern(regex),
+                None => Prepared::Null,
+            };
+        }
+        Ok(())
+    }
+
+    /// The answer for a document.
+    pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+        let input = self.input.evaluate(scope)?;
+        if !is_nullish(input.as_ref()) && text(input.as_ref()).is_none() {
+            return failure(51104, format!("{} needs 'input' to be of type string", self.name));
+        }
+        let compiled;
+        let regex = match &self.prepared {
+            Prepared::Pattern(regex) => Some(regex),
+            Prepared::Null => None,
+            Prepared::No => {
+                let regex = self.regex.evaluate(scope)?;
+                let options = self.options.as_ref().map_or(Ok(None), |node| node.evaluate(scope))?;
+                compiled = self.compile(regex.as_ref(), options.as_ref())?;
+                compiled.as_ref()
+            }
+        };
+        match (text(input.as_ref()), regex) {
+            (Some(input), Some(regex)) => self.answer(regex, input),
+            _ => match self.question {
+                Question::First => null(),
+                Question::All => found(Vec::<Bson>::new()),
+                Question::Any => found(false),
+            },
+        }
+    }
+
+    fn answer(&self, regex: &Regex, input: &str) -> Outcome {
+        match self.question {
+            Question::Any => self.find(regex, input, 0).map(|hit| Some(Bson::Boolean(hit.is_some()))),
+            Question::First => Ok(Some(self.find(regex, input, 0)?.map_or(Bson::Null, |hit| hit.described(input)))),
+            Question::All => {
+                let mut hits = Vec::new();
+                let mut from = 0;
+                while let Some(hit) = self.find(regex, input, from)? {
+                    let empty = hit.start == hit.end;
+                    let step = if empty { input[hit.end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
+                    from = hit.end + step;
+                    hits.push(hit.described(input));
+                    if from >= input.len() {
+                        break;
+                    }
+                }
+                found(hits)
+            }
+        }
+    }
+
+    fn find(&self, regex: &Regex, input: &str, from: usize) -> Result<Option<Hit>, EvalError> {
+        let captures = regex
+            .engine()
+            .captures_from_pos(input, from)
+            .map_err(|error| EvalError::new(51156, format!("{}: {error}", self.name)))?;
+        Ok(captures.and_then(|captures| {
+            let whole = captures.get(0)?;
+            let groups = (1..captures.len()).map(|group| captures.get(group).map(|group| group.as_str().to_owned()));
+            Some(Hit { start: whole.start(), end: whole.end(), groups: groups.collect() })
+        }))
+    }
+
+    /// The pattern with its options; nothing when it is null.
+    fn compile(&self, regex: Option<&Bson>, options: Option<&Bson>) -> Result<Option<Regex>, EvalError> {
+        let name = self.name;
+        let (pattern, own_options) = match regex {
+            value if is_nullish(value) => (None, ""),
+            Some(Bson::RegularExpression(regex)) => (Some(regex.pattern.as_str()), regex.options.as_str()),
+            value => match text(value) {
+                Some(text) => (Some(text), ""),
+                None => return failure(51105, format!("{name} needs 'regex' to be of type string or regex")),
+            },
+        };
+        let options = match options {
+            value if is_nullish(value) => own_options,
+            value => match text(value) {
+                None => return failure(51106, format!("{name} needs 'options' to be of type string")),
+                Some(_) if !own_options.is_empty() => {
+                    return failure(51107, format!("{name}: options are given in both 'regex' and 'options'"));
+                }
+                Some(options) => options,
+            },
+        };
+        if options.contains('\0') {
+            return failure(51110, format!("{name}: options cannot contain an embedded null byte"));
+        }
+        if let Some(flag) = options.chars().find(|flag| !"imsxu".contains(*flag)) {
+            return failure(51108, format!("{name} invalid flag in regex options: {flag}"));
+        }
+        let Some(pattern) = pattern else { return Ok(None) };
+        if pattern.contains('\0') {
+            return failure(51109, format!("{name}: a regular expression cannot contain an embedded null byte"));
+        }
+        match Regex::new(pattern, options) {
+            Ok(regex) => Ok(Some(regex)),
+            Err((_, message)) => failure(51111, format!("invalid regex in {name}: {message}")),
+        }
+    }
+}
+
+/// A match: where it is and what its groups hold.
+struct Hit {
+    start: usize,
+    end: usize,
+    groups: Vec<Option<String>>,
+}
+
+impl Hit {
+    /// As MongoDB describes it; the position counts code points.
+    fn described(self, input: &str) -> Bson {
+        let index = input[..self.start].chars().count();
+        let captures: Vec<Bson> = self.groups.into_iter().map(|group| group.map_or(Bson::Null, Bson::String)).collect();
+        let mut document = Document::new();
+        document.insert("match", &input[self.start..self.end]);
+        document.insert("idx", i32::try_from(index).unwrap_or(i32::MAX));
+        document.insert("captures", captures);
+        Bson::Document(document)
+    }
+}

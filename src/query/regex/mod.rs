@@ -1,0 +1,200 @@
+//! Regular expressions with the meaning they have in MongoDB: PCRE in UTF mode.
+//!
+//! The engine is `fancy-regex`; [`translate`] writes a pattern in the engine's own dialect, and refuses what
+//! the engine lacks. Patterns without references and lookaround run in linear time.
+
+mod class;
+mod properties;
+mod translate;
+
+use super::error::EvalError;
+use super::raw::View;
+
+/// How often the engine may go back before it gives up.
+const BACKTRACK_LIMIT: usize = 1_000_000;
+
+/// MongoDB's number for a pattern that cannot be compiled.
+const INVALID: i32 = 51091;
+
+/// A compiled regular expression.
+#[derive(Debug, Clone)]
+pub struct Regex {
+    pattern: String,
+    options: String,
+    engine: fancy_regex::Regex,
+}
+
+impl Regex {
+    /// Compiles a pattern with options out of `imsxu`.
+    ///
+    /// # Errors
+    /// MongoDB's number and a sentence.
+    pub fn new(pattern: &str, options: &str) -> Result<Self, (i32, String)> {
+        if let Some(unknown) = options.chars().find(|option| !"imsxu".contains(*option)) {
+            return Err((51108, format!("unknown option {unknown:?}; the options are i, m, s, x and u")));
+        }
+        if pattern.contains('\0') {
+            return Err((2, "a regular expression must not contain a zero byte; write \\x00".to_owned()));
+        }
+        let invalid = |reason: String| (INVALID, format!("not a valid regular expression: {reason}"));
+        let translated = translate::translate(pattern, options).map_err(invalid)?;
+        let engine = fancy_regex::RegexBuilder::new(&translated)
+            .case_insensitive(options.contains('i'))
+            .backtrack_limit(BACKTRACK_LIMIT)
+            .build()
+            .map_err(|error| invalid(error.to_string()))?;
+        Ok(Self { pattern: pattern.to_owned(), options: options.to_owned(), engine })
+    }
+
+    /// The pattern as the client sent it.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The options as the client sent them.
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// For searches that want to know where a text matches.
+    pub(super) fn engine(&self) -> &fancy_regex::Regex {
+        &self.engine
+    }
+
+    /// Whether a text matches, or a stored regular expression is the same one.
+    ///
+    /// # Errors
+    /// When the engine goes back and forth too long.
+    pub fn matches(&self, value: View<'_>) -> Result<bool, EvalError> {
+        match value {
+            View::Text(text) => {
+                let Ok(text) = std::str::from_utf8(text) else { return Ok(false) };
+                self.engine
+                    .is_match(text)
+                    .map_err(|error| EvalError::new(51156, format!("/{}/: {error}", self.pattern)))
+            }
+            View::Regex(pattern, options) => {
+                Ok(pattern == self.pattern.as_bytes() && options == self.options.as_bytes())
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pattern: &str, options: &str, texts: &[&'static str]) -> Vec<&'static str> {
+        let regex = Regex::new(pattern, options).expect(pattern);
+        texts.iter().copied().filter(|text| regex.matches(View::Text(text.as_bytes())).expect("no limit")).collect()
+    }
+
+    fn refused(pattern: &str) {
+        let (code, message) = Regex::new(pattern, "").expect_err(pattern);
+        assert_eq!(code, INVALID, "{pattern}: {message}");
+    }
+
+    #[test]
+    fn dollar_matches_before_a_final_newline() {
+        assert_eq!(found("a$", "", &["a\n", "a", "a\n\n", "a\r\n"]), ["a\n", "a"]);
+        assert_eq!(found("^$", "m", &["", "\n", "a\n", "a\n\nb"]), ["", "\n", "a\n\nb"]);
+    }
+
+    #[test]
+    fn caret_does_not_match_behind_a_final_newline() {
+        assert_eq!(found("\\n^", "m", &["a\n", "a\nb"]), ["a\nb"]);
+    }
+
+    #[test]
+    fn classes_of_characters_are_ascii() {
+        assert_eq!(found(r"^\w$", "", &["e", "é", "_", "5"]), ["e", "_", "5"]);
+        assert_eq!(found(r"^\d$", "", &["5", "٥"]), ["5"]);
+        assert_eq!(found(r"^\s$", "", &[" ", "\x0b", "\u{a0}"]), [" ", "\x0b"]);
+        assert_eq!(found(r"\bé", "", &["é", "aé"]), ["aé"]);
+        assert_eq!(found(r"(*UCP)^\w$", "", &["é"]), ["é"]);
+    }
+
+    #[test]
+    fn case_is_folded_beyond_ascii() {
+        assert_eq!(found("^ä$", "i", &["Ä", "ä", "A"]), ["Ä", "ä"]);
+        assert_eq!(found(r"^[\W]$", "i", &["k", "-"]), ["-"]);
+        assert_eq!(found(r"^[^\W]$", "i", &["k", "-"]), ["k"]);
+    }
+
+    #[test]
+    fn brackets_are_read_as_pcre_reads_them() {
+        assert_eq!(found("^[]a]$", "", &["]", "a", "b"]), ["]", "a"]);
+        assert_eq!(found("[a&&b]", "", &["&", "a", "b"]), ["&", "a", "b"]);
+        assert_eq!(found("[[:alpha:]\\d-]", "", &["a", "1", "-", "é"]), ["a", "1", "-"]);
+        assert_eq!(found("[[a]", "", &["[", "a"]), ["[", "a"]);
+        assert_eq!(found(r"[\b]", "", &["\x08", "b"]), ["\x08"]);
+    }
+
+    #[test]
+    fn escapes_are_read_as_pcre_reads_them() {
+        assert_eq!(found(r"^\x41\x{42}\103\o{104}$", "", &["ABCD"]), ["ABCD"]);
+        assert_eq!(found(r"\Qa.b\E.", "", &["a.bc", "axbc"]), ["a.bc"]);
+        assert_eq!(found(r"^\h\R$", "", &["\t\r\n", "a\n"]), ["\t\r\n"]);
+        assert_eq!(found(r"(a)\g{-1}", "", &["aa", "a"]), ["aa"]);
+        assert_eq!(found("a{,2}", "", &["a{,2}", "aa"]), ["a{,2}"]);
+        assert_eq!(found(r"(?(?=a)ab|c)", "", &["ab", "c", "a"]), ["ab", "c"]);
+        assert_eq!(found(r"^(a(?1)?b)$", "", &["aabb", "aab"]), ["aabb"]);
+    }
+
+    #[test]
+    fn the_extended_option_drops_space_and_comments() {
+        assert_eq!(found("a + b # c\n", "x", &["aab", "a b"]), ["aab"]);
+        assert_eq!(found(r"a\ [ ]b", "x", &["a  b"]), ["a  b"]);
+        assert!(Regex::new("a # c", "x").is_err());
+    }
+
+    #[test]
+    fn what_pcre_refuses_is_refused() {
+        for pattern in [
+            "*",
+            "a**",
+            "^*a",
+            "a{1}{2}",
+            "(",
+            ")",
+            "[",
+            "[z-a]",
+            "[a-\\d]",
+            "[[:foo:]]",
+            "\\",
+            "\\c",
+            "\\u0041",
+            "(?z)",
+            "(?<1a>b)",
+            "(?<n>a)|(?<n>b)",
+            "\\2(a)",
+            "\\p{greek}",
+            "\\p{Letter}",
+            "(?<=a+)d",
+            "(?<=(a|bc))d",
+            "a{65536}",
+            "x{3,2}",
+            "(aa){3,4999}",
+            "(?:ab){9000}",
+            "\\Qab",
+            "(*FOO)a",
+        ] {
+            refused(pattern);
+        }
+    }
+
+    #[test]
+    fn large_repetitions_that_pcre_takes_are_taken() {
+        for pattern in ["(?:ab){6000}", "(a|b){2000}", "[ab]{2000}", "a{65535}"] {
+            assert!(Regex::new(pattern, "").is_ok(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn runaway_patterns_end_in_an_error() {
+        let regex = Regex::new(r"^(a|aa)+$(?<!a)", "").expect("valid");
+        let text = "a".repeat(80);
+        assert_eq!(regex.matches(View::Text(text.as_bytes())).expect_err("limited").code, 51156);
+    }
+}

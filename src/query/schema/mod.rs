@@ -1,0 +1,126 @@
+//! `$jsonSchema`: conditions on the shape of documents, as MongoDB reads JSON Schema draft 4.
+//!
+//! Laws:
+//! - A keyword for one type says nothing about values of other types: `{minimum: 5}` accepts a text.
+//! - Nothing says anything about a missing member but `required`.
+//! - Arrays are values like others; no condition looks into them by itself, unlike in filters.
+//! - Values are compared without regard to the order of members.
+
+mod check;
+mod encrypt;
+mod parse;
+
+#[cfg(test)]
+mod tests;
+
+use bson::Bson;
+use bson::raw::RawDocument;
+
+use super::error::{EvalError, Location, QueryError};
+use super::expr::Divisor;
+use super::raw::Value;
+use super::regex::Regex;
+use super::types::TypeSet;
+
+/// A schema that was checked and is ready to be asked.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    rules: Vec<Rule>,
+}
+
+impl Schema {
+    /// Reads the operand of `$jsonSchema`.
+    ///
+    /// # Errors
+    /// Everything that MongoDB refuses, with its number.
+    pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
+        match value {
+            Bson::Document(document) => parse::Reader::new(location).top(document),
+            _ => Err(location.malformed(14, "$jsonSchema must be an object")),
+        }
+    }
+
+    /// As [`Schema::parse`], for a schema that is a whole document of its own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse_alone(value: &Bson) -> Result<Self, QueryError> {
+        Self::parse(value, &mut Location::new("schema"))
+    }
+
+    /// Whether a document has the shape.
+    ///
+    /// # Errors
+    /// When a regular expression goes back and forth too long.
+    pub fn matches(&self, document: &RawDocument) -> Result<bool, EvalError> {
+        self.accepts(Value::of_document(document))
+    }
+}
+
+/// One condition on a value.
+#[derive(Debug, Clone)]
+enum Rule {
+    /// `type`, `bsonType`
+    Types(TypeSet),
+    /// `encrypt`: binary data of the subtype for encrypted values.
+    Encrypted,
+    /// `enum`
+    OneOfValues(Vec<Bson>),
+    /// `minimum`, `maximum`
+    Bound { bound: Bson, is_maximum: bool, exclusive: bool },
+    /// `multipleOf`
+    MultipleOf(Divisor),
+    /// `minLength`, `maxLength`
+    Length(Limits),
+    /// `pattern`
+    Pattern(Regex),
+    /// `minItems`, `maxItems`
+    ItemCount(Limits),
+    /// `uniqueItems`
+    UniqueItems,
+    /// `items` with a list of schemas, one for each place; the last one is for all further elements.
+    ItemsByPlace(Vec<Schema>, Rest),
+    /// `items` with one schema for all.
+    Items(Schema),
+    /// `minProperties`, `maxProperties`
+    PropertyCount(Limits),
+    /// `required`
+    Required(Vec<String>),
+    /// `properties`, `patternProperties`, `additionalProperties`
+    Properties(Properties),
+    /// `dependencies`: if the first member is there, the document has the shape.
+    Dependency(String, Schema),
+    /// `allOf`
+    AllOf(Vec<Schema>),
+    /// `anyOf`
+    AnyOf(Vec<Schema>),
+    /// `oneOf`
+    OneOf(Vec<Schema>),
+    /// `not`
+    Not(Schema),
+    /// Accepts nothing: a type at the top that no document has.
+    Never,
+}
+
+/// A number from here to there.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    least: u64,
+    most: u64,
+}
+
+/// What is asked of the members or elements that no other keyword speaks of.
+#[derive(Debug, Clone)]
+enum Rest {
+    Allowed,
+    Forbidden,
+    Shape(Box<Schema>),
+}
+
+/// The three keywords that speak of members by name.
+#[derive(Debug, Clone)]
+struct Properties {
+    named: Vec<(String, Schema)>,
+    patterns: Vec<(Regex, Schema)>,
+    rest: Rest,
+}

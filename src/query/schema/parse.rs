@@ -1,0 +1,420 @@
+//! BSON -> schema: every refusal happens here.
+
+use bson::{Bson, Document};
+
+use super::check::are_unique;
+use super::{Limits, Properties, Rest, Rule, Schema, encrypt};
+use crate::query::error::{Location, QueryError, code};
+use crate::query::expr::Divisor;
+use crate::query::raw::kind;
+use crate::query::regex::Regex;
+use crate::query::types::TypeSet;
+
+/// How deep schemas may nest.
+const MAX_DEPTH: usize = 150;
+
+/// Keywords of JSON Schema that MongoDB knows but does not do.
+const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
+
+/// The keywords in the order in which MongoDB reads them: of several mistakes the first in this order is
+/// reported.
+const KEYWORDS: [&str; 31] = [
+    "title",
+    "description",
+    "encryptMetadata",
+    "type",
+    "bsonType",
+    "pattern",
+    "maxLength",
+    "minLength",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "items",
+    "additionalItems",
+    "encrypt",
+    "required",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "enum",
+];
+
+/// The reader of schemas and where it is.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    location: &'a mut Location,
+    depth: usize,
+}
+
+type Read<T> = Result<T, QueryError>;
+
+impl<'a> Reader<'a> {
+    /// At the place where the schema begins.
+    pub(super) fn new(location: &'a mut Location) -> Self {
+        Self { location, depth: 0 }
+    }
+
+    /// A schema for whole documents.
+    pub(super) fn top(&mut self, document: &Document) -> Read<Schema> {
+        let mut schema = self.schema(document)?;
+        for rule in &mut schema.rules {
+            if matches!(rule, Rule::Types(types) if !types.contains(kind::DOCUMENT)) {
+                *rule = Rule::Never;
+            }
+        }
+        Ok(schema)
+    }
+
+    /// A refusal with MongoDB's number.
+    pub(super) fn refuse<T>(&self, code: i32, message: impl Into<String>) -> Read<T> {
+        Err(self.location.malformed(code, message))
+    }
+
+    /// `FailedToParse`
+    pub(super) fn fail<T>(&self, message: impl Into<String>) -> Read<T> {
+        self.refuse(code::FAILED_TO_PARSE, message)
+    }
+
+    /// `TypeMismatch`
+    pub(super) fn wrong_type<T>(&self, keyword: &str, wanted: &str) -> Read<T> {
+        self.refuse(code::TYPE_MISMATCH, format!("$jsonSchema keyword '{keyword}' must be {wanted}"))
+    }
+
+    fn schema(&mut self, document: &Document) -> Read<Schema> {
+        if self.depth >= MAX_DEPTH {
+            return self.refuse(15, "the schema is nested too deeply");
+        }
+        self.depth += 1;
+        self.check_names(document)?;
+        let mut rules = Vec::new();
+        let mut members_are_read = false;
+        for keyword in KEYWORDS {
+            let Some(value) = document.get(keyword) else { continue };
+            if matches!(keyword, "properties" | "patternProperties" | "additionalProperties") {
+                // The three make one rule.
+                if !members_are_read {
+                    rules.extend(self.properties(document)?);
+                    members_are_read = true;
+                }
+                continue;
+            }
+            self.location.enter(keyword);
+            rules.extend(self.rule(keyword, value, document)?);
+            self.location.leave();
+        }
+        self.depth -= 1;
+        Ok(Schema { rules })
+    }
+
+    fn check_names(&self, document: &Document) -> Read<()> {
+        for keyword in document.keys() {
+            if UNSUPPORTED.contains(&keyword.as_str()) {
+                return self.fail(format!("$jsonSchema keyword '{keyword}' is not currently supported"));
+            }
+            if !KEYWORDS.contains(&keyword.as_str()) {
+                return self.fail(format!("unknown $jsonSchema keyword: {keyword}"));
+            }
+        }
+        if document.contains_key("type") && document.contains_key("bsonType") {
+            return self.fail("cannot specify both $jsonSchema keywords 'type' and 'bsonType'");
+        }
+        for implied in ["type", "bsonType"] {
+            if document.contains_key("encrypt") && document.contains_key(implied) {
+                return self.fail(format!("$jsonSchema keyword 'encrypt' cannot be used together with '{implied}'"));
+            }
+        }
+        if document.contains_key("encrypt") && document.contains_key("encryptMetadata") {
+            return self.fail("cannot specify both $jsonSchema keywords 'encrypt' and 'encryptMetadata'");
+        }
+        for (keyword, needed) in [("exclusiveMaximum", "maximum"), ("exclusiveMinimum", "minimum")] {
+            if document.contains_key(keyword) && !document.contains_key(needed) {
+                return self.fail(format!("$jsonSchema keyword '{needed}' must be present if {keyword} is present"));
+            }
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, keyword: &str, value: &Bson, schema: &Document) -> Read<Option<Rule>> {
+        Ok(Some(match keyword {
+            "type" | "bsonType" => Rule::Types(self.types(keyword, value)?),
+            "enum" => Rule::OneOfValues(self.values(value)?),
+            "minimum" | "maximum" => self.bound(keyword, value, schema)?,
+            "multipleOf" => Rule::MultipleOf(self.divisor(value)?),
+            "minLength" | "maxLength" => Rule::Length(self.limits(keyword, value)?),
+            "minItems" | "maxItems" => Rule::ItemCount(self.limits(keyword, value)?),
+            "minProperties" | "maxProperties" => Rule::PropertyCount(self.limits(keyword, value)?),
+            "pattern" => match value {
+                Bson::String(pattern) => Rule::Pattern(self.regex(pattern)?),
+                _ => return self.wrong_type(keyword, "a string"),
+            },
+            "uniqueItems" => match value {
+                Bson::Boolean(true) => Rule::UniqueItems,
+                Bson::Boolean(false) => return Ok(None),
+                _ => return self.wrong_type(keyword, "a boolean"),
+            },
+            "items" => self.items(value, schema.get("additionalItems"))?,
+            "additionalItems" => {
+                self.rest(keyword, Some(value))?;
+                return Ok(None);
+            }
+            "required" => Rule::Required(self.names(keyword, value)?),
+            "dependencies" => Rule::AllOf(self.dependencies(value)?),
+            "allOf" => Rule::AllOf(self.schemas(keyword, value)?),
+            "anyOf" => Rule::AnyOf(self.schemas(keyword, value)?),
+            "oneOf" => Rule::OneOf(self.schemas(keyword, value)?),
+            "not" => match value {
+                Bson::Document(schema) => Rule::Not(self.schema(schema)?),
+                _ => return self.wrong_type(keyword, "an object"),
+            },
+            "encrypt" => {
+                encrypt::check_encrypt(self, value)?;
+                Rule::Encrypted
+            }
+            "encryptMetadata" => {
+                encrypt::check_metadata(self, value)?;
+                return Ok(None);
+            }
+            "title" | "description" if !matches!(value, Bson::String(_)) => {
+                return self.wrong_type(keyword, "a string");
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Names of types; `bsonType` takes those of BSON, `type` those of JSON.
+    pub(super) fn types(&self, keyword: &str, value: &Bson) -> Read<TypeSet> {
+        let names = match value {
+            Bson::String(name) => return self.type_set(keyword, name),
+            Bson::Array(names) => names,
+            _ => return self.wrong_type(keyword, "either a string or an array of strings"),
+        };
+        if names.is_empty() {
+            return self.fail(format!("$jsonSchema keyword '{keyword}' must name at least one type"));
+        }
+        let mut set = TypeSet::default();
+        let mut seen: Vec<&str> = Vec::new();
+        for name in names {
+            let Bson::String(name) = name else {
+                return self.wrong_type(keyword, "an array of strings");
+            };
+            if seen.contains(&name.as_str()) {
+                return self.fail(format!("$jsonSchema keyword '{keyword}' has duplicate value: {name}"));
+            }
+            seen.push(name);
+            set = set.union(self.type_set(keyword, name)?);
+        }
+        Ok(set)
+    }
+
+    fn type_set(&self, keyword: &str, name: &str) -> Read<TypeSet> {
+        if name == "integer" {
+            return self.fail("$jsonSchema type 'integer' is not currently supported");
+        }
+        let name_in_bson = match (keyword, name) {
+            ("bsonType", name) => Some(name),
+            (_, "boolean") => Some("bool"),
+            (_, "object" | "array" | "number" | "string" | "null") => Some(name),
+            _ => None,
+        };
+        match name_in_bson.and_then(TypeSet::of_name) {
+            Some(types) => Ok(types),
+            None => self.refuse(code::BAD_VALUE, format!("unknown type name alias: {name}")),
+        }
+    }
+
+    fn values(&self, value: &Bson) -> Read<Vec<Bson>> {
+        match value {
+            Bson::Array(values) if values.is_empty() => {
+                self.fail("$jsonSchema keyword 'enum' cannot be an empty array")
+            }
+            Bson::Array(values) if !are_unique(values) => {
+                self.fail("$jsonSchema keyword 'enum' array cannot contain duplicate values")
+            }
+            Bson::Array(values) => Ok(values.clone()),
+            _ => self.wrong_type("enum", "an array"),
+        }
+    }
+
+    fn bound(&self, keyword: &str, value: &Bson, schema: &Document) -> Read<Rule> {
+        if !is_number(value) {
+            return self.wrong_type(keyword, "a number");
+        }
+        let is_maximum = keyword == "maximum";
+        let exclusive = if is_maximum { "exclusiveMaximum" } else { "exclusiveMinimum" };
+        let exclusive = match schema.get(exclusive) {
+            None => false,
+            Some(Bson::Boolean(truth)) => *truth,
+            Some(_) => return self.wrong_type(exclusive, "a boolean"),
+        };
+        Ok(Rule::Bound { bound: value.clone(), is_maximum, exclusive })
+    }
+
+    fn divisor(&self, value: &Bson) -> Read<Divisor> {
+        if !is_number(value) {
+            return self.wrong_type("multipleOf", "a number");
+        }
+        let Some(divisor) = Divisor::new(value) else {
+            return self.fail("$jsonSchema keyword 'multipleOf' must have a positive value");
+        };
+        if !divisor.is_finite() {
+            return self.refuse(code::BAD_VALUE, "the divisor must be a finite number");
+        }
+        Ok(divisor)
+    }
+
+    /// A whole number that is not negative, as the lower or the upper limit.
+    fn limits(&self, keyword: &str, value: &Bson) -> Read<Limits> {
+        if !is_number(value) {
+            return self.fail(format!("expected a number in: {keyword}"));
+        }
+        let number = crate::query::compare::number(value.into()).and_then(crate::query::number::Number::as_exact_int);
+        let Some(number) = number.and_then(|number| u64::try_from(number).ok()) else {
+            return self.fail(format!("expected a whole number, not negative, in: {keyword}"));
+        };
+        let is_lower = keyword.starts_with("min");
+        Ok(if is_lower { Limits { least: number, most: u64::MAX } } else { Limits { least: 0, most: number } })
+    }
+
+    fn regex(&self, pattern: &str) -> Read<Regex> {
+        Regex::new(pattern, "").or_else(|(code, message)| self.refuse(code, message))
+    }
+
+    fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<Rule> {
+        match value {
+            Bson::Document(schema) => Ok(Rule::Items(self.schema(schema)?)),
+            Bson::Array(schemas) => {
+                let mut by_place = Vec::with_capacity(schemas.len());
+                for schema in schemas {
+                    match schema {
+                        Bson::Document(schema) => by_place.push(self.schema(schema)?),
+                        _ => return self.wrong_type("items", "an array of objects"),
+                    }
+                }
+                let rest = self.rest("additionalItems", additional)?;
+                Ok(Rule::ItemsByPlace(by_place, rest))
+            }
+            _ => self.wrong_type("items", "an array or an object"),
+        }
+    }
+
+    fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<Rest> {
+        match value {
+            None | Some(Bson::Boolean(true)) => Ok(Rest::Allowed),
+            Some(Bson::Boolean(false)) => Ok(Rest::Forbidden),
+            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.schema(schema)?))),
+            Some(_) => self.wrong_type(keyword, "either an object or a boolean"),
+        }
+    }
+
+    /// A list of names without repetition.
+    fn names(&self, keyword: &str, value: &Bson) -> Read<Vec<String>> {
+        let Bson::Array(elements) = value else {
+            return self.wrong_type(keyword, "an array");
+        };
+        if elements.is_empty() {
+            return self.fail(format!("$jsonSchema keyword '{keyword}' cannot be an empty array"));
+        }
+        let mut names: Vec<String> = Vec::with_capacity(elements.len());
+        for element in elements {
+            let Bson::String(name) = element else {
+                return self.wrong_type(keyword, "an array of strings");
+            };
+            if names.contains(name) {
+                return self.fail(format!("$jsonSchema keyword '{keyword}' array cannot contain duplicate values"));
+            }
+            names.push(name.clone());
+        }
+        Ok(names)
+    }
+
+    fn schemas(&mut self, keyword: &str, value: &Bson) -> Read<Vec<Schema>> {
+        let Bson::Array(elements) = value else {
+            return self.wrong_type(keyword, "an array");
+        };
+        if elements.is_empty() {
+            return self.refuse(code::BAD_VALUE, format!("$jsonSchema keyword '{keyword}' must be a non-empty array"));
+        }
+        let mut schemas = Vec::with_capacity(elements.len());
+        for (place, element) in elements.iter().enumerate() {
+            let Bson::Document(schema) = element else {
+                return self.wrong_type(keyword, "an array of objects");
+            };
+            self.location.enter(place.to_string());
+            schemas.push(self.schema(schema)?);
+            self.location.leave();
+        }
+        Ok(schemas)
+    }
+
+    /// For each name a shape, or a list of names that are then required.
+    fn dependencies(&mut self, value: &Bson) -> Read<Vec<Schema>> {
+        let Bson::Document(dependencies) = value else {
+            return self.wrong_type("dependencies", "an object");
+        };
+        let mut schemas = Vec::with_capacity(dependencies.len());
+        for (name, dependency) in dependencies {
+            self.location.enter(name.as_str());
+            let schema = match dependency {
+                Bson::Document(schema) => self.schema(schema)?,
+                Bson::Array(_) => Schema { rules: vec![Rule::Required(self.names("dependencies", dependency)?)] },
+                _ => return self.wrong_type("dependencies", "an object of objects and arrays"),
+            };
+            self.location.leave();
+            schemas.push(Schema { rules: vec![Rule::Dependency(name.clone(), schema)] });
+        }
+        Ok(schemas)
+    }
+
+    fn properties(&mut self, schema: &Document) -> Read<Option<Rule>> {
+        let mut named = Vec::new();
+        for (name, schema) in self.members("properties", schema)? {
+            named.push((name.clone(), self.member("properties", name, schema)?));
+        }
+        let mut patterns = Vec::new();
+        for (pattern, schema) in self.members("patternProperties", schema)? {
+            let schema = self.member("patternProperties", pattern, schema)?;
+            let pattern = Regex::new(pattern, "").or_else(|(_, message)| self.refuse(code::BAD_VALUE, message))?;
+            patterns.push((pattern, schema));
+        }
+        let rest = self.rest("additionalProperties", schema.get("additionalProperties"))?;
+        let nothing = named.is_empty() && patterns.is_empty() && matches!(rest, Rest::Allowed);
+        Ok((!nothing).then_some(Rule::Properties(Properties { named, patterns, rest })))
+    }
+
+    fn members<'d>(&self, keyword: &str, schema: &'d Document) -> Read<Vec<(&'d String, &'d Bson)>> {
+        match schema.get(keyword) {
+            None => Ok(Vec::new()),
+            Some(Bson::Document(members)) => Ok(members.iter().collect()),
+            Some(_) => self.wrong_type(keyword, "an object"),
+        }
+    }
+
+    fn member(&mut self, keyword: &str, name: &str, schema: &Bson) -> Read<Schema> {
+        self.location.enter(keyword);
+        self.location.enter(name);
+        let Bson::Document(schema) = schema else {
+            return self.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object");
+        };
+        let schema = self.schema(schema)?;
+        self.location.leave();
+        self.location.leave();
+        Ok(schema)
+    }
+}
+
+fn is_number(value: &Bson) -> bool {
+    matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_))
+}
