@@ -10,7 +10,7 @@ use bson::Bson;
 use bson::raw::RawBsonRef;
 
 use super::number::{Decimal, Number};
-use super::raw::{Elements, Owned, Value, View};
+use super::raw::{Elements, Owned, Value, View, kind};
 
 /// Orders two values, decoded ones.
 pub fn compare_bson(left: &Bson, right: &Bson) -> Ordering {
@@ -93,26 +93,54 @@ pub fn same_bracket(left: View<'_>, right: View<'_>) -> bool {
 /// The place of the value's type in the order of types. All numbers share one, as do strings and symbols.
 #[inline]
 pub fn type_rank(value: View<'_>) -> i8 {
-    match value {
-        View::MinKey => -1,
-        View::Undefined => 0,
-        View::Null => 5,
-        View::Int32(_) | View::Int64(_) | View::Double(_) | View::Decimal(_) => 10,
-        View::Text(_) => 15,
-        View::Document(_) => 20,
-        View::Array(_) => 25,
-        View::Binary(..) => 30,
-        View::ObjectId(_) => 35,
-        View::Bool(_) => 40,
-        View::Date(_) => 45,
-        View::Timestamp(_) => 47,
-        View::Regex(..) => 50,
-        View::DbPointer(..) => 55,
-        View::Code(_) => 60,
-        View::CodeWithScope(..) => 65,
-        View::MaxKey => 127,
+    let kind = match value {
+        View::MinKey => kind::MIN_KEY,
+        View::Undefined => kind::UNDEFINED,
+        View::Null => kind::NULL,
+        View::Int32(_) | View::Int64(_) | View::Double(_) | View::Decimal(_) => return NUMBERS,
+        View::Text(_) => kind::STRING,
+        View::Document(_) => kind::DOCUMENT,
+        View::Array(_) => kind::ARRAY,
+        View::Binary(..) => kind::BINARY,
+        View::ObjectId(_) => kind::OBJECT_ID,
+        View::Bool(_) => kind::BOOL,
+        View::Date(_) => kind::DATE,
+        View::Timestamp(_) => kind::TIMESTAMP,
+        View::Regex(..) => kind::REGEX,
+        View::DbPointer(..) => kind::DB_POINTER,
+        View::Code(_) => kind::CODE,
+        View::CodeWithScope(..) => kind::CODE_WITH_SCOPE,
+        View::MaxKey => kind::MAX_KEY,
+    };
+    rank_of_kind(kind)
+}
+
+/// The same place by the type byte alone, see [`kind`].
+#[inline]
+pub fn rank_of_kind(kind: u8) -> i8 {
+    match kind {
+        kind::INT32 | kind::INT64 | kind::DOUBLE | kind::DECIMAL => NUMBERS,
+        kind::STRING | kind::SYMBOL => 15,
+        kind::NULL => 5,
+        kind::DOCUMENT => 20,
+        kind::ARRAY => 25,
+        kind::BINARY => 30,
+        kind::OBJECT_ID => 35,
+        kind::BOOL => 40,
+        kind::DATE => 45,
+        kind::TIMESTAMP => 47,
+        kind::REGEX => 50,
+        kind::DB_POINTER => 55,
+        kind::CODE => 60,
+        kind::CODE_WITH_SCOPE => 65,
+        kind::MIN_KEY => -1,
+        kind::MAX_KEY => 127,
+        _ => 0,
     }
 }
+
+/// The place of all numbers.
+pub(super) const NUMBERS: i8 = 10;
 
 /// The value as a number, if it is one.
 #[inline]
@@ -131,11 +159,10 @@ fn compare_members(left: &[u8], right: &[u8], with_names: bool) -> Ordering {
     let mut right = Elements::of(right);
     for left in Elements::of(left) {
         let Some(right) = right.next() else { return Ordering::Greater };
-        let (left_view, right_view) = (left.value.view(), right.value.view());
-        let order = type_rank(left_view)
-            .cmp(&type_rank(right_view))
+        let order = rank_of_kind(left.value.kind)
+            .cmp(&rank_of_kind(right.value.kind))
             .then_with(|| if with_names { left.name.cmp(right.name) } else { Ordering::Equal })
-            .then_with(|| compare_views(left_view, right_view));
+            .then_with(|| compare_values(left.value, right.value));
         if order.is_ne() {
             return order;
         }
@@ -193,5 +220,90 @@ impl<'a> From<&'a Bson> for View<'a> {
             Bson::MinKey => View::MinKey,
             Bson::DbPointer(_) => View::DbPointer(&[], [0; 12]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::oid::ObjectId;
+    use bson::{DateTime, Decimal128, RawDocumentBuf, Timestamp, doc};
+
+    use super::*;
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse::<Decimal128>().unwrap())
+    }
+
+    /// Each one below the next.
+    fn ladder() -> Vec<Bson> {
+        vec![
+            Bson::MinKey,
+            Bson::Undefined,
+            Bson::Null,
+            Bson::Double(f64::NAN),
+            Bson::Double(f64::NEG_INFINITY),
+            decimal("-1E+400"),
+            Bson::Double(f64::MIN),
+            Bson::Int64(i64::MIN),
+            Bson::Int32(-1),
+            decimal("-1E-6000"),
+            Bson::Int32(0),
+            Bson::Double(5e-324),
+            decimal("0.1"),
+            Bson::Double(0.1),
+            Bson::Int32(1),
+            decimal("9007199254740992.5"),
+            Bson::Int64(9_007_199_254_740_993),
+            decimal("1.000000000000000000000000000000001E+300"),
+            Bson::Double(1e300),
+            Bson::Double(f64::INFINITY),
+            "".into(),
+            "B".into(),
+            "b".into(),
+            doc! {}.into(),
+            doc! { "w": 9 }.into(),
+            doc! { "x": 0 }.into(),
+            doc! { "y": 2, "x": 1 }.into(),
+            doc! { "x": "a" }.into(),
+            Bson::Array(vec![]),
+            Bson::Array(vec![Bson::Int32(1)]),
+            Bson::Array(vec![Bson::Int32(1), Bson::Int32(0)]),
+            Bson::ObjectId(ObjectId::from_bytes([0; 12])),
+            Bson::Boolean(false),
+            Bson::Boolean(true),
+            Bson::DateTime(DateTime::from_millis(-1)),
+            Bson::DateTime(DateTime::from_millis(0)),
+            Bson::Timestamp(Timestamp { time: 0, increment: 1 }),
+            Bson::Timestamp(Timestamp { time: 1, increment: 0 }),
+            Bson::MaxKey,
+        ]
+    }
+
+    #[test]
+    fn values_are_ordered_by_type_and_value() {
+        let ladder = ladder();
+        for (i, left) in ladder.iter().enumerate() {
+            for (j, right) in ladder.iter().enumerate() {
+                let pair = RawDocumentBuf::try_from(&doc! { "l": left.clone(), "r": right.clone() }).unwrap();
+                let (raw_left, raw_right) = (pair.get("l").unwrap().unwrap(), pair.get("r").unwrap().unwrap());
+                assert_eq!(compare_bson(left, right), i.cmp(&j), "{left} and {right}");
+                assert_eq!(compare_raw(raw_left, raw_right), i.cmp(&j), "{left} and {right}, raw");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_numbers_of_different_types_are_equal() {
+        let ones =
+            [Bson::Int32(1), Bson::Int64(1), Bson::Double(1.0), decimal("1"), decimal("1.000"), decimal("10E-1")];
+        for left in &ones {
+            for right in &ones {
+                assert_eq!(compare_bson(left, right), Ordering::Equal, "{left} and {right}");
+            }
+        }
+        assert_eq!(compare_bson(&Bson::Double(-0.0), &decimal("0E+10")), Ordering::Equal);
+        assert_eq!(compare_bson(&Bson::Double(f64::NAN), &decimal("NaN")), Ordering::Equal);
+        assert_eq!(compare_bson(&Bson::Double(0.5), &decimal("0.5")), Ordering::Equal);
+        assert_eq!(compare_bson(&Bson::Double(1e22), &decimal("1E+22")), Ordering::Equal);
     }
 }

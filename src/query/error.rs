@@ -47,59 +47,59 @@ impl EvalError {
 }
 
 /// MongoDB's numbers for the usual mistakes.
-pub mod code {
+pub(crate) mod code {
     /// `BadValue`.
-    pub const BAD_VALUE: i32 = 2;
+    pub(crate) const BAD_VALUE: i32 = 2;
+    /// `NoSuchKey`.
+    pub(crate) const NO_SUCH_KEY: i32 = 4;
     /// `FailedToParse`.
-    pub const FAILED_TO_PARSE: i32 = 9;
+    pub(crate) const FAILED_TO_PARSE: i32 = 9;
     /// `TypeMismatch`.
-    pub const TYPE_MISMATCH: i32 = 14;
-    /// `Overflow`.
-    pub const OVERFLOW: i32 = 15;
+    pub(crate) const TYPE_MISMATCH: i32 = 14;
     /// `QueryFeatureNotAllowed`: also what is refused here on purpose.
-    pub const NOT_ALLOWED: i32 = 224;
+    pub(crate) const NOT_ALLOWED: i32 = 224;
 }
 
 /// Where in the client's document the parser is.
 #[derive(Debug, Clone)]
-pub struct Location {
+pub(crate) struct Location {
     root: &'static str,
     steps: Vec<String>,
 }
 
 impl Location {
     /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
-    pub fn new(root: &'static str) -> Self {
+    pub(crate) fn new(root: &'static str) -> Self {
         Self { root, steps: Vec::new() }
     }
 
     /// Goes into the member or the position.
-    pub fn enter(&mut self, step: impl Into<String>) {
+    pub(crate) fn enter(&mut self, step: impl Into<String>) {
         self.steps.push(step.into());
     }
 
     /// Goes back out.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.steps.pop();
     }
 
     /// How deep the parser is.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.steps.len()
     }
 
     /// MongoDB's refusal of what is here.
-    pub fn malformed(&self, code: i32, message: impl Into<String>) -> QueryError {
+    pub(crate) fn malformed(&self, code: i32, message: impl Into<String>) -> QueryError {
         self.error(code, QueryErrorKind::Malformed, message.into())
     }
 
     /// A refusal of the service's own.
-    pub fn refused(&self, message: impl Into<String>) -> QueryError {
+    pub(crate) fn refused(&self, message: impl Into<String>) -> QueryError {
         self.error(code::NOT_ALLOWED, QueryErrorKind::Refused, message.into())
     }
 
     /// A limit that is exceeded here.
-    pub fn limit(&self, message: impl Into<String>) -> QueryError {
+    pub(crate) fn limit(&self, message: impl Into<String>) -> QueryError {
         self.error(code::BAD_VALUE, QueryErrorKind::LimitExceeded, message.into())
     }
 

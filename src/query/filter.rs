@@ -1,13 +1,16 @@
 //! The filter: a client's document, parsed once. Every refusal of a filter happens here and in `operators`.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::compare::number;
 use super::computed::Computed;
 use super::error::{EvalError, Location, QueryError, code};
 use super::matcher;
+use super::number::Number;
 use super::operators::parse_field;
 use super::path::Path;
 use super::schema::Schema;
@@ -180,17 +183,35 @@ pub(super) struct Parser {
     pub(super) limits: Limits,
     pub(super) at: Location,
     pub(super) server: Option<&'static str>,
+    /// Whether `$jsonSchema` may stand here.
+    schemas: bool,
     nodes: usize,
 }
 
 /// The operators that stand where a field name could.
-const TOP_OPERATORS: [&str; 10] =
-    ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
+const TOP_OPERATORS: [&str; 11] = [
+    "$sampleRate",
+    "$and",
+    "$or",
+    "$nor",
+    "$expr",
+    "$jsonSchema",
+    "$comment",
+    "$text",
+    "$where",
+    "$alwaysTrue",
+    "$alwaysFalse",
+];
 
 impl Parser {
     /// A parser at the top of the document that `root` names.
     pub(super) fn at(limits: Limits, root: &'static str) -> Self {
-        Self { limits, at: Location::new(root), server: None, nodes: 0 }
+        Self { limits, at: Location::new(root), server: None, schemas: true, nodes: 0 }
+    }
+
+    /// The same parser, for the conditions in projections.
+    pub(super) fn without_schemas(self) -> Self {
+        Self { schemas: false, ..self }
     }
 
     /// Parses within one more step of the location.
@@ -279,25 +300,60 @@ impl Parser {
             "$or" => self.branches(name, value, level).map(Node::any_of),
             "$nor" => self.branches(name, value, level).map(Node::Nor),
             "$comment" => Ok(Node::Always),
-            "$text" | "$jsonSchema" | "$expr" if level == Level::Inner => {
-                let message =
-                    format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field");
-                Err(self.at.malformed(code::NOT_ALLOWED, message))
+            "$text" | "$expr" if level == Level::Inner => {
+                self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
             }
-            "$text" => {
-                self.server = self.server.or(Some("$text"));
-                Ok(Node::Server("$text"))
-            }
+            "$text" => self.text(value),
             "$expr" => Computed::parse(value, &mut self.at).map(|expression| Node::Expr(Box::new(expression))),
+            "$jsonSchema" if !self.schemas => {
+                Err(self.at.malformed(code::NOT_ALLOWED, "$jsonSchema stands in filters, not in projections"))
+            }
             "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
-            "$alwaysTrue" => Ok(Node::Always),
-            "$alwaysFalse" => Ok(Node::Never),
+            "$alwaysTrue" => self.constant(value, Node::Always),
+            "$alwaysFalse" => self.constant(value, Node::Never),
+            "$sampleRate" => self.sample(value),
             _ => {
                 let hint = nearest(name, &TOP_OPERATORS);
                 self.bad(format!(
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
                 ))
             }
+        }
+    }
+
+    /// `$text`: only what a server would refuse at once is looked at.
+    fn text(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        let Bson::Document(operand) = value else {
+            return self.bad("$text needs a document: {$search: text}");
+        };
+        match operand.get("$search") {
+            Some(Bson::String(_)) => {
+                self.server = self.server.or(Some("$text"));
+                Ok(Node::Server("$text"))
+            }
+            Some(_) => Err(self.at.malformed(code::TYPE_MISMATCH, "$search must be a text")),
+            None => Err(self.at.malformed(code::NO_SUCH_KEY, "$text needs $search")),
+        }
+    }
+
+    fn constant(&self, value: &Bson, node: Node) -> Result<Node, QueryError> {
+        match number(value.into()).and_then(Number::as_exact_int) {
+            Some(1) => Ok(node),
+            _ => Err(self.at.malformed(code::FAILED_TO_PARSE, "the operand must be 1")),
+        }
+    }
+
+    /// A share of the documents, by chance: the two certain shares alone are answered here.
+    fn sample(&mut self, value: &Bson) -> Result<Node, QueryError> {
+        let Some(share) = number(value.into()) else { return self.bad("$sampleRate needs a number") };
+        match (share.compare(Number::Int(0)), share.compare(Number::Int(1))) {
+            (Ordering::Equal, _) => Ok(Node::Never),
+            (_, Ordering::Equal) => Ok(Node::Always),
+            (Ordering::Greater, Ordering::Less) => {
+                self.server = self.server.or(Some("$sampleRate"));
+                Ok(Node::Server("$sampleRate"))
+            }
+            _ => self.bad("$sampleRate needs a number from 0 to 1"),
         }
     }
 
@@ -317,5 +373,132 @@ impl Parser {
             nodes.push(node);
         }
         Ok(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::RawDocumentBuf;
+
+    use super::super::error::QueryErrorKind;
+    use super::*;
+
+    fn refusal(filter: &Document) -> QueryError {
+        Filter::parse(filter, &Limits::default()).expect_err("the filter is wrong")
+    }
+
+    fn matches(filter: &Filter, document: &Document) -> bool {
+        filter.matches(&RawDocumentBuf::try_from(document).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_misspelt_operator_is_named_with_its_place() {
+        let error = refusal(&doc! { "fields": { "$elemMatch": { "value": { "$rgex": "x" } } } });
+        assert_eq!(error.to_string(), "filter.fields.$elemMatch.value.$rgex: unknown operator, did you mean $regex?");
+        assert_eq!(error.pointer, "/fields/$elemMatch/value/$rgex");
+        assert_eq!((error.code, error.kind), (2, QueryErrorKind::Malformed));
+    }
+
+    #[test]
+    fn pointers_are_escaped_and_count_array_elements() {
+        let error = refusal(&doc! { "$or": [{}, { "a/b~c": { "$gt2": 1 } }] });
+        assert_eq!(error.pointer, "/$or/1/a~1b~0c/$gt2");
+    }
+
+    #[test]
+    fn nothing_is_proposed_for_a_name_that_is_like_no_other() {
+        assert!(refusal(&doc! { "a": { "$between": [1, 2] } }).message.starts_with("unknown operator"));
+        assert!(!refusal(&doc! { "a": { "$between": [1, 2] } }).message.contains("did you mean"));
+    }
+
+    #[test]
+    fn javascript_is_refused_at_every_depth() {
+        let code = Bson::JavaScriptCode("true".to_owned());
+        for filter in [
+            doc! { "$where": "true" },
+            doc! { "$or": [{ "$and": [{ "$where": "true" }] }] },
+            doc! { "a": { "$elemMatch": { "$where": "true" } } },
+            doc! { "$expr": { "$eq": [1, { "$function": { "body": "x", "args": [], "lang": "js" } }] } },
+            doc! { "$expr": { "$accumulator": {} } },
+            doc! { "a": code.clone() },
+            doc! { "a": { "$in": [1, [code.clone()]] } },
+            doc! { "a": { "$eq": { "b": code } } },
+        ] {
+            assert_eq!(refusal(&filter).kind, QueryErrorKind::Refused, "{filter}");
+        }
+    }
+
+    #[test]
+    fn too_large_filters_are_refused_naming_the_limit() {
+        let mut deep = doc! { "a": 1 };
+        for _ in 0..20 {
+            deep = doc! { "$and": [deep] };
+        }
+        let many: Vec<Bson> = (0..1001).map(Bson::Int32).collect();
+        let limits = Limits { max_nodes: 10_000, ..Limits::default() };
+        for (filter, limit) in [
+            (deep, "20 levels"),
+            (doc! { "a": { "$in": many.clone() } }, "1000 values"),
+            (doc! { "a": { "$nin": many.clone() } }, "1000 values"),
+            (doc! { "a": { "$regex": "x".repeat(1001) } }, "1000 characters"),
+        ] {
+            let error = Filter::parse(&filter, &limits).expect_err("too large");
+            assert_eq!(error.kind, QueryErrorKind::LimitExceeded);
+            assert!(error.message.contains(limit), "{error}");
+        }
+        let error = refusal(&doc! { "a": many });
+        assert!(error.message.contains("500 conditions"), "{error}");
+    }
+
+    #[test]
+    fn our_own_conditions_read_operators_as_values() {
+        let value = doc! { "$gt": 1 };
+        let filter = Filter::equals("a", value.clone());
+        assert_eq!(filter.document(), &doc! { "a": { "$eq": { "$gt": 1 } } });
+        assert!(matches(&filter, &doc! { "a": value }));
+        assert!(!matches(&filter, &doc! { "a": 5 }));
+        assert!(matches(&Filter::none_of("a", vec![Bson::Int32(1)]), &doc! {}));
+        assert!(!matches(&Filter::one_of("a", vec![]), &doc! { "a": 1 }));
+    }
+
+    #[test]
+    fn joining_keeps_both_conditions_and_drops_the_empty_one() {
+        let a = Filter::equals("a", 1);
+        let b = Filter::equals("b", 2);
+        assert_eq!(a.clone().and(Filter::all()).document(), a.document());
+        assert_eq!(Filter::all().and(b.clone()).document(), b.document());
+        let both = a.clone().and(b.clone());
+        assert_eq!(both.document(), &doc! { "$and": [a.document().clone(), b.document().clone()] });
+        assert!(matches(&both, &doc! { "a": 1, "b": 2 }));
+        assert!(!matches(&both, &doc! { "a": 1 }));
+    }
+
+    #[test]
+    fn what_only_a_server_can_answer_is_marked() {
+        for (filter, operator) in [
+            (doc! { "$text": { "$search": "x" } }, "$text"),
+            (doc! { "a": { "$near": [1, 1], "$maxDistance": 1 } }, "$near"),
+            (doc! { "$or": [{ "a": 1 }, { "a": { "$geoWithin": { "$box": [[0, 0], [1, 1]] } } }] }, "$geoWithin"),
+        ] {
+            let filter = Filter::parse(&filter, &Limits::default()).unwrap();
+            assert_eq!(filter.clone().needs_server(), Some(operator));
+            assert_eq!(Filter::equals("b", 1).and(filter).needs_server(), Some(operator));
+        }
+    }
+
+    #[test]
+    fn broken_bytes_do_not_panic() {
+        let filter =
+            Filter::parse(&doc! { "a.b": { "$elemMatch": { "c": "x" } }, "d": 1 }, &Limits::default()).unwrap();
+        let whole = RawDocumentBuf::try_from(&doc! { "a": { "b": [{ "c": "x" }] }, "d": 1, "e": [1.5, "x"] }).unwrap();
+        for position in 4..whole.as_bytes().len() - 1 {
+            for byte in [0x00, 0x01, 0x02, 0x0B, 0x7F, 0xFF] {
+                let mut bytes = whole.as_bytes().to_vec();
+                bytes[position] = byte;
+                if let Ok(document) = RawDocumentBuf::from_bytes(bytes) {
+                    let _ = filter.matches(&document);
+                }
+            }
+        }
     }
 }

@@ -3,12 +3,15 @@
 //! Laws: a document that does not match costs no memory on plain comparisons; only expressions and the
 //! bound on regular expressions can fail.
 
+use std::cmp::Ordering;
+
 use bson::raw::RawDocument;
 
-use super::compare::{compare_views, number, same_bracket};
+use super::compare::{NUMBERS, compare_views, number, rank_of_kind};
 use super::error::{EvalError, code};
+use super::number::Number;
 use super::path::{Leaf, Path};
-use super::raw::{Elements, Value, View, kind};
+use super::raw::{Elements, Value, kind};
 use super::tree::{InSet, Node, Operand, Test};
 
 /// What a run has found out beside its answer.
@@ -69,6 +72,13 @@ fn without_position(run: &mut Run, negation: impl FnOnce(&mut Run) -> bool) -> b
 }
 
 fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run) -> bool {
+    // Most paths are one name that leads to no array.
+    if let ([part], false) = (path.parts(), matches!(test, Test::Not(_) | Test::All(_))) {
+        match part.member(document) {
+            Some(value) if value.is_array() => {}
+            value => return value_matches(test, value, run),
+        }
+    }
     match test {
         Test::Not(test) => without_position(run, |run| !path_matches(path, test, document, run)),
         Test::All(tests) => tests.iter().all(|test| path_matches(path, test, document, run)),
@@ -92,7 +102,7 @@ fn leaf_of(test: &Test) -> Leaf {
 /// Whether the test holds for this one value; `None` is a missing one.
 fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run) -> bool {
     match test {
-        Test::Eq(operand) => compares(value, operand, Relation { less: false, equal: true, greater: false }),
+        Test::Eq(operand) => equals(value, operand),
         Test::Gt(operand) => compares(value, operand, Relation { less: false, equal: false, greater: true }),
         Test::Gte(operand) => compares(value, operand, Relation { less: false, equal: true, greater: true }),
         Test::Lt(operand) => compares(value, operand, Relation { less: true, equal: false, greater: false }),
@@ -104,7 +114,7 @@ fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run) -> bool {
         Test::Size(size) => value.is_some_and(|value| value.is_array() && has_size(value, *size)),
         Test::Mod { divisor, remainder } => value
             .and_then(|value| number(value.view()))
-            .and_then(super::number::Number::truncated)
+            .and_then(Number::truncated)
             .is_some_and(|number| number.checked_rem(*divisor).unwrap_or(0) == *remainder),
         Test::Bits(bits) => value.is_some_and(|value| bits.matches(value.view())),
         Test::All(tests) => tests.iter().all(|test| value_matches(test, value, run)),
@@ -123,27 +133,37 @@ struct Relation {
     greater: bool,
 }
 
-/// Comparisons stay in the bracket of the operand's type, except with `MinKey` and `MaxKey`.
 #[inline]
+fn equals(value: Option<Value<'_>>, operand: &Operand) -> bool {
+    match value {
+        Some(value) if operand.is_bytes() && value.kind == operand.value().kind => value.bytes == operand.value().bytes,
+        value => compares(value, operand, Relation { less: false, equal: true, greater: false }),
+    }
+}
+
+/// Comparisons stay in the bracket of the operand's type, except with `MinKey` and `MaxKey`.
 fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> bool {
-    let right = operand.view();
-    let left = value.map_or(View::Undefined, Value::view);
-    if !same_bracket(left, right) {
-        return match right {
+    let kind = value.map_or(kind::UNDEFINED, |value| value.kind);
+    let (Some(value), true) = (value, rank_of_kind(kind) == operand.rank()) else {
+        return match operand.value().kind {
             // Missing, undefined and null are one for the tests that accept equality.
-            View::Null => matches!(left, View::Undefined) && relation.equal,
-            View::MaxKey => relation.less,
-            View::MinKey => relation.greater,
+            kind::NULL => relation.equal && rank_of_kind(kind) == rank_of_kind(kind::UNDEFINED),
+            kind::MAX_KEY => relation.less,
+            kind::MIN_KEY => relation.greater,
             _ => false,
         };
+    };
+    let left = value.view();
+    if operand.rank() == NUMBERS {
+        let is_nan = number(left).is_some_and(Number::is_nan);
+        if is_nan || operand.is_nan() {
+            return relation.equal && is_nan && operand.is_nan();
+        }
     }
-    if operand.is_nan() || number(left).is_some_and(super::number::Number::is_nan) {
-        return relation.equal && operand.is_nan() && number(left).is_some_and(super::number::Number::is_nan);
-    }
-    match compare_views(left, right) {
-        std::cmp::Ordering::Less => relation.less,
-        std::cmp::Ordering::Equal => relation.equal,
-        std::cmp::Ordering::Greater => relation.greater,
+    match compare_views(left, operand.view()) {
+        Ordering::Less => relation.less,
+        Ordering::Equal => relation.equal,
+        Ordering::Greater => relation.greater,
     }
 }
 

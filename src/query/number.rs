@@ -166,7 +166,11 @@ fn scaled_exactly(coefficient: u128, exponent: i32) -> Option<u128> {
         return Some(0);
     }
     let unit = 10_u128.checked_pow(exponent.unsigned_abs())?;
-    if exponent >= 0 { coefficient.checked_mul(unit) } else { (coefficient % unit == 0).then(|| coefficient / unit) }
+    if exponent >= 0 {
+        coefficient.checked_mul(unit)
+    } else {
+        coefficient.is_multiple_of(unit).then(|| coefficient / unit)
+    }
 }
 
 fn compare_doubles(left: f64, right: f64) -> Ordering {

@@ -116,24 +116,24 @@ fn operators(parser: &mut Parser, document: &Document) -> Result<Vec<Test>, Quer
     Ok(tests)
 }
 
-fn not(test: Test) -> Option<Test> {
-    Some(Test::Not(Box::new(test)))
+fn not(test: Test) -> Test {
+    Test::Not(Box::new(test))
 }
 
 /// Parses one operator; nothing for `$options`, which belongs to `$regex`.
 fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) -> Result<Option<Test>, QueryError> {
     Ok(match name {
         "$eq" => Some(Test::Eq(operand(parser, value)?)),
-        "$ne" => not(Test::Eq(without_regex(parser, name, value)?)),
+        "$ne" => Some(not(Test::Eq(without_regex(parser, name, value)?))),
         "$gt" => Some(Test::Gt(without_regex(parser, name, value)?)),
         "$gte" => Some(Test::Gte(without_regex(parser, name, value)?)),
         "$lt" => Some(Test::Lt(without_regex(parser, name, value)?)),
         "$lte" => Some(Test::Lte(without_regex(parser, name, value)?)),
         "$in" => Some(list(parser, name, value)?),
-        "$nin" => not(list(parser, name, value)?),
-        "$not" => not(negated(parser, value)?),
+        "$nin" => Some(not(list(parser, name, value)?)),
+        "$not" => Some(not(negated(parser, value)?)),
         "$exists" if truthy(value) => Some(Test::Exists),
-        "$exists" => not(Test::Exists),
+        "$exists" => Some(not(Test::Exists)),
         "$type" => Some(Test::Type(types(parser, value)?)),
         "$size" => Some(Test::Size(size(parser, value)?)),
         "$mod" => Some(modulo(parser, value)?),
@@ -294,8 +294,19 @@ fn elem_match_operand(item: &Bson) -> Option<&Bson> {
 }
 
 /// The operators that stand where a field name could make an `$elemMatch` one on documents.
-const PATHLESS: [&str; 10] =
-    ["$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$text", "$where", "$alwaysTrue", "$alwaysFalse"];
+const PATHLESS: [&str; 11] = [
+    "$sampleRate",
+    "$and",
+    "$or",
+    "$nor",
+    "$expr",
+    "$jsonSchema",
+    "$comment",
+    "$text",
+    "$where",
+    "$alwaysTrue",
+    "$alwaysFalse",
+];
 
 fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Document(document) = value else { return parser.bad("$elemMatch needs a document of conditions") };

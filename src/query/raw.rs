@@ -85,6 +85,7 @@ pub struct Elements<'a> {
 
 impl<'a> Elements<'a> {
     /// Of the bytes of a whole document, length prefix included.
+    #[inline]
     pub fn of(document: &'a [u8]) -> Self {
         Self { rest: document.get(4..).unwrap_or_default() }
     }
@@ -168,16 +169,19 @@ impl<'a> Value<'a> {
     }
 
     /// Whether it is an array.
+    #[inline]
     pub fn is_array(self) -> bool {
         self.kind == kind::ARRAY
     }
 
     /// Whether it is a document.
+    #[inline]
     pub fn is_document(self) -> bool {
         self.kind == kind::DOCUMENT
     }
 
     /// The members of a document or an array, nothing for other types.
+    #[inline]
     pub fn elements(self) -> Elements<'a> {
         if self.is_document() || self.is_array() { Elements::of(self.bytes) } else { Elements { rest: &[] } }
     }

@@ -1,7 +1,7 @@
 //! "Did you mean": the known name that is nearest to a misspelt one.
 
 /// `, did you mean $regex?` when a name among `known` is near, else nothing.
-pub fn nearest(name: &str, known: &[&str]) -> String {
+pub(super) fn nearest(name: &str, known: &[&str]) -> String {
     let furthest = (name.chars().count() / 3).max(1);
     known
         .iter()

@@ -5,10 +5,11 @@
 use bson::Bson;
 
 use super::bits::BitTest;
-use super::compare::{compare_values, number};
+use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
+use super::number::Number;
 use super::path::Path;
-use super::raw::{Owned, Value, View};
+use super::raw::{Owned, Value, View, kind};
 use super::regex::Regex;
 use super::schema::Schema;
 use super::types::TypeSet;
@@ -119,7 +120,9 @@ pub enum Test {
 pub struct Operand {
     bson: Bson,
     encoded: Owned,
+    rank: i8,
     is_nan: bool,
+    is_bytes: bool,
 }
 
 impl Operand {
@@ -129,8 +132,9 @@ impl Operand {
     /// When BSON cannot hold it: a zero byte in a name.
     pub fn new(bson: Bson) -> Result<Self, bson::error::Error> {
         let encoded = Owned::encode(&bson)?;
-        let is_nan = number(encoded.value().view()).is_some_and(super::number::Number::is_nan);
-        Ok(Self { bson, encoded, is_nan })
+        let is_nan = number(encoded.value().view()).is_some_and(Number::is_nan);
+        let is_bytes = has_one_encoding(encoded.value().kind);
+        Ok(Self { rank: rank_of_kind(encoded.value().kind), bson, encoded, is_nan, is_bytes })
     }
 
     /// The value as the client sent it.
@@ -150,11 +154,31 @@ impl Operand {
         self.encoded.value().view()
     }
 
+    /// The place of its type in the order of types.
+    #[inline]
+    pub fn rank(&self) -> i8 {
+        self.rank
+    }
+
+    /// Whether a value of the same type is equal exactly when its bytes are.
+    #[inline]
+    pub fn is_bytes(&self) -> bool {
+        self.is_bytes
+    }
+
     /// Whether it is a NaN, which equals itself and is neither below nor above anything.
     #[inline]
     pub fn is_nan(&self) -> bool {
         self.is_nan
     }
+}
+
+/// Types whose equal values are equal bytes. Doubles and decimals are none, nor is what contains them.
+fn has_one_encoding(kind: u8) -> bool {
+    matches!(
+        kind,
+        kind::STRING | kind::SYMBOL | kind::INT32 | kind::INT64 | kind::OBJECT_ID | kind::DATE | kind::TIMESTAMP
+    )
 }
 
 /// The operand of `$in`.

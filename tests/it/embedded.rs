@@ -17,7 +17,7 @@ use crate::contract::{COLLECTIONS, Fixture, PLAIN, THINGS};
 async fn fresh() -> Option<Fixture> {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new directory can be opened");
-    Some(Fixture { store: Arc::new(store), keep: Box::new(directory) })
+    Some(Fixture { store: Arc::new(store), keep: Box::new(directory), differences: &[] })
 }
 
 mod contract {

@@ -1,14 +1,23 @@
 //! The tests, in one binary.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_methods, reason = "tests take their sizes from variables")]
+
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
 mod corpus;
 mod crash;
+mod demo;
 mod embedded;
 mod embedded_crash;
 mod embedded_indexes;
+mod filters;
+mod group_crash;
 mod mongo;
+mod projections;
 mod render;
 mod support;
+mod user_command;

@@ -3,23 +3,23 @@
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::decimal::Decimal;
-use super::value::{Number, Outcome, Value, found, int_or_long, is_nullish, null};
+use super::decimal::{Decimal, Rounding};
+use super::value::{Number, Outcome, Value, exact_i64, found, int_or_long, is_nullish, null};
 use crate::query::compare::compare_bson;
 use crate::query::error::EvalError;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$sum", shape: Shape::Any, folding: Folding::Whole, run: sum },
+    Operator { name: "$sum", shape: Shape::Any, folding: Folding::Commutative, run: sum },
     Operator { name: "$avg", shape: Shape::Any, folding: Folding::Whole, run: avg },
-    Operator { name: "$min", shape: Shape::Any, folding: Folding::Whole, run: |a| extreme(a, false) },
-    Operator { name: "$max", shape: Shape::Any, folding: Folding::Whole, run: |a| extreme(a, true) },
+    Operator { name: "$min", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, false) },
+    Operator { name: "$max", shape: Shape::Any, folding: Folding::Commutative, run: |a| extreme(a, true) },
     Operator { name: "$stdDevPop", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 0) },
     Operator { name: "$stdDevSamp", shape: Shape::Any, folding: Folding::Whole, run: |a| deviation(a, 1) },
 ];
 
 /// What is accumulated: the operands, or the elements of a single operand that is an array.
-pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
+fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
     let mut values = arguments.each().collect::<Result<Vec<_>, _>>()?;
     if let [Some(Bson::Array(elements))] = &mut values[..] {
         return Ok(std::mem::take(elements).into_iter().map(Some).collect());
@@ -27,7 +27,8 @@ pub(super) fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError>
     Ok(values)
 }
 
-/// A sum of doubles in two parts, so that little is lost by rounding.
+/// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
+/// last one it is left out. Decimals take both.
 #[derive(Debug, Clone, Copy, Default)]
 struct DoubleDouble {
     sum: f64,
@@ -39,21 +40,20 @@ struct DoubleDouble {
 impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
-        let (value, low) = two_sum(value, self.rest);
-        let (sum, value) = two_sum(self.sum, value);
-        (self.sum, self.rest) = two_sum(sum, value + low);
+        (self.sum, self.rest) = two_sum(self.sum, value + self.rest);
     }
 
     fn add_integer(&mut self, value: i64) {
         // Both halves are doubles without loss.
-        let low = value & 0xFFFF_FFFF;
-        self.add(Number::Long(value - low).to_double());
+        let low = value % (1 << 32);
+        if value != low {
+            self.add(Number::Long(value - low).to_double());
+        }
         self.add(Number::Long(low).to_double());
     }
 
     fn total(self) -> f64 {
-        let total = self.sum + self.rest;
-        if total.is_nan() { self.plain } else { total }
+        if self.sum.is_nan() { self.plain } else { self.sum }
     }
 
     fn to_decimal(self) -> Decimal {
@@ -126,6 +126,19 @@ impl Total {
                 Ok(total) if width == 0 => Number::of(&int_or_long(total)).unwrap_or(Number::Long(total)),
                 Ok(total) => Number::Long(total),
             },
+        }
+    }
+
+    /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
+    pub(super) fn to_millis(self) -> Option<i64> {
+        match self.sum() {
+            Number::Decimal(sum) => Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating()),
+            Number::Double(sum) => {
+                let rounded = sum.round();
+                let rest = ((sum - rounded) + self.doubles.rest).round();
+                exact_i64(rounded).zip(exact_i64(rest + 0.0)).and_then(|(rounded, rest)| rounded.checked_add(rest))
+            }
+            whole => whole.to_exact_i64(),
         }
     }
 

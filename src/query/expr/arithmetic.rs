@@ -7,9 +7,11 @@ use bson::{Bson, DateTime};
 use super::accumulate::Total;
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
+use super::evaluate::Node;
+use super::parse::{Parser, call};
 use super::series;
-use super::value::{Number, Outcome, failure, found, general, int_or_long, is_nullish, null, type_name};
-use crate::query::error::EvalError;
+use super::value::{Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, type_name};
+use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -26,6 +28,29 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$pow", shape: Shape::Exactly(2), folding: Folding::Whole, run: pow },
     Operator { name: "$sqrt", shape: Shape::Exactly(1), folding: Folding::Whole, run: sqrt },
 ];
+
+/// `{$rand: {}}`
+pub(super) fn parse_rand(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<Node, QueryError> {
+    match operand {
+        Bson::Document(document) if !document.is_empty() => {
+            parser.refuse(3_040_501, "$rand does not currently accept arguments")
+        }
+        Bson::Array(elements) if !elements.is_empty() => {
+            parser.refuse(3_040_501, "$rand does not currently accept arguments")
+        }
+        Bson::Document(_) | Bson::Array(_) => Ok(call(operator, Vec::new())),
+        _ => parser.refuse(10065, "invalid parameter: expected an object ($rand)"),
+    }
+}
+
+/// A double from 0 up to, but not including, 1.
+pub(super) fn rand() -> Outcome {
+    found(rand::random::<f64>())
+}
 
 /// The single operand as a number; nothing when it is absent.
 pub(super) fn number(arguments: &Arguments<'_>) -> Result<Option<Number>, EvalError> {
@@ -56,19 +81,15 @@ fn add(arguments: &Arguments<'_>) -> Outcome {
         }
     }
     let Some(date) = date else { return found(total.sum()) };
-    let sum = match total.sum() {
-        Number::Double(amount) if !(-9.3e18..9.3e18).contains(&amount) => None,
-        Number::Decimal(amount) => Some(Number::Decimal(amount.quantized(0, Rounding::HalfEven)).to_i64_saturating()),
-        amount => Some(amount.to_i64_saturating()),
-    };
-    match sum.and_then(|amount| date.timestamp_millis().checked_add(amount)) {
+    total.add(Number::Long(date.timestamp_millis()));
+    match total.to_millis() {
         Some(millis) => found(DateTime::from_millis(millis)),
         None => failure(15, "date overflow in $add"),
     }
 }
 
 fn subtract(arguments: &Arguments<'_>) -> Outcome {
-    let [left, right] = arguments.values()?;
+    let [left, right] = from_the_right(arguments)?;
     if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
         return null();
     }
@@ -92,13 +113,13 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
                 None => failure(159, "date overflow in $subtract"),
             }
         }
-        _ => match (left_number, right_number) {
-            (Some(left), Some(right)) => found(difference(left, right)),
-            _ => {
-                let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-                failure(14, format!("can't $subtract {right} from {left}"))
+        _ => {
+            if let (Some(left), Some(right)) = (left_number, right_number) {
+                return found(difference(left, right));
             }
-        },
+            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+            failure(14, format!("can't $subtract {right} from {left}"))
+        }
     }
 }
 
@@ -106,7 +127,7 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
 fn to_long(number: Number) -> Option<i64> {
     match number {
         Number::Double(value) => super::value::exact_i64(value.trunc()),
-        Number::Decimal(value) => value.quantized(0, Rounding::HalfEven).to_i64_truncated(),
+        Number::Decimal(value) => Some(value.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
         whole => whole.to_exact_i64(),
     }
 }
@@ -156,19 +177,28 @@ fn multiply(arguments: &Arguments<'_>) -> Outcome {
     found(product)
 }
 
+/// Two values, the right one computed first: which failure is seen depends on it.
+fn from_the_right(arguments: &Arguments<'_>) -> Result<[Value; 2], EvalError> {
+    let right = arguments.value(1)?;
+    Ok([arguments.value(0)?, right])
+}
+
 /// Two numbers; nothing when one of the operands is absent.
-fn two_numbers(arguments: &Arguments<'_>, code: i32) -> Result<Option<(Number, Number)>, EvalError> {
-    let [left, right] = arguments.values()?;
+fn two_numbers(
+    arguments: &Arguments<'_>,
+    values: [Value; 2],
+    code: i32,
+) -> Result<Option<(Number, Number)>, EvalError> {
+    let [left, right] = values;
     if is_nullish(left.as_ref()) || is_nullish(right.as_ref()) {
         return Ok(None);
     }
-    match (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of)) {
-        (Some(left), Some(right)) => Ok(Some((left, right))),
-        _ => {
-            let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
-            arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
-        }
+    let numbers = left.as_ref().and_then(Number::of).zip(right.as_ref().and_then(Number::of));
+    if numbers.is_some() {
+        return Ok(numbers);
     }
+    let (left, right) = (type_name(left.as_ref()), type_name(right.as_ref()));
+    arguments.fail(code, &format!("only supports numeric types, not {left} and {right}"))
 }
 
 fn is_zero(number: Number) -> bool {
@@ -181,7 +211,7 @@ fn is_zero(number: Number) -> bool {
 }
 
 fn divide(arguments: &Arguments<'_>) -> Outcome {
-    let Some((left, right)) = two_numbers(arguments, 14)? else { return null() };
+    let Some((left, right)) = two_numbers(arguments, from_the_right(arguments)?, 14)? else { return null() };
     if is_zero(right) {
         return failure(2, "can't $divide by zero");
     }
@@ -195,7 +225,7 @@ fn divide(arguments: &Arguments<'_>) -> Outcome {
 
 /// The remainder has the sign of the dividend. A double without fraction as divisor of an integer counts as one.
 fn modulo(arguments: &Arguments<'_>) -> Outcome {
-    let Some((left, right)) = two_numbers(arguments, 16611)? else { return null() };
+    let Some((left, right)) = two_numbers(arguments, arguments.values()?, 16611)? else { return null() };
     if matches!(left, Number::Decimal(_)) || matches!(right, Number::Decimal(_)) {
         if is_zero(right) {
             return failure(5_733_415, "can't $mod by zero");
@@ -205,13 +235,17 @@ fn modulo(arguments: &Arguments<'_>) -> Outcome {
     if is_zero(right) {
         return failure(16610, "can't $mod by zero");
     }
-    let right_whole = right.to_exact_i64();
-    found(match (left, right, right_whole) {
-        (Number::Int(left), Number::Int(_) | Number::Double(_), Some(right)) if i32::try_from(right).is_ok() => {
-            int_or_long(i64::from(left).wrapping_rem(right))
+    // A double counts as an integer only when it fits 32 bits.
+    let divisor = match right {
+        Number::Double(_) => right.to_exact_i32().map(i64::from),
+        whole => whole.to_exact_i64(),
+    };
+    found(match (left, right, divisor) {
+        (Number::Int(left), Number::Int(_) | Number::Double(_), Some(divisor)) => {
+            int_or_long(i64::from(left).wrapping_rem(divisor))
         }
-        (Number::Int(_) | Number::Long(_), _, Some(right)) => {
-            Bson::Int64(left.to_exact_i64().unwrap_or(0).wrapping_rem(right))
+        (Number::Int(_) | Number::Long(_), _, Some(divisor)) => {
+            Bson::Int64(left.to_exact_i64().unwrap_or(0).wrapping_rem(divisor))
         }
         _ => Bson::Double(left.to_double() % right.to_double()),
     })
@@ -238,26 +272,26 @@ fn exp(arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-fn is_positive(number: Number) -> bool {
-    match number {
-        Number::Decimal(number) => !number.is_negative() && !number.is_zero() && number != Decimal::NaN,
-        number => number.to_double() > 0.0,
-    }
+fn is_above_zero(number: Decimal) -> bool {
+    !number.is_negative() && !number.is_zero() && number != Decimal::NaN
 }
 
+/// Decimals that have no logarithm are looked at as doubles: no number stays none, the rest is refused.
 fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decimal, double: fn(f64) -> f64) -> Outcome {
-    let Some(number) = number(arguments)? else { return null() };
-    if number.is_nan() {
-        // Also for decimals.
-        return found(f64::NAN);
-    }
-    if !is_positive(number) {
-        let shown = general(number.to_double());
-        return failure(code, format!("{}'s argument must be a positive number, but is {shown}", arguments.name()));
-    }
-    match number {
-        Number::Decimal(number) => found(Number::Decimal(decimal(number))),
-        number => found(double(number.to_double())),
+    match number(arguments)? {
+        None => null(),
+        Some(Number::Decimal(number)) if is_above_zero(number) => found(Number::Decimal(decimal(number))),
+        Some(number) => {
+            let number = number.to_double();
+            if number <= 0.0 {
+                let shown = general(number);
+                return failure(
+                    code,
+                    format!("{}'s argument must be a positive number, but is {shown}", arguments.name()),
+                );
+            }
+            found(double(number))
+        }
     }
 }
 
@@ -280,28 +314,31 @@ fn log(arguments: &Arguments<'_>) -> Outcome {
     let Some(base) = base.as_ref().and_then(Number::of) else {
         return failure(28757, format!("$log's base must be numeric, not {}", type_name(base.as_ref())));
     };
-    if x.is_nan() || base.is_nan() {
-        // Also for decimals.
-        return found(f64::NAN);
+    if matches!(x, Number::Decimal(_)) || matches!(base, Number::Decimal(_)) {
+        let (x, base) = (x.to_decimal(), base.to_decimal());
+        let is_one = base.subtract(Decimal::from_i64(1)).is_zero();
+        if is_above_zero(x) && is_above_zero(base) && !is_one {
+            return found(Number::Decimal(decimal_log(x, base)));
+        }
     }
-    if !is_positive(x) {
-        return failure(28758, format!("$log's argument must be a positive number, but is {}", general(x.to_double())));
+    let (x, base) = (x.to_double(), base.to_double());
+    if x <= 0.0 {
+        return failure(28758, format!("$log's argument must be a positive number, but is {}", general(x)));
     }
-    let is_one = difference(base, Number::Int(1)) == Bson::Int32(0) || base.to_double().total_cmp(&1.0).is_eq();
-    if !is_positive(base) || is_one {
-        let shown = general(base.to_double());
+    if base <= 0.0 || base.total_cmp(&1.0).is_eq() {
+        let shown = general(base);
         return failure(28759, format!("$log's base must be a positive number not equal to 1, but is {shown}"));
     }
-    if !matches!(x, Number::Decimal(_)) && !matches!(base, Number::Decimal(_)) {
-        return found(x.to_double().ln() / base.to_double().ln());
-    }
-    let (x, base) = (x.to_decimal(), base.to_decimal());
-    found(Number::Decimal(match base.to_exact_i64() {
+    found(x.ln() / base.ln())
+}
+
+fn decimal_log(x: Decimal, base: Decimal) -> Decimal {
+    match base.to_exact_i64() {
         Some(2) => series::log(x, 2),
         Some(10) => series::log(x, 10),
         // MongoDB 6.0 divides by the base itself, not by its logarithm.
         _ => series::ln(x).divide(base),
-    }))
+    }
 }
 
 fn pow(arguments: &Arguments<'_>) -> Outcome {
@@ -315,7 +352,11 @@ fn pow(arguments: &Arguments<'_>) -> Outcome {
     let Some(y) = exponent.as_ref().and_then(Number::of) else {
         return failure(28763, format!("$pow's exponent must be numeric, not {}", type_name(exponent.as_ref())));
     };
-    if is_zero(x) && !y.is_nan() && !is_zero(y) && !is_positive(y) {
+    let negative_exponent = match y {
+        Number::Decimal(y) => y.is_negative(),
+        y => y.to_double() < 0.0,
+    };
+    if is_zero(x) && negative_exponent {
         return failure(28764, "$pow cannot take a base of 0 and a negative exponent");
     }
     found(match (x, y) {

@@ -14,7 +14,7 @@ use crate::query::error::{EvalError, QueryError};
 const N: Shape = Shape::Named(&Names {
     not_an_object: 5_787_801,
     unknown: 5_787_901,
-    names: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
+    known: &[("n", Some(5_787_906)), ("input", Some(5_787_907))],
 });
 
 const SORT: Shape = Shape::Special(sort_array::parse);
@@ -24,10 +24,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$arrayElemAt", shape: Shape::Exactly(2), folding: Folding::Whole, run: array_elem_at },
     Operator { name: "$first", shape: Shape::Exactly(1), folding: Folding::Whole, run: |a| end(a, <[Bson]>::first) },
     Operator { name: "$last", shape: Shape::Exactly(1), folding: Folding::Whole, run: |a| end(a, <[Bson]>::last) },
-    Operator { name: "$firstN", shape: N, folding: Folding::Never, run: |a| some(a, first_n) },
-    Operator { name: "$lastN", shape: N, folding: Folding::Never, run: |a| some(a, last_n) },
-    Operator { name: "$minN", shape: N, folding: Folding::Never, run: |a| some(a, min_n) },
-    Operator { name: "$maxN", shape: N, folding: Folding::Never, run: |a| some(a, max_n) },
+    Operator { name: "$firstN", shape: N, folding: Folding::Untouched, run: |a| some(a, first_n) },
+    Operator { name: "$lastN", shape: N, folding: Folding::Untouched, run: |a| some(a, last_n) },
+    Operator { name: "$minN", shape: N, folding: Folding::Untouched, run: |a| some(a, min_n) },
+    Operator { name: "$maxN", shape: N, folding: Folding::Untouched, run: |a| some(a, max_n) },
     Operator { name: "$concatArrays", shape: Shape::Any, folding: Folding::Associative, run: concat_arrays },
     Operator { name: "$in", shape: Shape::Exactly(2), folding: Folding::Whole, run: contains },
     Operator { name: "$indexOfArray", shape: Shape::Between(2, 4), folding: Folding::Whole, run: index_of_array },
@@ -82,17 +82,19 @@ fn end(arguments: &Arguments<'_>, pick: fn(&[Bson]) -> Option<&Bson>) -> Outcome
 fn some(arguments: &Arguments<'_>, pick: fn(Vec<Bson>, usize) -> Vec<Bson>) -> Outcome {
     let count = arguments.value(0)?;
     let Some(number) = count.as_ref().and_then(Number::of) else {
-        return failure(
-            5_787_902,
-            format!("value for 'n' must be of integral type, but found {}", shown(count.as_ref())),
-        );
+        let found = shown(count.as_ref());
+        return failure(5_787_902, format!("value for 'n' must be of integral type, but found {found}"));
     };
-    let Some(number) = number.to_exact_i64() else {
-        return failure(
-            5_787_903,
-            format!("value for 'n' must be of integral type, but found {}", shown(count.as_ref())),
-        );
-    };
+    if number.is_wide_double() {
+        return failure(31109, "can't coerce out of range value to long");
+    }
+    let whole = number.to_i64_saturating();
+    // A decimal that is too small to be a double other than zero counts as zero.
+    if Number::Long(whole).to_double().total_cmp(&(number.to_double() + 0.0)).is_ne() {
+        let found = shown(count.as_ref());
+        return failure(5_787_903, format!("value for 'n' must be of integral type, but found {found}"));
+    }
+    let number = whole;
     let count = match usize::try_from(number) {
         Ok(count) if count > 0 => count,
         _ => return failure(5_787_908, format!("'n' must be greater than 0, found {number}")),
@@ -178,10 +180,9 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
         let found = type_name(array.as_ref());
         return arguments.fail(40090, &format!("requires an array as a first argument, found: {found}"));
     };
-    let wanted = arguments.value(1)?;
     let start = search_bound(arguments, 2)?.unwrap_or(0);
     let end = search_bound(arguments, 3)?.unwrap_or(elements.len()).min(elements.len());
-    let Some(wanted) = wanted else { return found(-1) };
+    let Some(wanted) = arguments.value(1)? else { return found(-1) };
     let hit = (start..end).find(|&index| compare_bson(&elements[index], &wanted).is_eq());
     found(hit.and_then(|index| i32::try_from(index).ok()).unwrap_or(-1))
 }
@@ -189,8 +190,9 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
 fn range(arguments: &Arguments<'_>) -> Outcome {
     // MongoDB's bound is 100 MB as well, but its values are smaller.
     const MOST: i64 = 1_000_000;
-    let start = range_bound(arguments.value(0)?.as_ref(), "starting", 34443)?;
-    let end = range_bound(arguments.value(1)?.as_ref(), "ending", 34445)?;
+    let [start, end] = arguments.values()?;
+    let start = range_bound(start.as_ref(), "starting", 34443)?;
+    let end = range_bound(end.as_ref(), "ending", 34445)?;
     let step = if arguments.is_given(2) { range_bound(arguments.value(2)?.as_ref(), "step", 34447)? } else { 1 };
     if step == 0 {
         return failure(34449, "$range requires a non-zero step value");

@@ -33,10 +33,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$const", shape: Shape::Special(parse_literal), folding: Folding::Whole, run: |a| a.value(0) },
 ];
 
-/// MongoDB's order, in which a missing value is below all others. No brackets of types as in filters.
+/// MongoDB's order, in which a missing value is below all others but `MinKey`. No brackets of types as in filters.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare_bson(left, right),
+        (Some(Bson::MinKey), None) => Ordering::Less,
+        (None, Some(Bson::MinKey)) => Ordering::Greater,
         _ => left.is_some().cmp(&right.is_some()),
     }
 }
@@ -101,6 +103,7 @@ fn is_number(arguments: &Arguments<'_>) -> Outcome {
     found(arguments.value(0)?.as_ref().and_then(Number::of).is_some())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "one of the readers of operators")]
 fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
     Ok(Node::Constant(Some(operand.clone())))
 }

@@ -49,7 +49,7 @@ pub(super) struct Names {
     /// When there is a name too many.
     pub(super) unknown: i32,
     /// The names in the order in which the operator asks for them; with a number for those that must be there.
-    pub(super) names: &'static [(&'static str, Option<i32>)],
+    pub(super) known: &'static [(&'static str, Option<i32>)],
 }
 
 /// What may be computed before there is a document.
@@ -61,8 +61,10 @@ pub(super) enum Folding {
     Associative,
     /// Also all constants among other operands, which are moved to the end.
     Commutative,
-    /// Nothing, because MongoDB does not either: a failure must not be seen when there are no documents.
+    /// Only the operands, because MongoDB does no more: a failure must not be seen when there are no documents.
     Never,
+    /// Not even the operands.
+    Untouched,
 }
 
 /// An operator together with its operands.

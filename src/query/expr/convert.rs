@@ -15,7 +15,7 @@ const FAILED: i32 = 241;
 const CONVERT: Shape = Shape::Named(&Names {
     not_an_object: 9,
     unknown: 9,
-    names: &[("input", Some(9)), ("to", Some(9)), ("onError", None), ("onNull", None)],
+    known: &[("input", Some(9)), ("to", Some(9)), ("onError", None), ("onNull", None)],
 });
 
 const ONE: Shape = Shape::One(50723);
@@ -43,7 +43,8 @@ fn short(arguments: &Arguments<'_>, conversion: Conversion) -> Outcome {
 }
 
 fn convert(arguments: &Arguments<'_>) -> Outcome {
-    let [input, to] = arguments.values()?;
+    let to = arguments.value(1)?;
+    let input = arguments.value(0)?;
     let conversion = if is_nullish(to.as_ref()) { None } else { Some(target(to.as_ref())?) };
     let Some(input) = input.filter(|value| !is_nullish(Some(value))) else {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };

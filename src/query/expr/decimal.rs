@@ -265,14 +265,16 @@ impl Decimal {
     /// The quotient.
     pub(super) fn divide(self, other: Self) -> Self {
         match (self, other) {
-            (Self::NaN, _) | (_, Self::NaN) | (Self::Infinity { .. }, Self::Infinity { .. }) => Self::NaN,
+            (Self::NaN, _)
+            | (_, Self::NaN)
+            | (Self::Infinity { .. }, Self::Infinity { .. })
+            | (Self::Finite { coefficient: 0, .. }, Self::Finite { coefficient: 0, .. }) => Self::NaN,
             (Self::Infinity { negative }, Self::Finite { negative: other, .. }) => {
                 Self::Infinity { negative: negative != other }
             }
             (Self::Finite { negative, .. }, Self::Infinity { negative: other }) => {
                 Self::Finite { negative: negative != other, coefficient: 0, exponent: MIN_EXPONENT }
             }
-            (Self::Finite { coefficient: 0, .. }, Self::Finite { coefficient: 0, .. }) => Self::NaN,
             (
                 Self::Finite { negative, coefficient, exponent },
                 Self::Finite { negative: other_negative, coefficient: other, exponent: other_exponent },
@@ -339,16 +341,16 @@ impl Decimal {
 
     /// The square root of a number that is not below zero.
     pub(super) fn square_root(self) -> Self {
-        let Self::Finite { coefficient, exponent, .. } = self else {
+        const EXTRA: usize = 36;
+        let Self::Finite { negative, coefficient, exponent } = self else {
             return if self == (Self::Infinity { negative: false }) { self } else { Self::NaN };
         };
         if coefficient == 0 {
-            return Self::Finite { negative: false, coefficient: 0, exponent: exponent.div_euclid(2) };
+            return Self::Finite { negative, coefficient, exponent: exponent.div_euclid(2) };
         }
         // An even exponent, and digits enough for 34 and one more in the root.
         let odd = exponent.rem_euclid(2);
         let (even, scale) = (exponent - odd, usize::try_from(odd).unwrap_or(0));
-        const EXTRA: usize = 36;
         let square = Natural::new(coefficient).shifted(scale + 2 * EXTRA);
         let root = square.square_root();
         let exact = root.multiply(&root) == square;
@@ -359,7 +361,7 @@ impl Decimal {
     /// Drops zeros at the end until the exponent is reached.
     fn towards_exponent(self, preferred: i32) -> Self {
         let Self::Finite { negative, mut coefficient, mut exponent } = self else { return self };
-        while exponent < preferred && coefficient != 0 && coefficient.is_multiple_of(10) {
+        while exponent < preferred.min(MAX_EXPONENT) && coefficient != 0 && coefficient.is_multiple_of(10) {
             coefficient /= 10;
             exponent += 1;
         }
@@ -402,12 +404,11 @@ fn quotient(negative: bool, dividend: u128, divisor: u128, preferred: i32) -> De
     let (quotient, rest) = dividend.shifted(scale).divide(&divisor);
     let exact = rest.is_zero();
     let exponent = preferred - i32::try_from(scale).unwrap_or(0);
-    let result = round(negative, &quotient, exponent, !exact);
-    match result {
-        Decimal::Finite { coefficient: 0, .. } if exact => round(negative, &Natural::zero(), preferred, false),
-        _ if exact => result.towards_exponent(preferred),
-        _ => result,
+    if quotient.is_zero() && exact {
+        return round(negative, &quotient, preferred, false);
     }
+    let result = round(negative, &quotient, exponent, !exact);
+    if exact && !result.is_zero() { result.towards_exponent(preferred) } else { result }
 }
 
 /// The number rounded to 34 digits and brought into the range of exponents. `sticky`: there are further digits

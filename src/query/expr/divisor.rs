@@ -7,24 +7,24 @@ use super::value::Number;
 
 /// A divisor above zero.
 #[derive(Debug, Clone, Copy)]
-pub struct Divisor {
+pub(in crate::query) struct Divisor {
     divisor: Decimal,
 }
 
 impl Divisor {
     /// From a number that is not zero or below; what is not a number is taken, see [`Divisor::is_finite`].
-    pub fn new(value: &Bson) -> Option<Self> {
+    pub(in crate::query) fn new(value: &Bson) -> Option<Self> {
         let divisor = Number::of(value)?.to_decimal();
         (!divisor.is_zero() && !divisor.is_negative()).then_some(Self { divisor })
     }
 
     /// Whether it can divide anything.
-    pub fn is_finite(&self) -> bool {
+    pub(in crate::query) fn is_finite(&self) -> bool {
         matches!(self.divisor, Decimal::Finite { .. })
     }
 
     /// Whether a number is a multiple; nothing for values that are no numbers. Doubles count with 15 digits.
-    pub fn divides(&self, value: &Bson) -> Option<bool> {
+    pub(in crate::query) fn divides(&self, value: &Bson) -> Option<bool> {
         Number::of(value).map(|number| number.to_decimal().remainder(self.divisor).is_zero())
     }
 }

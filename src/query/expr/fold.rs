@@ -8,7 +8,7 @@ use bson::{Bson, Document};
 
 use super::call::{Call, Folding};
 use super::evaluate::{Node, Root, Scope};
-use super::value::{Value, is_true, type_name};
+use super::value::{Value, is_nullish, is_true, type_name};
 use super::variables::Switch;
 use crate::query::error::EvalError;
 
@@ -80,10 +80,18 @@ fn object(members: Vec<(String, Node)>) -> Node {
 }
 
 fn fold_call(mut call: Call) -> Result<Node, EvalError> {
-    for operand in &mut call.operands {
-        *operand = operand.take().map(fold).transpose()?;
-    }
     let folding = call.operator.folding;
+    if folding == Folding::Untouched {
+        return Ok(Node::Call(Box::new(call)));
+    }
+    let operands = std::mem::take(&mut call.operands);
+    for operand in operands {
+        call.operands.push(operand.map(fold).transpose()?);
+        if call.operator.name == "$setEquals" {
+            let newest = call.operands.len() - 1;
+            check_array(&call, newest, 5_887_502)?;
+        }
+    }
     if folding == Folding::Never {
         return Ok(Node::Call(Box::new(call)));
     }
@@ -92,34 +100,47 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
     }
     if folding == Folding::Commutative {
         // Constants go last: a missing operand answers null before a wrong constant is looked at.
-        call.operands.sort_by_key(is_constant);
+        call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
     }
     if folding != Folding::Whole {
         join_constants(&mut call)?;
     }
     match call.operator.name {
-        "$setIsSubset" => check_sets(&call, 1, 17311)?,
-        "$setEquals" => check_sets(&call, 0, 5_887_502)?,
+        "$ifNull" => return Ok(first_not_null(call)),
+        "$setIsSubset" => check_array(&call, 1, 17311)?,
+        "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
     }
     Ok(short_circuit(call))
 }
 
-/// MongoDB turns constant operands from the one at `first` on into sets ahead, and fails then if one is no array.
-fn check_sets(call: &Call, first: usize, code: i32) -> Result<(), EvalError> {
-    for operand in call.operands.iter().skip(first).flatten() {
-        if let Some(value) = operand.constant()
-            && !matches!(value, Some(Bson::Array(_)))
-        {
-            let (name, found) = (call.operator.name, type_name(value.as_ref()));
-            return Err(EvalError::new(code, format!("operands of {name} must be arrays, not {found}")));
-        }
+/// MongoDB prepares constant sets and constant arrays to be searched, and fails then if they are none.
+fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
+    let Some(Some(Node::Constant(value))) = call.operands.get(index) else { return Ok(()) };
+    let name = call.operator.name;
+    let absent_is_fine = name == "$indexOfArray" && is_nullish(value.as_ref());
+    if absent_is_fine || matches!(value, Some(Bson::Array(_))) {
+        return Ok(());
     }
-    Ok(())
+    Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
 }
 
-fn is_constant(operand: &Option<Node>) -> bool {
-    operand.as_ref().is_some_and(|node| node.constant().is_some())
+/// Constants that are null are never the answer, and behind one that is not nothing is looked at.
+fn first_not_null(mut call: Call) -> Node {
+    let last = call.operands.pop();
+    call.operands.retain(|operand| !matches!(operand, Some(Node::Constant(value)) if is_nullish(value.as_ref())));
+    match call.operands.iter().position(|operand| is_constant(operand.as_ref())) {
+        Some(decisive) => call.operands.truncate(decisive + 1),
+        None => call.operands.extend(last),
+    }
+    match call.operands.as_mut_slice() {
+        [Some(only)] => std::mem::replace(only, Node::Constant(None)),
+        _ => Node::Call(Box::new(call)),
+    }
+}
+
+fn is_constant(operand: Option<&Node>) -> bool {
+    operand.is_some_and(|node| node.constant().is_some())
 }
 
 /// Replaces each run of neighbouring constants by their value: `[a, 1, 2]` becomes `[a, 3]`.
@@ -128,7 +149,7 @@ fn join_constants(call: &mut Call) -> Result<(), EvalError> {
     let mut operands = std::mem::take(&mut call.operands).into_iter().peekable();
     while let Some(operand) = operands.next() {
         let mut run = vec![operand];
-        while is_constant(&run[0]) && operands.peek().is_some_and(is_constant) {
+        while is_constant(run[0].as_ref()) && operands.peek().is_some_and(|next| is_constant(next.as_ref())) {
             run.extend(operands.next());
         }
         if run.len() == 1 {
@@ -160,19 +181,18 @@ fn short_circuit(call: Call) -> Node {
 /// Branches that can never be taken are dropped before their values are computed.
 fn fold_switch(switch: Switch) -> Result<Node, EvalError> {
     let mut branches = Vec::new();
-    let mut otherwise = switch.otherwise;
+    let mut otherwise = switch.otherwise.map(fold).transpose()?;
     for (case, then) in switch.branches {
         let case = fold(case)?;
         match case.constant().map(|value| is_true(value.as_ref())) {
             Some(false) => {}
             Some(true) => {
-                otherwise = Some(then);
+                otherwise = Some(fold(then)?);
                 break;
             }
             None => branches.push((case, fold(then)?)),
         }
     }
-    let otherwise = otherwise.map(fold).transpose()?;
     if !branches.is_empty() {
         return Ok(Node::Switch(Box::new(Switch { branches, otherwise })));
     }

@@ -6,16 +6,21 @@ use bson::{Bson, Document};
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::evaluate::Node;
 use super::parse::{Parser, call};
-use super::value::{Outcome, failure, found, is_nullish, null, shown, text, type_name};
-use crate::query::error::QueryError;
+use super::value::{Outcome, Value, failure, found, is_nullish, null, shown, text, type_name};
+use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$mergeObjects", shape: Shape::Any, folding: Folding::Whole, run: merge_objects },
     Operator { name: "$objectToArray", shape: Shape::Exactly(1), folding: Folding::Whole, run: object_to_array },
-    Operator { name: "$getField", shape: Shape::Special(parse_get_field), folding: Folding::Never, run: get_field },
-    Operator { name: "$setField", shape: Shape::Special(parse_set_field), folding: Folding::Never, run: set_field },
-    Operator { name: "$unsetField", shape: Shape::Special(parse_set_field), folding: Folding::Never, run: set_field },
+    Operator { name: "$getField", shape: Shape::Special(parse_get_field), folding: Folding::Untouched, run: get_field },
+    Operator { name: "$setField", shape: Shape::Special(parse_set_field), folding: Folding::Untouched, run: set_field },
+    Operator {
+        name: "$unsetField",
+        shape: Shape::Special(parse_set_field),
+        folding: Folding::Untouched,
+        run: set_field,
+    },
     Operator { name: "$bsonSize", shape: Shape::Exactly(1), folding: Folding::Whole, run: bson_size },
     Operator { name: "$binarySize", shape: Shape::Exactly(1), folding: Folding::Whole, run: binary_size },
     Operator { name: "$tsSecond", shape: Shape::Exactly(1), folding: Folding::Whole, run: timestamp_part },
@@ -24,17 +29,30 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn merge_objects(arguments: &Arguments<'_>) -> Outcome {
     let mut merged = Document::new();
-    for value in super::accumulate::inputs(arguments)? {
-        match value {
-            Some(Bson::Document(document)) => merged.extend(document),
-            value if is_nullish(value.as_ref()) => {}
-            value => {
-                let (shown, kind) = (shown(value.as_ref()), type_name(value.as_ref()));
-                return arguments.fail(40400, &format!("requires object inputs, but input {shown} is of type {kind}"));
+    for value in arguments.each() {
+        match value? {
+            // The elements of a single operand that is an array.
+            Some(Bson::Array(elements)) if arguments.len() == 1 => {
+                for element in elements {
+                    merge(arguments, &mut merged, Some(element))?;
+                }
             }
+            value => merge(arguments, &mut merged, value)?,
         }
     }
     found(merged)
+}
+
+fn merge(arguments: &Arguments<'_>, merged: &mut Document, value: Value) -> Result<(), EvalError> {
+    match value {
+        Some(Bson::Document(document)) => merged.extend(document),
+        value if is_nullish(value.as_ref()) => {}
+        value => {
+            let (shown, kind) = (shown(value.as_ref()), type_name(value.as_ref()));
+            return arguments.fail(40400, &format!("requires object inputs, but input {shown} is of type {kind}"));
+        }
+    }
+    Ok(())
 }
 
 fn object_to_array(arguments: &Arguments<'_>) -> Outcome {
@@ -144,14 +162,14 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
 }
 
 fn set_field(arguments: &Arguments<'_>) -> Outcome {
-    let [name, input, value] = arguments.values()?;
+    let [name, input] = arguments.values()?;
     let Some(name) = text(name.as_ref()) else { return null() };
     let mut document = match input {
         Some(Bson::Document(document)) => document,
         input if is_nullish(input.as_ref()) => return null(),
         _ => return failure(4_161_105, "$setField requires 'input' to evaluate to type Object"),
     };
-    match value {
+    match arguments.value(2)? {
         Some(value) => drop(document.insert(name, value)),
         None => drop(document.remove(name)),
     }

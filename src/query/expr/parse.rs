@@ -54,7 +54,6 @@ impl<'a> Parser<'a> {
     pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<Node, QueryError> {
         self.location.enter(step);
         let node = self.expression(value);
-        // After a failure the step stays, but then nobody asks again.
         self.location.leave();
         node
     }
@@ -175,17 +174,18 @@ impl<'a> Parser<'a> {
         let Bson::Document(document) = operand else {
             return self.refuse(names.not_an_object, format!("{operator} only supports an object as its argument"));
         };
-        let mut operands = vec![None; names.names.len()];
-        for (name, value) in document {
-            let Some(index) = names.names.iter().position(|(known, _)| known == name) else {
-                return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
-            };
-            operands[index] = Some(self.at(name, value)?);
+        let unknown = document.keys().find(|name| names.known.iter().all(|(known, _)| known != name));
+        if let Some(name) = unknown {
+            return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
         }
-        for ((name, required), operand) in names.names.iter().zip(&operands) {
-            if let (Some(code), None) = (required, operand) {
+        for (name, required) in names.known {
+            if let (Some(code), None) = (required, document.get(name)) {
                 return self.refuse(*code, format!("missing '{name}' parameter to {operator}"));
             }
+        }
+        let mut operands = Vec::with_capacity(names.known.len());
+        for (name, _) in names.known {
+            operands.push(document.get(name).map(|value| self.at(name, value)).transpose()?);
         }
         Ok(operands)
     }
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
             return self.refuse(16872, "'$' by itself is not a valid field path");
         }
         let path = self.parts(path)?;
-        Ok(self.bound("CURRENT", path.clone()).unwrap_or(Node::Path(path)))
+        Ok(self.bound("CURRENT", &path).unwrap_or(Node::Path(path)))
     }
 
     fn parts(&self, path: &str) -> Result<Vec<String>, QueryError> {
@@ -210,10 +210,10 @@ impl<'a> Parser<'a> {
     }
 
     /// The innermost variable of this name.
-    fn bound(&self, name: &str, path: Vec<String>) -> Option<Node> {
+    fn bound(&self, name: &str, path: &[String]) -> Option<Node> {
         self.frames.iter().rev().enumerate().find_map(|(frame, names)| {
             let place = names.iter().rposition(|known| known == name)?;
-            Some(Node::Variable { frame, place, path: path.clone() })
+            Some(Node::Variable { frame, place, path: path.to_vec() })
         })
     }
 
@@ -224,14 +224,13 @@ impl<'a> Parser<'a> {
             return self.refuse(40353, "a field path must not end with a '.'");
         }
         let path = path.map_or(Ok(Vec::new()), |path| self.parts(path))?;
-        if let Some(node) = self.bound(name, path.clone()) {
+        if let Some(node) = self.bound(name, &path) {
             return Ok(node);
         }
         Ok(match name {
             "ROOT" | "CURRENT" => Node::Path(path),
-            "REMOVE" | "SEARCH_META" => Node::Constant(None),
             "NOW" if path.is_empty() => Node::Constant(Some(Bson::DateTime(self.now))),
-            "NOW" => Node::Constant(None),
+            "REMOVE" | "SEARCH_META" | "NOW" => Node::Constant(None),
             "CLUSTER_TIME" => Node::Unavailable("CLUSTER_TIME"),
             "JS_SCOPE" => Node::Unavailable("JS_SCOPE"),
             "IS_MR" => Node::Unavailable("IS_MR"),

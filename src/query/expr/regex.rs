@@ -17,6 +17,17 @@ enum Question {
     Any,
 }
 
+/// What is known of the pattern before there is a document.
+#[derive(Debug, Clone)]
+enum Prepared {
+    /// Nothing: it depends on the document.
+    No,
+    /// It is null, so nothing matches.
+    Null,
+    /// It is compiled.
+    Pattern(Regex),
+}
+
 /// One of the three operators with its operands.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
@@ -25,8 +36,7 @@ pub(super) struct Search {
     input: Node,
     regex: Node,
     options: Option<Node>,
-    /// Compiled ahead when pattern and options are constant; the inner option is a null pattern.
-    prepared: Option<Option<Regex>>,
+    prepared: Prepared,
 }
 
 /// `{input: text, regex: pattern, options: text}`.
@@ -53,7 +63,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
     let input = parser.at("input", input)?;
     let regex = parser.at("regex", regex)?;
     let options = document.get("options").map(|options| parser.at("options", options)).transpose()?;
-    Ok(Node::Search(Box::new(Search { name, question, input, regex, options, prepared: None })))
+    Ok(Node::Search(Box::new(Search { name, question, input, regex, options, prepared: Prepared::No })))
 }
 
 impl Search {
@@ -67,7 +77,10 @@ impl Search {
             Some(node) => node.constant(),
         };
         if let (Some(regex), Some(options)) = (self.regex.constant(), options) {
-            self.prepared = Some(self.compile(regex.as_ref(), options.as_ref())?);
+            self.prepared = match self.compile(regex.as_ref(), options.as_ref())? {
+                Some(regex) => Prepared::Pattern(regex),
+                None => Prepared::Null,
+            };
         }
         Ok(())
     }
@@ -80,8 +93,9 @@ impl Search {
         }
         let compiled;
         let regex = match &self.prepared {
-            Some(prepared) => prepared.as_ref(),
-            None => {
+            Prepared::Pattern(regex) => Some(regex),
+            Prepared::Null => None,
+            Prepared::No => {
                 let regex = self.regex.evaluate(scope)?;
                 let options = self.options.as_ref().map_or(Ok(None), |node| node.evaluate(scope))?;
                 compiled = self.compile(regex.as_ref(), options.as_ref())?;

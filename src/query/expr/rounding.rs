@@ -86,7 +86,7 @@ fn precision(arguments: &Arguments<'_>, value: Option<&Bson>) -> Result<i32, Eva
     let Some(number) = value.and_then(Number::of) else {
         return failure(16004, format!("can't convert from BSON type {} to long", type_name(value)));
     };
-    if number.is_nan() || !(-9.3e18..9.3e18).contains(&number.to_double()) {
+    if number.is_wide_double() {
         return failure(31109, "can't coerce out of range value to long");
     }
     match number.to_exact_i32() {

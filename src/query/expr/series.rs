@@ -3,6 +3,8 @@
 //! They are computed with fixed-point numbers of 90 places by their power series and rounded to 34 digits at
 //! the end. MongoDB goes through binary numbers of 113 bits; the last of its digits can be off by a few.
 
+use std::sync::OnceLock;
+
 use super::decimal::{DIGITS, Decimal, MIN_EXPONENT, round};
 use super::natural::Natural;
 
@@ -126,11 +128,25 @@ fn ln_fixed(x: &Fixed) -> Fixed {
 }
 
 fn ln_10() -> Fixed {
-    ln_fixed(&Fixed::whole(10))
+    static LN_10: OnceLock<Fixed> = OnceLock::new();
+    LN_10.get_or_init(|| ln_fixed(&Fixed::whole(10))).clone()
 }
 
-/// The circle's half circumference with so many places, by Machin's formula.
+/// The circle's half circumference with so many places.
 fn pi_units(places: usize) -> Natural {
+    /// Enough for angles of ordinary size.
+    const FEW: usize = 2 * PLACES;
+    /// Enough for the largest decimal.
+    const ALL: usize = PLACES + 6200;
+    static SHORT: OnceLock<Natural> = OnceLock::new();
+    static LONG: OnceLock<Natural> = OnceLock::new();
+    let (known, has) = if places <= FEW { (&SHORT, FEW) } else { (&LONG, ALL) };
+    let units = known.get_or_init(|| machin(has));
+    units.divide(&Natural::power_of_ten(has.saturating_sub(places))).0
+}
+
+/// Pi by Machin's formula.
+fn machin(places: usize) -> Natural {
     let guard = places + 10;
     let arccot = |x: u32| {
         let mut power = Natural::power_of_ten(guard).divide_small(x).0;
@@ -209,6 +225,15 @@ fn padded(x: Decimal) -> Decimal {
 
 fn zero(exponent: i32) -> Decimal {
     Decimal::Finite { negative: false, coefficient: 0, exponent }
+}
+
+/// What the library makes of zero where it computes instead of looking.
+fn small_zero(x: Decimal) -> Decimal {
+    parts(x).map_or(x, |(negative, coefficient, exponent)| Decimal::Finite {
+        negative,
+        coefficient,
+        exponent: (exponent - 40).max(MIN_EXPONENT),
+    })
 }
 
 const ONE: Decimal = Decimal::Finite { negative: false, coefficient: 1, exponent: 0 };
@@ -298,12 +323,24 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
                 let (value, power) = exp_parts(&precise);
                 value.to_decimal(power)
             } else {
-                exp(exponent_value)
+                padded(exp(exponent_value))
             };
             let odd = whole.is_some_and(|whole| whole % 2 != 0);
             if negative && odd { power.negated() } else { power }
         }
-        _ => Decimal::from_f64_exactly(x.to_f64().powf(y.to_f64())),
+        _ => {
+            // One of them is infinite: the power grows beyond all bounds or vanishes.
+            let distance = x.absolute().subtract(ONE);
+            if distance.is_zero() {
+                return padded(ONE);
+            }
+            let vanishes = distance.is_negative() != y.is_negative();
+            let odd = whole.is_some_and(|whole| whole % 2 != 0);
+            match (vanishes, x.is_negative() && odd) {
+                (true, _) => zero(MIN_EXPONENT),
+                (false, negative) => Decimal::Infinity { negative },
+            }
+        }
     }
 }
 
@@ -367,7 +404,7 @@ pub(super) fn cos(x: Decimal) -> Decimal {
 /// The tangent.
 pub(super) fn tan(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) { padded(x) } else { circular(x).map_or(Decimal::NaN, |(sin, cos)| sin.divide(&cos).to_decimal(0)) }
 }
@@ -400,23 +437,26 @@ pub(super) fn atan(x: Decimal) -> Decimal {
         }
         _ if x.is_zero() => Decimal::ZERO,
         _ if is_tiny(x) => padded(x),
-        Decimal::Finite { negative, coefficient, exponent } if leading(coefficient, exponent) > 80 => {
-            atan(Decimal::Infinity { negative })
+        Decimal::Finite { negative, coefficient, exponent } => {
+            if leading(coefficient, exponent) > 80 {
+                return atan(Decimal::Infinity { negative });
+            }
+            atan_fixed(&Fixed::from_decimal(x)).to_decimal(0)
         }
-        _ => atan_fixed(&Fixed::from_decimal(x)).to_decimal(0),
+    }
+}
+
+/// Whether there is a minus in front, be it of zero; nothing when there is no number.
+fn sign(x: Decimal) -> Option<bool> {
+    match x {
+        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => Some(negative),
+        Decimal::NaN => None,
     }
 }
 
 /// The angle of the point (`x`, `y`).
 pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
-    let negative_x = match x {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
-    let negative_y = match y {
-        Decimal::Finite { negative, .. } | Decimal::Infinity { negative } => negative,
-        Decimal::NaN => return Decimal::NaN,
-    };
+    let (Some(negative_y), Some(negative_x)) = (sign(y), sign(x)) else { return Decimal::NaN };
     let infinite = |value| matches!(value, Decimal::Infinity { .. });
     let angle = match (y.is_zero(), x.is_zero()) {
         (true, _) if negative_x => pi().to_decimal(0),
@@ -438,7 +478,7 @@ pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
 /// The inverse sine of a number from -1 to 1.
 pub(super) fn asin(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) {
         return padded(x);
@@ -501,7 +541,7 @@ fn with_sign_of(x: Decimal, magnitude: Decimal) -> Decimal {
 /// The hyperbolic sine.
 pub(super) fn sinh(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(-40);
+        return small_zero(x);
     }
     if is_tiny(x) {
         return padded(x);
@@ -530,9 +570,10 @@ pub(super) fn tanh(x: Decimal) -> Decimal {
         return padded(x);
     }
     let magnitude = match exponentials(x) {
+        // Above this nothing is left of the difference to 1 in 34 digits.
+        Some(_) if Fixed::from_decimal(x).exceeds(40) => ONE,
         Some((up, down)) => up.subtract(&down).divide(&up.add(&down)).to_decimal(0),
-        None if matches!(x, Decimal::Infinity { .. }) => ONE,
-        None => padded(ONE),
+        None => ONE,
     };
     with_sign_of(x, magnitude)
 }
@@ -585,9 +626,10 @@ pub(super) fn atanh(x: Decimal) -> Decimal {
     with_sign_of(x, total.to_decimal(0))
 }
 
-/// A half turn divided by 180, or the other way round.
+/// Degrees to radians or back, by a factor of 34 digits.
 pub(super) fn convert_angle(x: Decimal, to_radians: bool) -> Decimal {
-    let half_turn = pi().to_decimal(0);
-    let degrees = Decimal::from_i64(180);
-    if to_radians { x.multiply(half_turn).divide(degrees) } else { x.multiply(degrees).divide(half_turn) }
+    let half_turn = pi();
+    let degrees = Fixed::whole(180);
+    let factor = if to_radians { half_turn.divide(&degrees) } else { degrees.divide(&half_turn) };
+    x.multiply(factor.to_decimal(0))
 }

@@ -57,16 +57,22 @@ fn values(set: BTreeSet<Ordered>) -> Outcome {
     found(set.into_iter().map(|element| element.0).collect::<Vec<_>>())
 }
 
+/// The first constant operand, which is a set already, is what the others are compared with.
 fn set_equals(arguments: &Arguments<'_>) -> Outcome {
+    let mut order: Vec<usize> = (0..arguments.len()).collect();
+    if let Some(constant) = order.iter().position(|&index| arguments.is_constant(index)) {
+        order[..=constant].rotate_right(1);
+    }
+    let all_constant = order.iter().all(|&index| arguments.is_constant(index));
+    let code = if all_constant { 5_887_502 } else { 17044 };
     let mut first: Option<BTreeSet<Ordered>> = None;
-    for (index, value) in arguments.each().enumerate() {
-        let elements = match value? {
+    for index in order {
+        let elements = match arguments.value(index)? {
             Some(Bson::Array(elements)) => elements,
             other => {
                 let (found, place) = (type_name(other.as_ref()), index + 1);
                 let message = format!("all operands of $setEquals must be arrays, number {place} is of type: {found}");
-                let all_constant = (0..arguments.len()).all(|index| arguments.is_constant(index));
-                return failure(if all_constant { 5_887_502 } else { 17044 }, message);
+                return failure(code, message);
             }
         };
         let set = set_of(elements);

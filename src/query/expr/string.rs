@@ -11,12 +11,12 @@ use super::value::{Number, Outcome, failure, found, general, is_nullish, null, s
 use crate::query::error::EvalError;
 
 const TRIM: Shape =
-    Shape::Named(&Names { not_an_object: 50696, unknown: 50694, names: &[("input", Some(50695)), ("chars", None)] });
+    Shape::Named(&Names { not_an_object: 50696, unknown: 50694, known: &[("input", Some(50695)), ("chars", None)] });
 
 const REPLACE: Shape = Shape::Named(&Names {
     not_an_object: 51751,
     unknown: 51750,
-    names: &[("input", Some(51749)), ("find", Some(51748)), ("replacement", Some(51747))],
+    known: &[("input", Some(51749)), ("find", Some(51748)), ("replacement", Some(51747))],
 });
 
 /// The operators of this family.
@@ -47,6 +47,9 @@ fn coerced(value: Option<&Bson>) -> Result<String, EvalError> {
         Some(Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text)) => text.clone(),
         Some(Bson::Int32(number)) => number.to_string(),
         Some(Bson::Int64(number)) => number.to_string(),
+        // Here, unlike in conversions, as C writes it.
+        Some(Bson::Double(number)) if number.is_nan() => "nan".to_owned(),
+        Some(Bson::Double(number)) if number.is_infinite() => general(*number).replace("Infinity", "inf"),
         Some(Bson::Double(number)) => general(*number),
         Some(Bson::Decimal128(number)) => number.to_string(),
         Some(Bson::DateTime(date)) => date::iso_text(date.timestamp_millis())?,
@@ -81,7 +84,7 @@ fn substr_bytes(arguments: &Arguments<'_>) -> Outcome {
     let Some(count) = count.as_ref().and_then(Number::of) else {
         return failure(16035, "$substrBytes: length must be a numeric type");
     };
-    let start = start.to_i64_saturating();
+    let start = to_long(start)?;
     let Ok(start) = usize::try_from(start) else {
         return failure(50752, format!("$substrBytes: starting index must be non-negative (got: {start})"));
     };
@@ -92,12 +95,20 @@ fn substr_bytes(arguments: &Arguments<'_>) -> Outcome {
         return failure(28656, "$substrBytes: starting index is a UTF-8 continuation byte");
     }
     // A negative length means the rest.
-    let count = usize::try_from(count.to_i64_saturating()).unwrap_or(usize::MAX);
+    let count = usize::try_from(to_long(count)?).unwrap_or(usize::MAX);
     let end = start.saturating_add(count).min(string.len());
     if !string.is_char_boundary(end) {
         return failure(28657, "$substrBytes: ending index is in the middle of a UTF-8 character");
     }
     found(&string[start..end])
+}
+
+/// A number cut to 64 bits; doubles beyond them are refused.
+fn to_long(number: Number) -> Result<i64, EvalError> {
+    if number.is_wide_double() {
+        return failure(31109, "can't coerce out of range value to long");
+    }
+    Ok(number.to_i64_saturating())
 }
 
 fn substr_cp(arguments: &Arguments<'_>) -> Outcome {

@@ -125,9 +125,9 @@ fn atanh(x: f64) -> f64 {
 }
 
 fn atan2(arguments: &Arguments<'_>) -> Outcome {
-    let [y, x] = arguments.values()?;
     let mut numbers = [Number::Int(0); 2];
-    for ((value, code), slot) in [(&y, 51044), (&x, 51045)].into_iter().zip(&mut numbers) {
+    for ((index, code), slot) in [(0, 51044), (1, 51045)].into_iter().zip(&mut numbers) {
+        let value = arguments.value(index)?;
         if is_nullish(value.as_ref()) {
             return null();
         }

@@ -145,15 +145,21 @@ impl Number {
         self.to_exact_i64().and_then(|number| i32::try_from(number).ok())
     }
 
-    /// Cut to a whole number, at the ends of 64 bits when it is beyond them; no number gives 0.
+    /// Cut to a whole number. Beyond 64 bits doubles give the end of the range (no number gives 0), decimals the
+    /// smallest number whatever their sign: that is what the machine's and the library's conversions do.
     #[expect(clippy::cast_possible_truncation, reason = "casts of doubles saturate, which is the rule")]
     pub(super) fn to_i64_saturating(self) -> i64 {
         match self {
             Self::Int(number) => i64::from(number),
             Self::Long(number) => number,
             Self::Double(number) => number as i64,
-            Self::Decimal(number) => number.to_i64_truncated().unwrap_or_else(|| number.to_f64() as i64),
+            Self::Decimal(number) => number.to_i64_truncated().unwrap_or(i64::MIN),
         }
+    }
+
+    /// Whether it is a double that no 64-bit integer comes near.
+    pub(super) fn is_wide_double(self) -> bool {
+        matches!(self, Self::Double(number) if !(-9.3e18..9.3e18).contains(&number))
     }
 
     /// Whether it is no number at all.
@@ -186,7 +192,7 @@ pub(super) fn int_or_long(number: i64) -> Bson {
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked and there is no fraction")]
 pub(super) fn exact_i64(number: f64) -> Option<i64> {
     const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-    (number.trunc().total_cmp(&number).is_eq() && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
+    (number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number)).then_some(number as i64)
 }
 
 /// The whole number that a value is, when it is one and fits 32 bits.

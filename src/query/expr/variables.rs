@@ -94,6 +94,10 @@ impl Filtering {
         let Some(Bson::Array(elements)) = input else {
             return failure(28651, format!("input to $filter must be an array not {}", type_name(input.as_ref())));
         };
+        if elements.is_empty() {
+            // The limit is not looked at then.
+            return found(elements);
+        }
         let limit = self.limit(scope)?;
         let mut passed = Vec::new();
         for element in elements {

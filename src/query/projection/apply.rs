@@ -10,49 +10,63 @@ use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kin
 /// A document without members.
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
+/// What an inclusion or exclusion leaves.
+pub(super) struct Kept {
+    pub(super) bytes: Vec<u8>,
+    /// Whether places are held for elements that were dropped.
+    pub(super) has_gaps: bool,
+    includes: bool,
+}
+
 /// The inclusion or exclusion: a document of what is left.
-pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(document.as_bytes().len());
-    keep_members(root, includes, document.as_bytes(), &mut bytes);
-    bytes
+pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Kept {
+    let bytes = Vec::with_capacity(document.as_bytes().len());
+    let mut kept = Kept { bytes, has_gaps: false, includes };
+    kept.members(root, document.as_bytes());
+    kept
 }
 
-fn keep_members(branch: &Branch, includes: bool, document: &[u8], bytes: &mut Vec<u8>) {
-    let start = begin(bytes);
-    for element in Elements::of(document) {
-        match branch.child(element.name) {
-            Some(Child::Kept) => append(bytes, element.name, element.value),
-            Some(Child::Whole) if includes => append(bytes, element.name, element.value),
-            Some(Child::Whole) => {}
-            Some(Child::Branch(branch)) => keep_below(branch, includes, element, bytes),
-            // Made up afterwards; an exclusion keeps its place.
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None if includes => {}
-            Some(Child::Computed(_) | Child::ElemMatch(_)) | None => append(bytes, element.name, element.value),
-        }
-    }
-    end(bytes, start);
-}
-
-/// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them. What has to
-/// be known of them until [`settle`]: their positions in arrays, and where computed members take their place.
-fn keep_below(branch: &Branch, includes: bool, element: Element<'_>, bytes: &mut Vec<u8>) {
-    let Element { name, value } = element;
-    if value.is_document() {
-        head(bytes, value.kind, name);
-        keep_members(branch, includes, value.bytes, bytes);
-    } else if value.is_array() {
-        head(bytes, value.kind, name);
-        let start = begin(bytes);
-        for element in Elements::of(value.bytes) {
-            let before = bytes.len();
-            keep_below(branch, includes, element, bytes);
-            if bytes.len() == before {
-                head(bytes, kind::MISSING, element.name);
+impl Kept {
+    fn members(&mut self, branch: &Branch, document: &[u8]) {
+        let start = begin(&mut self.bytes);
+        for element in Elements::of(document) {
+            match branch.child(element.name) {
+                Some(Child::Branch(branch)) => self.below(branch, element),
+                Some(Child::Whole) if !self.includes => {}
+                Some(Child::Whole | Child::Kept) => append(&mut self.bytes, element.name, element.value),
+                // What is made up comes afterwards; an exclusion keeps its place.
+                Some(Child::Computed(_) | Child::ElemMatch(_)) | None => {
+                    if !self.includes {
+                        append(&mut self.bytes, element.name, element.value);
+                    }
+                }
             }
         }
-        end(bytes, start);
-    } else if !includes || branch.computes {
-        append(bytes, name, value);
+        end(&mut self.bytes, start);
+    }
+
+    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them. What has to
+    /// be known of them until [`settle`]: their positions in arrays, and where computed members take their place.
+    fn below(&mut self, branch: &Branch, element: Element<'_>) {
+        let Element { name, value } = element;
+        if value.is_document() {
+            head(&mut self.bytes, value.kind, name);
+            self.members(branch, value.bytes);
+        } else if value.is_array() {
+            head(&mut self.bytes, value.kind, name);
+            let start = begin(&mut self.bytes);
+            for element in Elements::of(value.bytes) {
+                let before = self.bytes.len();
+                self.below(branch, element);
+                if self.bytes.len() == before {
+                    self.has_gaps = true;
+                    head(&mut self.bytes, kind::MISSING, element.name);
+                }
+            }
+            end(&mut self.bytes, start);
+        } else if !self.includes || branch.computes {
+            append(&mut self.bytes, name, value);
+        }
     }
 }
 

@@ -100,7 +100,8 @@ impl Projection {
     /// # Errors
     /// When an expression fails on the document, or the positional `$` finds no element.
     pub fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf, EvalError> {
-        let mut bytes = apply::keep(&self.root, self.includes, document);
+        let kept = apply::keep(&self.root, self.includes, document);
+        let mut bytes = kept.bytes;
         if self.root.computes {
             bytes = apply::with_computed(&self.root, document, &bytes)?;
         }
@@ -110,8 +111,10 @@ impl Projection {
                 Afterwards::Position(path) => apply::positional(&bytes, path, || position(document, filter))?,
             };
         }
-        RawDocumentBuf::from_bytes(apply::settle(&bytes))
-            .map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+        if kept.has_gaps {
+            bytes = apply::settle(&bytes);
+        }
+        RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
     }
 }
 

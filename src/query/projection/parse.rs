@@ -3,6 +3,7 @@
 use bson::{Bson, Document};
 
 use super::{Afterwards, Branch, Child, Projection, Slice};
+use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::QueryError;
@@ -16,11 +17,8 @@ pub(super) struct Parser {
     /// Inclusion or exclusion, once a member has said so. `_id` does not say so.
     includes: Option<bool>,
     id: Option<bool>,
-    mentions_id: bool,
     afterwards: Vec<Afterwards>,
     has_elem_match: bool,
-    has_position: bool,
-    has_slice: bool,
 }
 
 /// What a member asks for, apart from its path.
@@ -35,14 +33,11 @@ enum Wish {
 impl Parser {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            filter: FilterParser::at(*limits, "projection"),
+            filter: FilterParser::at(*limits, "projection").without_schemas(),
             includes: None,
             id: None,
-            mentions_id: false,
             afterwards: Vec::new(),
             has_elem_match: false,
-            has_position: false,
-            has_slice: false,
         }
     }
 
@@ -50,13 +45,22 @@ impl Parser {
         self.filter.check_size(document)?;
         let mut root = Branch::default();
         for (name, value) in document {
-            self.mentions_id |= name == "_id" || name.starts_with("_id.");
             self.member(name, value, &[], &mut root)?;
         }
-        let includes = self.includes.unwrap_or_else(|| self.id == Some(true) || self.has_elem_match && !self.has_slice);
-        settle_id(&mut root, includes, &self);
+        let includes =
+            self.includes.unwrap_or_else(|| self.id == Some(true) || self.has_elem_match && !self.has_slice());
+        let mentions_id = document.keys().any(|name| name == "_id" || name.starts_with("_id."));
+        settle_id(&mut root, includes, self.id, mentions_id);
         note_computed(&mut root);
         Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards })
+    }
+
+    fn has_slice(&self) -> bool {
+        self.afterwards.iter().any(|step| matches!(step, Afterwards::Slice(..)))
+    }
+
+    fn has_position(&self) -> bool {
+        self.afterwards.iter().any(|step| matches!(step, Afterwards::Position(_)))
     }
 
     fn fail<T>(&self, code: i32, message: &str) -> Result<T, QueryError> {
@@ -127,13 +131,11 @@ impl Parser {
                 branch.children.push((step.clone(), Child::Branch(Branch::default())));
                 branch.children.len() - 1
             });
-            match &mut branch.children[place].1 {
-                Child::Branch(below) => branch = below,
-                _ => {
-                    let code = if index + 1 == steps.len() { 31250 } else { 31249 };
-                    return self.fail(code, "the path collides with another one of this projection");
-                }
-            }
+            let Child::Branch(below) = &mut branch.children[place].1 else {
+                let code = if index + 1 == steps.len() { 31250 } else { 31249 };
+                return self.fail(code, "the path collides with another one of this projection");
+            };
+            branch = below;
         }
         Ok(branch)
     }
@@ -206,6 +208,9 @@ impl Parser {
                 None => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
             },
             Some(("$elemMatch", operand)) => self.elem_match(name, operand, above, branch),
+            Some((unknown, _)) if !Expression::is_operator(unknown) => {
+                Err(self.filter.at.malformed(31325, format!("unknown expression {unknown}")))
+            }
             _ => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
         }
     }
@@ -215,7 +220,6 @@ impl Parser {
     fn slice(&mut self, name: &str, slice: Slice, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
         match self.add(name, Wish::Compute(Child::Kept), above, branch) {
             Ok(()) => {
-                self.has_slice = true;
                 let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
                 self.afterwards.push(Afterwards::Slice(path, slice));
                 Ok(())
@@ -241,7 +245,7 @@ impl Parser {
         if !matches!(operand, Bson::Document(_)) {
             return self.fail(31274, "$elemMatch needs a document of conditions");
         }
-        if self.has_position {
+        if self.has_position() {
             return self.fail(31255, "the positional $ and $elemMatch exclude each other");
         }
         if !above.is_empty() || name.contains('.') {
@@ -256,7 +260,7 @@ impl Parser {
     }
 
     fn positional(&mut self, name: &str, above: &[String], branch: &mut Branch) -> Result<(), QueryError> {
-        if self.has_position {
+        if self.has_position() {
             return self.fail(31276, "the positional $ can stand once in a projection");
         }
         if self.has_elem_match {
@@ -264,7 +268,6 @@ impl Parser {
         }
         let name = name.strip_suffix(".$").unwrap_or(name);
         self.add(name, Wish::Position, above, branch)?;
-        self.has_position = true;
         let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
         self.afterwards.push(Afterwards::Position(path));
         Ok(())
@@ -314,11 +317,11 @@ fn clamped(value: &Bson) -> Option<i64> {
 }
 
 /// An inclusion has `_id` unless it is excluded; what the tree says of `_id` is brought in line.
-fn settle_id(root: &mut Branch, includes: bool, parser: &Parser) {
-    if parser.id.is_some_and(|id| id != includes) {
+fn settle_id(root: &mut Branch, includes: bool, id: Option<bool>, mentions_id: bool) {
+    if id.is_some_and(|id| id != includes) {
         root.children.retain(|(name, _)| name != "_id");
     }
-    if includes && !parser.mentions_id {
+    if includes && !mentions_id {
         root.children.push(("_id".to_owned(), Child::Whole));
     }
 }

@@ -3,6 +3,8 @@
 //! Laws: what PCRE refuses is refused; what the engine reads in another way is written so that it reads it
 //! right; what the engine lacks is refused by name. Groups keep their numbers and names.
 
+use std::fmt::{self, Write as _};
+
 use super::class::{Class, posix, shorthand};
 use super::properties::property;
 
@@ -45,6 +47,7 @@ pub(super) fn translate(pattern: &str, options: &str) -> Result<String, String> 
 }
 
 /// What options and `(?imsxU)` say.
+#[expect(clippy::struct_excessive_bools, reason = "one for each option")]
 #[derive(Clone, Copy)]
 struct Flags {
     ignores_case: bool,
@@ -156,6 +159,11 @@ impl Translator {
         let text = self.chars[self.at..self.at + length].iter().collect();
         self.at += length + 1;
         Some(text)
+    }
+
+    fn emit(&mut self, text: fmt::Arguments<'_>) {
+        // Writing into a string cannot fail.
+        let _ = self.out.write_fmt(text);
     }
 
     fn lacks<T>(feature: &str) -> Translated<T> {
@@ -283,7 +291,7 @@ impl Translator {
 
     fn literal(&mut self, char: char) {
         if char.is_ascii() && !char.is_ascii_alphanumeric() && char != '_' {
-            self.out.push_str(&format!("\\x{{{:X}}}", u32::from(char)));
+            self.emit(format_args!("\\x{{{:X}}}", u32::from(char)));
         } else {
             self.out.push(char);
         }
@@ -335,8 +343,8 @@ impl Translator {
             (0, None) => self.out.push('*'),
             (1, None) => self.out.push('+'),
             (0, Some(1)) => self.out.push('?'),
-            (least, None) => self.out.push_str(&format!("{{{least},}}")),
-            (least, Some(most)) => self.out.push_str(&format!("{{{least},{most}}}")),
+            (least, None) => self.emit(format_args!("{{{least},}}")),
+            (least, Some(most)) => self.emit(format_args!("{{{least},{most}}}")),
         }
     }
 
@@ -437,7 +445,7 @@ impl Translator {
             return self.named_group('\'');
         }
         if self.eat("R)") {
-            return self.call("0");
+            return Ok(self.call("0"));
         }
         if self.eat("|") {
             return Self::lacks("the branch reset (?|");
@@ -479,7 +487,7 @@ impl Translator {
 
     fn reference_by_name(&mut self, name: String) -> Translated<(Part, Repeatable)> {
         check_name(&name)?;
-        self.out.push_str(&format!("\\k<{name}>"));
+        self.emit(format_args!("\\k<{name}>"));
         self.referenced.push(name);
         Ok((Part { size: 3, width: None }, Repeatable::Item))
     }
@@ -488,13 +496,13 @@ impl Translator {
         check_name(&name)?;
         let called = self.call(&name);
         self.referenced.push(name);
-        called
+        Ok(called)
     }
 
     /// PCRE does not go back into a group that was called.
-    fn call(&mut self, target: &str) -> Translated<(Part, Repeatable)> {
-        self.out.push_str(&format!("(?>\\g<{target}>)"));
-        Ok((Part { size: 6, width: None }, Repeatable::Group))
+    fn call(&mut self, target: &str) -> (Part, Repeatable) {
+        self.emit(format_args!("(?>\\g<{target}>)"));
+        (Part { size: 6, width: None }, Repeatable::Group)
     }
 
     fn conditional(&mut self) -> Translated<(Part, Repeatable)> {
@@ -510,9 +518,9 @@ impl Translator {
             } else {
                 return Self::lacks("a lookbehind as a condition");
             };
-            self.out.push_str(&format!("(?:{condition}"));
+            self.emit(format_args!("(?:{condition}"));
             let mut whole = self.sequence()?;
-            self.out.push_str(&format!("|{negated}"));
+            self.emit(format_args!("|{negated}"));
             if self.eat("|") {
                 whole.size += self.sequence()?.size;
             }
@@ -527,10 +535,10 @@ impl Translator {
             if !condition.parse().is_ok_and(|number: usize| (1..=self.groups_in_all).contains(&number)) {
                 return Err("reference to a group that does not exist".to_owned());
             }
-            self.out.push_str(&format!("(?({condition})"));
+            self.emit(format_args!("(?({condition})"));
         } else {
             check_name(&condition)?;
-            self.out.push_str(&format!("(?(<{condition}>)"));
+            self.emit(format_args!("(?(<{condition}>)"));
             self.referenced.push(condition);
         }
         let mut whole = self.sequence()?;
@@ -561,7 +569,7 @@ impl Translator {
                 Some(_) => (self.groups + 1).checked_sub(number),
             };
             return match target {
-                Some(target) if target <= self.groups_in_all => self.call(&target.to_string()),
+                Some(target) if target <= self.groups_in_all => Ok(self.call(&target.to_string())),
                 _ => Err("reference to a group that does not exist".to_owned()),
             };
         }
@@ -587,7 +595,7 @@ impl Translator {
                     let case = if flags.ignores_case { "i" } else { "-i" };
                     if end == ')' {
                         self.flags = flags;
-                        self.out.push_str(&format!("(?{case})"));
+                        self.emit(format_args!("(?{case})"));
                         return Ok((Part::new(0, 0), Repeatable::Nothing));
                     }
                     let outer = std::mem::replace(&mut self.flags, flags);
@@ -715,7 +723,7 @@ impl Translator {
         let numeric = target.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit());
         match (letter, end, numeric) {
             ('g', '}', true) => self.reference_by_number(&target),
-            ('g', '>' | '\'', true) => self.call(&target),
+            ('g', '>' | '\'', true) => Ok(self.call(&target)),
             ('g', '>' | '\'', false) => self.call_by_name(target),
             _ => self.reference_by_name(target),
         }
@@ -728,7 +736,7 @@ impl Translator {
         };
         match number {
             Some(number) if (1..=self.groups_in_all).contains(&number) => {
-                self.out.push_str(&format!("\\k<{number}>"));
+                self.emit(format_args!("\\k<{number}>"));
                 Ok((Part { size: 3, width: None }, Repeatable::Item))
             }
             _ => Err("reference to a group that does not exist".to_owned()),

@@ -46,7 +46,8 @@ fn check_members(reader: &Reader<'_>, keyword: &str, document: &Document, names:
             ("algorithm", _) => {
                 return reader.refuse(code::TYPE_MISMATCH, format!("'{keyword}.algorithm' must be a string"));
             }
-            ("keyId", Bson::String(_)) => {}
+            ("keyId", Bson::String(pointer)) if pointer.starts_with('/') => {}
+            ("keyId", Bson::String(_)) => return reader.refuse(51065, "a JSON pointer must start with a '/'"),
             ("keyId", Bson::Array(ids)) => check_ids(reader, ids)?,
             ("keyId", _) => return reader.refuse(51085, "'keyId' must be a string or an array of UUIDs"),
             _ => {}
@@ -56,9 +57,6 @@ fn check_members(reader: &Reader<'_>, keyword: &str, document: &Document, names:
 }
 
 fn check_ids(reader: &Reader<'_>, ids: &[Bson]) -> Result<(), QueryError> {
-    if ids.is_empty() {
-        return reader.refuse(51085, "'keyId' must name at least one key");
-    }
     for id in ids {
         match id {
             Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => {}

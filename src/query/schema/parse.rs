@@ -14,42 +14,42 @@ use crate::query::types::TypeSet;
 const MAX_DEPTH: usize = 150;
 
 /// Keywords of JSON Schema that MongoDB knows but does not do.
-const UNSUPPORTED: [&str; 7] = ["$ref", "$schema", "default", "definitions", "format", "id", "examples"];
+const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
 
-const KEYWORDS: [&str; 32] = [
+/// The keywords in the order in which MongoDB reads them: of several mistakes the first in this order is
+/// reported.
+const KEYWORDS: [&str; 31] = [
+    "title",
+    "description",
+    "encryptMetadata",
+    "type",
+    "bsonType",
+    "pattern",
+    "maxLength",
+    "minLength",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "items",
     "additionalItems",
+    "encrypt",
+    "required",
+    "properties",
+    "patternProperties",
     "additionalProperties",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
     "allOf",
     "anyOf",
-    "bsonType",
-    "dependencies",
-    "description",
-    "encrypt",
-    "encryptMetadata",
-    "enum",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "items",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "not",
     "oneOf",
-    "pattern",
-    "patternProperties",
-    "properties",
-    "required",
-    "title",
-    "type",
-    "uniqueItems",
-    // Not a keyword of MongoDB 6.0's documentation, but accepted and ignored.
-    "$comment",
+    "not",
+    "enum",
 ];
 
 /// The reader of schemas and where it is.
@@ -100,12 +100,21 @@ impl<'a> Reader<'a> {
         self.depth += 1;
         self.check_names(document)?;
         let mut rules = Vec::new();
-        for (keyword, value) in document {
-            self.location.enter(keyword.as_str());
+        let mut members_are_read = false;
+        for keyword in KEYWORDS {
+            let Some(value) = document.get(keyword) else { continue };
+            if matches!(keyword, "properties" | "patternProperties" | "additionalProperties") {
+                // The three make one rule.
+                if !members_are_read {
+                    rules.extend(self.properties(document)?);
+                    members_are_read = true;
+                }
+                continue;
+            }
+            self.location.enter(keyword);
             rules.extend(self.rule(keyword, value, document)?);
             self.location.leave();
         }
-        rules.extend(self.properties(document)?);
         self.depth -= 1;
         Ok(Schema { rules })
     }
@@ -370,7 +379,6 @@ impl<'a> Reader<'a> {
     }
 
     fn properties(&mut self, schema: &Document) -> Read<Option<Rule>> {
-        let rest = self.rest("additionalProperties", schema.get("additionalProperties"))?;
         let mut named = Vec::new();
         for (name, schema) in self.members("properties", schema)? {
             named.push((name.clone(), self.member("properties", name, schema)?));
@@ -378,8 +386,10 @@ impl<'a> Reader<'a> {
         let mut patterns = Vec::new();
         for (pattern, schema) in self.members("patternProperties", schema)? {
             let schema = self.member("patternProperties", pattern, schema)?;
-            patterns.push((self.regex(pattern)?, schema));
+            let pattern = Regex::new(pattern, "").or_else(|(_, message)| self.refuse(code::BAD_VALUE, message))?;
+            patterns.push((pattern, schema));
         }
+        let rest = self.rest("additionalProperties", schema.get("additionalProperties"))?;
         let nothing = named.is_empty() && patterns.is_empty() && matches!(rest, Rest::Allowed);
         Ok((!nothing).then_some(Rule::Properties(Properties { named, patterns, rest })))
     }

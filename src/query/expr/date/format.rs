@@ -22,19 +22,22 @@ pub(super) fn date_to_string(arguments: &Arguments<'_>) -> Outcome {
     let date = arguments.value(0)?;
     let format = if arguments.is_given(1) { arguments.value(1)? } else { Some(Bson::from(ISO)) };
     let format = match format {
-        Some(Bson::String(format)) => format,
-        format if is_nullish(format.as_ref()) => return null(),
+        Some(Bson::String(format)) => {
+            check(&format, "dGHjLmMSuUVwYzZ")?;
+            Some(format)
+        }
+        format if is_nullish(format.as_ref()) => None,
         format => {
             let (kind, shown) = (type_name(format.as_ref()), shown(format.as_ref()));
             let message = format!("$dateToString requires that 'format' be a string, found: {kind} with value {shown}");
             return failure(18533, message);
         }
     };
-    check(&format, "dGHjLmMSuUVwYzZ")?;
-    let Some(zone) = time_zone(arguments, 2)? else { return null() };
+    let zone = time_zone(arguments, 2)?;
     if is_nullish(date.as_ref()) {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };
     }
+    let (Some(format), Some(zone)) = (format, zone) else { return null() };
     found(text(coerced(date.as_ref())?, &format, zone)?)
 }
 

@@ -1,8 +1,10 @@
 //! Dates in free text, in the notations that MongoDB's library understands: ISO 8601 in long and short forms,
 //! American and European orders, names of months, times with `am` and `pm`, offsets and usual abbreviations.
 //!
-//! Words that are relative to the clock (`tomorrow`, `+1 day`) are refused, as MongoDB does.
+//! A text needs a whole date. Beside one, `noon`, `tomorrow` and the name of a weekday move it; other relative
+//! notations (`+1 day`, `last monday`) are refused.
 
+use super::calendar::{DAY, days_from_civil, weekday};
 use super::from_text::{Parts, digits, numeric_offset, unreadable};
 use super::zone::Zone;
 use crate::query::error::EvalError;
@@ -25,31 +27,72 @@ const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday",
 
 /// Reads a date; `zone` is the time zone of a text that names none.
 pub(in crate::query::expr) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
-    if let Some(seconds) = text.strip_prefix('@').and_then(|seconds| seconds.parse::<i64>().ok()) {
-        return Ok(seconds.saturating_mul(1000));
+    if let Some(millis) = text.strip_prefix('@').and_then(seconds_since_1970) {
+        return Ok(millis);
     }
     if text.is_empty() {
         return unreadable(text);
     }
-    let mut reader = Reader { rest: text, parts: Parts::default() };
+    let mut reader = Reader { rest: text, parts: Parts::default(), weekday: None, days: 0, after_t: false };
     while !reader.rest.is_empty() {
         if reader.step().is_none() {
             return unreadable(text);
         }
     }
-    reader.parts.millis(text, zone)
+    if reader.parts.year.is_some() && reader.parts.month.is_some() && reader.parts.day.is_none() {
+        // `July 2017`
+        reader.parts.day = Some(1);
+    }
+    let millis = reader.parts.millis(text, zone)?;
+    let days = match (reader.weekday, reader.parts.year, reader.parts.month, reader.parts.day) {
+        (Some(wanted), Some(year), Some(month), Some(day)) => {
+            (wanted - weekday(days_from_civil(year, month, day))).rem_euclid(7)
+        }
+        _ => 0,
+    };
+    if days + reader.days == 0 {
+        return Ok(millis);
+    }
+    let zone = zone.unwrap_or(Zone::UTC);
+    Ok(zone.to_utc(zone.to_local(millis) + (days + reader.days) * DAY))
+}
+
+/// `1500000000`, `1500000000.5`: in milliseconds.
+fn seconds_since_1970(text: &str) -> Option<i64> {
+    let (seconds, mut rest) = text.split_once('.').map_or((text, "0"), |(seconds, rest)| (seconds, rest));
+    let millis = fraction(&mut rest)?;
+    if !rest.is_empty() {
+        return None;
+    }
+    let seconds = seconds.parse::<i64>().ok()?.checked_mul(1000)?;
+    seconds.checked_add(if text.starts_with('-') { -millis } else { millis })
+}
+
+/// 1970 to 2069.
+fn full_year(year: i64, digits: usize) -> i64 {
+    match (digits, year) {
+        (1..=2, 0..70) => year + 2000,
+        (1..=2, _) => year + 1900,
+        _ => year,
+    }
 }
 
 struct Reader<'a> {
     rest: &'a str,
     parts: Parts,
+    /// To be moved to the next such day of the week, 0 for Sunday.
+    weekday: Option<i64>,
+    /// To be moved by so many days.
+    days: i64,
+    /// Behind the letter between date and time.
+    after_t: bool,
 }
 
 impl Reader<'_> {
     /// Reads one element: a date, a time, an offset, a word.
     fn step(&mut self) -> Option<()> {
         let next = self.rest.chars().next()?;
-        if matches!(next, ' ' | ',' | '\t') {
+        if matches!(next, ' ' | ',' | '\t' | '(' | ')') {
             self.rest = &self.rest[1..];
             return Some(());
         }
@@ -63,7 +106,8 @@ impl Reader<'_> {
     }
 
     fn zone_offset(&mut self) -> Option<()> {
-        if self.parts.hour.is_none() || self.parts.offset.is_some() {
+        let has_date = self.parts.year.is_some() || self.parts.iso_year.is_some();
+        if !has_date || self.parts.offset.is_some() {
             return None;
         }
         self.parts.offset = Some(numeric_offset(&mut self.rest)?);
@@ -78,6 +122,11 @@ impl Reader<'_> {
         Some(())
     }
 
+    fn set_hour(&mut self, hour: i64) {
+        (self.parts.hour, self.parts.minute) = (Some(hour), Some(0));
+        (self.parts.second, self.parts.millisecond) = (Some(0), Some(0));
+    }
+
     fn number(&mut self) -> Option<()> {
         let count = self.rest.bytes().take_while(u8::is_ascii_digit).count();
         let (head, tail) = self.rest.split_at(count);
@@ -87,14 +136,29 @@ impl Reader<'_> {
             (1..=2, _) if tail.trim_start().get(..1).is_some_and(|next| "aApP".contains(next)) && is_meridian(tail) => {
                 self.time()
             }
-            (4, Some('-' | '/' | '.')) => self.year_first(value, tail),
+            (4, Some('-' | '/')) => self.year_first(value, tail),
+            (4, Some('W')) => self.iso_week(value, tail),
+            (14, _) if self.parts.year.is_none() => {
+                self.rest = copy_end(self.rest, tail);
+                let (date, time) = (value / 1_000_000, value % 1_000_000);
+                self.set_date(date / 10_000, date / 100 % 100, date % 100)?;
+                self.short_time(6, time, tail);
+                Some(())
+            }
+            (2, Some('-')) if tail[1..].bytes().take_while(u8::is_ascii_digit).count() == 2 && !has_long_year(tail) => {
+                self.year_first(full_year(value, 2), tail)
+            }
+            (1..=2, _) if self.parts.year.is_some() && self.parts.hour.is_none() && self.after_t => self.time(),
             (1..=2, Some('/')) => self.american(value, tail),
             (1..=2, Some('-' | '.')) => self.day_first(value, tail),
             (8, _) if self.parts.year.is_none() => {
                 self.rest = tail;
                 self.set_date(value / 10_000, value / 100 % 100, value % 100)
             }
-            (4 | 6, _) if self.parts.year.is_some() && self.parts.hour.is_none() => self.short_time(count, value, tail),
+            (4 | 6, _) if self.parts.year.is_some() && self.parts.hour.is_none() => {
+                self.short_time(count, value, tail);
+                Some(())
+            }
             (4, _) => {
                 if self.parts.year.is_some() {
                     return None;
@@ -120,22 +184,10 @@ impl Reader<'_> {
     fn year_first(&mut self, year: i64, tail: &str) -> Option<()> {
         let separator = tail.chars().next()?;
         let mut rest = &tail[1..];
-        if let Some(week) = rest.strip_prefix('W') {
-            rest = week;
-            let week = digits(&mut rest, 2, 2)?;
-            let day = match rest.strip_prefix('-') {
-                Some(tail) => {
-                    rest = tail;
-                    digits(&mut rest, 1, 1)?
-                }
-                None => 1,
-            };
-            self.parts.iso_year = Some(year);
-            (self.parts.iso_week, self.parts.iso_day) = (Some(week), Some(day));
-            self.rest = copy_end(self.rest, rest);
-            return Some(());
+        if rest.starts_with('W') {
+            return self.iso_week(year, rest);
         }
-        let month = digits(&mut rest, 1, 2)?;
+        let month = month(&mut rest)?;
         let day = match rest.strip_prefix(separator) {
             Some(tail) => {
                 rest = tail;
@@ -150,12 +202,26 @@ impl Reader<'_> {
         self.set_date(year, month, day)
     }
 
+    /// `W06-3`, `W063`, `W06` behind the year.
+    fn iso_week(&mut self, year: i64, tail: &str) -> Option<()> {
+        let mut rest = tail.strip_prefix('W')?;
+        let week = digits(&mut rest, 2, 2)?;
+        rest = rest.strip_prefix('-').unwrap_or(rest);
+        let day = digits(&mut rest, 1, 1).unwrap_or(1);
+        self.parts.iso_year = Some(year);
+        (self.parts.iso_week, self.parts.iso_day) = (Some(week), Some(day));
+        self.rest = copy_end(self.rest, rest);
+        Some(())
+    }
+
     /// `02/08/2017`, month first.
     fn american(&mut self, month: i64, tail: &str) -> Option<()> {
         let mut rest = &tail[1..];
         let day = digits(&mut rest, 1, 2)?;
         rest = rest.strip_prefix('/')?;
-        let year = digits(&mut rest, 4, 4)?;
+        let before = rest.len();
+        let year = digits(&mut rest, 2, 4)?;
+        let year = full_year(year, before - rest.len());
         self.rest = copy_end(self.rest, rest);
         self.set_date(year, month, day)
     }
@@ -164,14 +230,7 @@ impl Reader<'_> {
     fn day_first(&mut self, day: i64, tail: &str) -> Option<()> {
         let separator = tail.chars().next()?;
         let mut rest = &tail[1..];
-        let month = if rest.starts_with(|next: char| next.is_ascii_digit()) {
-            digits(&mut rest, 1, 2)?
-        } else {
-            let length = rest.bytes().take_while(u8::is_ascii_alphabetic).count();
-            let month = name_index(&MONTHS, &rest[..length])? + 1;
-            rest = &rest[length..];
-            month
-        };
+        let month = month(&mut rest)?;
         rest = rest.strip_prefix(separator)?;
         let year = digits(&mut rest, 4, 4)?;
         self.rest = copy_end(self.rest, rest);
@@ -192,7 +251,7 @@ impl Reader<'_> {
             if let Some(tail) = rest.strip_prefix(':') {
                 rest = tail;
                 second = digits(&mut rest, 2, 2)?;
-                if let Some(tail) = rest.strip_prefix(['.', ',', ':']) {
+                if let Some(tail) = rest.strip_prefix(['.', ':']) {
                     rest = tail;
                     millisecond = fraction(&mut rest)?;
                 }
@@ -220,12 +279,11 @@ impl Reader<'_> {
     }
 
     /// `1210`, `121040` behind a date.
-    fn short_time(&mut self, count: usize, value: i64, tail: &str) -> Option<()> {
+    fn short_time(&mut self, count: usize, value: i64, tail: &str) {
         self.rest = copy_end(self.rest, tail);
         let (hour, minute, second) =
             if count == 4 { (value / 100, value % 100, 0) } else { (value / 10_000, value / 100 % 100, value % 100) };
         (self.parts.hour, self.parts.minute, self.parts.second) = (Some(hour), Some(minute), Some(second));
-        Some(())
     }
 
     fn word(&mut self) -> Option<()> {
@@ -241,21 +299,50 @@ impl Reader<'_> {
             }
             self.parts.month = Some(month + 1);
             tail = tail.strip_prefix(['.', '-']).unwrap_or(tail);
-        } else if name_index(&DAYS, word).is_some() {
+        } else if let Some(day) = name_index(&DAYS, word) {
+            self.weekday = Some(day);
             tail = tail.strip_prefix('.').unwrap_or(tail);
         } else if lower == "t" && self.parts.year.is_some() {
-            // Between date and time.
+            self.after_t = true;
         } else if lower == "of" && self.parts.day.is_some() {
             // `8th of February`.
+        } else if let Some(hour) =
+            [("noon", 12), ("midnight", 0), ("today", 0)].into_iter().find(|(known, _)| *known == lower)
+        {
+            self.set_hour(hour.1);
+        } else if let Some(days) = [("tomorrow", 1), ("yesterday", -1)].into_iter().find(|(known, _)| *known == lower) {
+            self.days += days.1;
+            self.set_hour(0);
         } else {
             if self.parts.offset.is_some() || tail.starts_with('/') {
                 return None;
             }
-            self.parts.offset = Some(abbreviation(&lower)?);
+            let seconds = abbreviation(&lower)?;
+            self.parts.offset = Some(seconds);
+            // `GMT+0200` is one offset.
+            if lower == "gmt" && tail.starts_with(['+', '-']) {
+                self.parts.offset = Some(numeric_offset(&mut tail)?);
+            }
         }
         self.rest = tail;
         Some(())
     }
+}
+
+/// A month by its number or its name off the front.
+fn month(text: &mut &str) -> Option<i64> {
+    if text.starts_with(|next: char| next.is_ascii_digit()) {
+        return digits(text, 1, 2);
+    }
+    let length = text.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let (name, rest) = text.split_at(length);
+    *text = rest;
+    name_index(&MONTHS, name).map(|index| index + 1)
+}
+
+/// Whether `-07-2017` ends in a year of four digits.
+fn has_long_year(tail: &str) -> bool {
+    tail.get(4..).is_some_and(|year| year.bytes().take_while(u8::is_ascii_digit).count() == 4)
 }
 
 /// The end of `whole` that is as long as `end`, which is one.
@@ -291,7 +378,7 @@ fn name_index(names: &[&str], word: &str) -> Option<i64> {
 }
 
 /// Seconds east of Greenwich of a usual abbreviation.
-fn abbreviation(name: &str) -> Option<i64> {
+pub(super) fn abbreviation(name: &str) -> Option<i64> {
     let hours = match name {
         "z" | "utc" | "gmt" | "wet" => 0,
         "cet" | "bst" | "west" | "met" => 1,

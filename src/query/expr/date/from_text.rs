@@ -4,7 +4,7 @@ use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, days_from_civil, days_in_month, first_iso_monday};
 use super::format::check;
-use super::free_text::parse_text;
+use super::free_text::{abbreviation, parse_text};
 use super::time_zone;
 use super::zone::{Zone, offset};
 use crate::query::error::EvalError;
@@ -17,29 +17,26 @@ pub(super) const FAILED: i32 = 241;
 /// `{dateString, format, timezone, onNull, onError}`
 pub(super) fn date_from_string(arguments: &Arguments<'_>) -> Outcome {
     let text = arguments.value(0)?;
-    let format = if arguments.is_given(1) {
-        match arguments.value(1)? {
-            Some(Bson::String(format)) => {
-                check(&format, "dGHLmMSuVYzZ")?;
-                Some(format)
-            }
-            format if is_nullish(format.as_ref()) => return null(),
-            format => {
-                let found = type_name(format.as_ref());
-                return arguments.fail(40684, &format!("requires that 'format' be a string, found: {found}"));
-            }
+    let format = match arguments.value(1)? {
+        Some(Bson::String(format)) => {
+            check(&format, "dGHLmMSuVYzZ")?;
+            Some(format)
         }
-    } else {
-        None
+        format if is_nullish(format.as_ref()) => None,
+        format => {
+            let found = type_name(format.as_ref());
+            return arguments.fail(40684, &format!("requires that 'format' be a string, found: {found}"));
+        }
     };
-    let zone = if arguments.is_given(2) { Some(time_zone(arguments, 2)?) } else { None };
+    let zone = if arguments.is_given(2) { time_zone(arguments, 2)? } else { None };
     if is_nullish(text.as_ref()) {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };
     }
-    if matches!(zone, Some(None)) {
+    let absent = |index, is_none| arguments.is_given(index) && is_none;
+    if absent(1, format.is_none()) || absent(2, zone.is_none()) {
         return null();
     }
-    match parse(text.as_ref(), format.as_deref(), zone.flatten()) {
+    match parse(text.as_ref(), format.as_deref(), zone) {
         Ok(millis) => found(DateTime::from_millis(millis)),
         Err(error) if error.code == FAILED && arguments.is_given(4) => arguments.value(4),
         Err(error) => Err(error),
@@ -105,7 +102,7 @@ impl Parts {
             _ => return failure(FAILED, format!("an incomplete date/time string has been found: \"{text}\"")),
         };
         let (hour, minute, second) = (self.hour.unwrap_or(0), self.minute.unwrap_or(0), self.second.unwrap_or(0));
-        if hour > 24 || minute > 59 || second > 59 {
+        if hour > 23 || minute > 59 || second > 59 {
             return unreadable(text);
         }
         let time = ((hour * 60 + minute) * 60 + second) * 1000 + self.millisecond.unwrap_or(0);
@@ -141,13 +138,13 @@ fn by_format(text: &str, format: &str) -> Option<Parts> {
             continue;
         }
         match specifiers.next()? {
-            'Y' => parts.year = Some(digits(&mut rest, 4, 4)?),
-            'm' => parts.month = Some(digits(&mut rest, 2, 2)?),
-            'd' => parts.day = Some(digits(&mut rest, 2, 2)?),
+            'Y' => parts.year = Some(digits(&mut rest, 1, 4)?),
+            'm' => parts.month = Some(digits(&mut rest, 1, 2)?),
+            'd' => parts.day = Some(digits(&mut rest, 1, 2)?),
             'G' => parts.iso_year = Some(digits(&mut rest, 4, 4)?),
             'V' => parts.iso_week = Some(digits(&mut rest, 2, 2)?),
             'u' => parts.iso_day = Some(digits(&mut rest, 1, 1)?),
-            'H' => parts.hour = Some(digits(&mut rest, 2, 2)?),
+            'H' => parts.hour = Some(digits(&mut rest, 1, 2)?),
             'M' => parts.minute = Some(digits(&mut rest, 2, 2)?),
             'S' => parts.second = Some(digits(&mut rest, 2, 2)?),
             'L' => {
@@ -156,7 +153,7 @@ fn by_format(text: &str, format: &str) -> Option<Parts> {
                 let missing = 3 - (before - rest.len());
                 parts.millisecond = Some(value * 10_i64.pow(u32::try_from(missing).ok()?));
             }
-            'z' => parts.offset = Some(numeric_offset(&mut rest)?),
+            'z' => parts.offset = Some(named_offset(&mut rest)?),
             'Z' => {
                 let negative = rest.starts_with('-');
                 rest = rest.strip_prefix(['+', '-'])?;
@@ -169,13 +166,31 @@ fn by_format(text: &str, format: &str) -> Option<Parts> {
     rest.is_empty().then_some(parts)
 }
 
+/// A numeric offset or an abbreviation off the front.
+fn named_offset(text: &mut &str) -> Option<i64> {
+    let length = text.bytes().take_while(u8::is_ascii_alphabetic).count();
+    if length == 0 {
+        return numeric_offset(text);
+    }
+    let (name, rest) = text.split_at(length);
+    *text = rest;
+    abbreviation(&name.to_ascii_lowercase())
+}
+
 /// `Z`, `+hh`, `+hhmm`, `+hh:mm` off the front.
 pub(super) fn numeric_offset(text: &mut &str) -> Option<i64> {
     if let Some(rest) = text.strip_prefix(['Z', 'z']) {
         *text = rest;
         return Some(0);
     }
-    let length = [6, 5, 3].into_iter().find(|&length| text.get(..length).and_then(offset).is_some())?;
+    let Some(length) = [6, 5, 3].into_iter().find(|&length| text.get(..length).and_then(offset).is_some()) else {
+        // `+2`
+        let negative = text.starts_with('-');
+        let mut rest = text.strip_prefix(['+', '-'])?;
+        let hours = digits(&mut rest, 1, 1)?;
+        *text = rest;
+        return Some(if negative { -hours * 3600 } else { hours * 3600 });
+    };
     let (head, rest) = text.split_at(length);
     *text = rest;
     offset(head)

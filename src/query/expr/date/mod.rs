@@ -26,25 +26,25 @@ const PART: Shape = Shape::Special(parts::parse);
 const TO_PARTS: Shape = Shape::Named(&Names {
     not_an_object: 40524,
     unknown: 40520,
-    names: &[("date", Some(40522)), ("timezone", None), ("iso8601", None)],
+    known: &[("date", Some(40522)), ("timezone", None), ("iso8601", None)],
 });
 
 const TO_STRING: Shape = Shape::Named(&Names {
     not_an_object: 18629,
     unknown: 18534,
-    names: &[("date", Some(18628)), ("format", None), ("timezone", None), ("onNull", None)],
+    known: &[("date", Some(18628)), ("format", None), ("timezone", None), ("onNull", None)],
 });
 
 const FROM_STRING: Shape = Shape::Named(&Names {
     not_an_object: 40540,
     unknown: 40541,
-    names: &[("dateString", Some(40542)), ("format", None), ("timezone", None), ("onNull", None), ("onError", None)],
+    known: &[("dateString", Some(40542)), ("format", None), ("timezone", None), ("onNull", None), ("onError", None)],
 });
 
 const SHIFT: Shape = Shape::Named(&Names {
     not_an_object: 5_166_400,
     unknown: 5_166_401,
-    names: &[
+    known: &[
         ("startDate", Some(5_166_402)),
         ("unit", Some(5_166_402)),
         ("amount", Some(5_166_402)),
@@ -55,7 +55,7 @@ const SHIFT: Shape = Shape::Named(&Names {
 const DIFF: Shape = Shape::Named(&Names {
     not_an_object: 5_166_301,
     unknown: 5_166_302,
-    names: &[
+    known: &[
         ("startDate", Some(5_166_303)),
         ("endDate", Some(5_166_304)),
         ("unit", Some(5_166_305)),
@@ -67,7 +67,7 @@ const DIFF: Shape = Shape::Named(&Names {
 const TRUNC: Shape = Shape::Named(&Names {
     not_an_object: 5_439_007,
     unknown: 5_439_008,
-    names: &[
+    known: &[
         ("date", Some(5_439_009)),
         ("unit", Some(5_439_010)),
         ("binSize", None),
@@ -131,6 +131,18 @@ fn millis(value: Option<&Bson>) -> Option<i64> {
 fn coerced(value: Option<&Bson>) -> Result<i64, EvalError> {
     millis(value)
         .map_or_else(|| failure(16006, format!("can't convert from BSON type {} to Date", type_name(value))), Ok)
+}
+
+/// The first `N` operands, nothing as soon as one of them is absent.
+fn present<const N: usize>(arguments: &Arguments<'_>) -> Result<Option<[Bson; N]>, EvalError> {
+    let mut values = [const { Bson::Null }; N];
+    for (index, slot) in values.iter_mut().enumerate() {
+        match arguments.value(index)? {
+            Some(value) if !is_nullish(Some(&value)) => *slot = value,
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(values))
 }
 
 /// The time zone under the operand with this index; nothing when it is absent although written down.

@@ -142,13 +142,12 @@ fn part_number(arguments: &Arguments<'_>, index: usize, default: i64) -> Result<
     if is_nullish(value.as_ref()) {
         return Ok(None);
     }
-    match value.as_ref().and_then(Number::of).and_then(Number::to_exact_i64) {
-        Some(number) => Ok(Some(number)),
-        None => {
-            let (name, kind, shown) = (NAMES[index], type_name(value.as_ref()), shown(value.as_ref()));
-            failure(40515, format!("'{name}' must evaluate to an integer, found {kind} with value {shown}"))
-        }
+    let number = value.as_ref().and_then(Number::of).and_then(Number::to_exact_i64);
+    if number.is_some() {
+        return Ok(number);
     }
+    let (name, kind, shown) = (NAMES[index], type_name(value.as_ref()), shown(value.as_ref()));
+    failure(40515, format!("'{name}' must evaluate to an integer, found {kind} with value {shown}"))
 }
 
 /// As [`part_number`], within 16 bits.
@@ -162,41 +161,39 @@ fn small_number(arguments: &Arguments<'_>, index: usize, default: i64) -> Result
     }
 }
 
-fn year_number(arguments: &Arguments<'_>, index: usize, code: i32) -> Result<Option<i64>, EvalError> {
-    let number = part_number(arguments, index, 1970)?;
-    match number {
-        Some(year) if !(1..=9999).contains(&year) => {
-            let name = NAMES[index];
-            failure(code, format!("'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"))
-        }
-        number => Ok(number),
+fn check_year(year: i64, index: usize, code: i32) -> Result<(), EvalError> {
+    if (1..=9999).contains(&year) {
+        return Ok(());
     }
+    let name = NAMES[index];
+    failure(code, format!("'{name}' must evaluate to an integer in the range 1 to 9999, found {year}"))
 }
 
 /// Days since 1970; nothing when a part is absent.
 fn day(arguments: &Arguments<'_>) -> Result<Option<i64>, EvalError> {
     if arguments.is_given(7) {
-        let year = year_number(arguments, 7, 31095)?;
-        let week = small_number(arguments, 8, 1)?;
-        let weekday = small_number(arguments, 9, 1)?;
-        let (Some(year), Some(week), Some(weekday)) = (year, week, weekday) else { return Ok(None) };
+        let Some(year) = part_number(arguments, 7, 1970)? else { return Ok(None) };
+        let Some(week) = small_number(arguments, 8, 1)? else { return Ok(None) };
+        let Some(weekday) = small_number(arguments, 9, 1)? else { return Ok(None) };
+        check_year(year, 7, 31095)?;
         return Ok(Some(first_iso_monday(year) + (week - 1) * 7 + weekday - 1));
     }
-    let year = year_number(arguments, 0, 40523)?;
-    let month = small_number(arguments, 1, 1)?;
-    let day = small_number(arguments, 2, 1)?;
-    let (Some(year), Some(month), Some(day)) = (year, month, day) else { return Ok(None) };
+    let Some(year) = part_number(arguments, 0, 1970)? else { return Ok(None) };
+    let Some(month) = small_number(arguments, 1, 1)? else { return Ok(None) };
+    let Some(day) = small_number(arguments, 2, 1)? else { return Ok(None) };
+    check_year(year, 0, 40523)?;
     Ok(Some(days_from_civil(year, month, day)))
 }
 
 /// Parts beyond their range run into the next larger ones.
 pub(super) fn from_parts(arguments: &Arguments<'_>) -> Outcome {
-    let Some(day) = day(arguments)? else { return null() };
+    // MongoDB reads the time first; what is wrong there is reported before what is wrong with the year.
     let Some(hour) = small_number(arguments, 3, 0)? else { return null() };
     let Some(minute) = small_number(arguments, 4, 0)? else { return null() };
     let Some(second) = part_number(arguments, 5, 0)? else { return null() };
     let Some(millisecond) = part_number(arguments, 6, 0)? else { return null() };
     let Some(zone) = time_zone(arguments, 10)? else { return null() };
+    let Some(day) = day(arguments)? else { return null() };
     let local = second
         .checked_add(hour * 3600 + minute * 60)
         .and_then(|seconds| seconds.checked_mul(1000))
@@ -204,6 +201,6 @@ pub(super) fn from_parts(arguments: &Arguments<'_>) -> Outcome {
         .and_then(|time| time.checked_add(day * DAY));
     match local {
         Some(local) => found(DateTime::from_millis(zone.to_utc(local))),
-        None => failure(15, "the parts make no date that can be represented"),
+        None => failure(159, "the parts make no date that can be represented"),
     }
 }

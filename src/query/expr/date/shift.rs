@@ -3,10 +3,10 @@
 use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, days_from_civil, days_in_month};
-use super::{Zone, millis, time_zone};
+use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
 use crate::query::expr::call::Arguments;
-use crate::query::expr::value::{Number, Outcome, failure, is_nullish, null};
+use crate::query::expr::value::{Number, Outcome, failure, null};
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,34 +36,32 @@ impl Unit {
         })
     }
 
-    /// At least how long it is, in milliseconds.
-    fn length(self) -> i64 {
-        match self {
-            Self::Months(12) => 365 * DAY,
-            Self::Months(months) => months * 30 * DAY,
-            Self::Days(days) => days * DAY,
-            Self::Millis(millis) => millis,
-        }
+    /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
+    fn most(self) -> u64 {
+        let (length, per_length) = match self {
+            Self::Months(months) => (365 * DAY * months, 12),
+            Self::Days(days) => (days * DAY, 1),
+            Self::Millis(millis) => (millis, 1),
+        };
+        let most = u128::from(u64::MAX) * per_length / u128::from(length.unsigned_abs());
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 }
 
 /// `{startDate, unit, amount, timezone}`
 pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
-    let [date, unit, amount] = arguments.values()?;
-    if [&date, &unit, &amount].iter().any(|value| is_nullish(value.as_ref())) {
-        return null();
-    }
+    let Some([date, unit, amount]) = present(arguments)? else { return null() };
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
-    let Some(start) = millis(date.as_ref()) else {
+    let Some(start) = millis(Some(&date)) else {
         return arguments.fail(5_166_403, "requires startDate to be convertible to a date");
     };
-    let Some(Bson::String(unit)) = unit else {
+    let Bson::String(unit) = unit else {
         return arguments.fail(5_166_404, "expects a string defining the time unit");
     };
     let Some(unit) = Unit::parse(&unit) else {
         return failure(9, format!("unknown time unit value: {unit}"));
     };
-    let Some(amount) = amount.as_ref().and_then(Number::of).and_then(Number::to_exact_i64) else {
+    let Some(amount) = Number::of(&amount).and_then(Number::to_exact_i64) else {
         return arguments.fail(5_166_405, "expects an integer amount of time units");
     };
     let amount = if backwards { amount.checked_neg() } else { Some(amount) };
@@ -75,9 +73,7 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
 
 /// Days and longer units move the clock on the wall, shorter ones the instant.
 fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
-    // The whole range of dates is less than twice as long.
-    let bound = u64::MAX / unit.length().unsigned_abs();
-    if unit != Unit::Millis(1) && amount.unsigned_abs() > bound {
+    if unit != Unit::Millis(1) && amount.unsigned_abs() > unit.most() {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {
@@ -92,7 +88,9 @@ fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError
         }
         Unit::Months(length) => add_months(zone.to_local(start), amount * length).map(|local| zone.to_utc(local)),
     };
-    match sum {
+    // MongoDB takes dates before 1970 apart at whole seconds and loses one where there are milliseconds.
+    let lost = if start < 0 && start % 1000 != 0 && unit != Unit::Millis(1) { 1000 } else { 0 };
+    match sum.and_then(|millis| millis.checked_sub(lost)) {
         Some(millis) => Ok(millis),
         None if unit == Unit::Millis(1) => failure(159, "overflow while adding milliseconds"),
         None => failure(5_166_406, "dateAdd overflowed"),

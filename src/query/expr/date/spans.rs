@@ -4,7 +4,7 @@ use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, Moment, days_from_civil, weekday};
 use super::shift::Unit;
-use super::{Zone, millis, time_zone};
+use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
 use crate::query::expr::call::Arguments;
 use crate::query::expr::value::{Number, Outcome, Value, failure, found, is_nullish, null, shown, type_name};
@@ -26,14 +26,14 @@ fn day_of_week(arguments: &Arguments<'_>, value: &Value) -> Result<i64, EvalErro
 }
 
 /// The start of the week is absent although it is written down; it only counts for weeks.
-fn no_week_start(arguments: &Arguments<'_>, unit: &Value) -> Result<bool, EvalError> {
-    let weeks = matches!(unit, Some(Bson::String(name)) if name == "week");
+fn no_week_start(arguments: &Arguments<'_>, unit: &Bson) -> Result<bool, EvalError> {
+    let weeks = matches!(unit, Bson::String(name) if name == "week");
     Ok(weeks && arguments.is_given(4) && is_nullish(arguments.value(4)?.as_ref()))
 }
 
-fn unit(arguments: &Arguments<'_>, value: &Value) -> Result<Unit, EvalError> {
-    let Some(Bson::String(name)) = value else {
-        let found = type_name(value.as_ref());
+fn unit(arguments: &Arguments<'_>, value: &Bson) -> Result<Unit, EvalError> {
+    let Bson::String(name) = value else {
+        let found = type_name(Some(value));
         return arguments.fail(5_439_013, &format!("requires 'unit' to be a string, but got {found}"));
     };
     match Unit::parse(name) {
@@ -46,27 +46,29 @@ fn unit(arguments: &Arguments<'_>, value: &Value) -> Result<Unit, EvalError> {
 
 /// `{startDate, endDate, unit, timezone, startOfWeek}`
 pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
-    let [start, end, unit_name] = arguments.values()?;
-    let absent = [&start, &end, &unit_name].iter().any(|value| is_nullish(value.as_ref()));
-    if absent || no_week_start(arguments, &unit_name)? {
+    let Some([start, end, unit_name]) = present(arguments)? else { return null() };
+    if no_week_start(arguments, &unit_name)? {
         return null();
     }
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
-    let date = |name: &str, value: &Value| match millis(value.as_ref()) {
-        Some(millis) => Ok(millis),
-        None => {
-            let found = type_name(value.as_ref());
-            arguments.fail(5_166_307, &format!("requires '{name}' to be a date, but got {found}"))
-        }
-    };
-    let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
+    let (start, end) = (border(arguments, "startDate", &start)?, border(arguments, "endDate", &end)?);
     let unit = unit(arguments, &unit_name)?;
     let first =
         if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
-        None => failure(15, "the difference of the dates overflows"),
+        None => failure(5_166_308, "dateDiff overflowed"),
     }
+}
+
+fn border(arguments: &Arguments<'_>, name: &str, value: &Bson) -> Result<i64, EvalError> {
+    millis(Some(value)).map_or_else(
+        || {
+            let found = type_name(Some(value));
+            arguments.fail(5_166_307, &format!("requires '{name}' to be a date, but got {found}"))
+        },
+        Ok,
+    )
 }
 
 fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<i64> {
@@ -89,33 +91,42 @@ fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<
         }
         Unit::Millis(1) => end.checked_sub(start)?,
         Unit::Millis(length) => {
-            // One offset for both: an hour that the clock shows twice counts twice.
-            let shift = zone.offset_at(start) * 1000;
-            end.saturating_add(shift).div_euclid(length) - start.saturating_add(shift).div_euclid(length)
+            // By the clock, less the whole units of its offset: an hour that it shows twice counts twice.
+            let index = |millis| {
+                let (offset, length) = (i128::from(zone.offset_at(millis)) * 1000, i128::from(length));
+                (i128::from(millis) + offset).div_euclid(length) - offset / length
+            };
+            i64::try_from(index(end) - index(start)).ok()?
         }
     })
 }
 
+/// Bins of any unit but milliseconds are smaller than this.
+const TOO_LARGE: i64 = 100_000_000_000;
+
 /// `{date, unit, binSize, timezone, startOfWeek}`
 pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
-    let [date, unit_name, bin_size] = arguments.values()?;
-    let bin_is_absent = arguments.is_given(2) && is_nullish(bin_size.as_ref());
-    let absent = is_nullish(date.as_ref()) || is_nullish(unit_name.as_ref()) || bin_is_absent;
-    if absent || no_week_start(arguments, &unit_name)? {
+    let Some([date, unit_name]) = present(arguments)? else { return null() };
+    let bin_size = arguments.value(2)?;
+    if (arguments.is_given(2) && is_nullish(bin_size.as_ref())) || no_week_start(arguments, &unit_name)? {
         return null();
     }
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
-    let Some(date) = millis(date.as_ref()) else {
-        let found = type_name(date.as_ref());
+    let Some(date) = millis(Some(&date)) else {
+        let found = type_name(Some(&date));
         return arguments.fail(5_439_012, &format!("requires 'date' to be a date, but got {found}"));
     };
-    let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
     let unit = unit(arguments, &unit_name)?;
+    let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
     let first =
         if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
-    match truncated(date, unit, size, first, zone) {
-        Some(millis) => found(DateTime::from_millis(millis)),
-        None => failure(5_439_006, "dateTrunc unsupported binSize value"),
+    if size >= TOO_LARGE && unit != Unit::Millis(1) {
+        return failure(5_439_006, "dateTrunc unsupported binSize value");
+    }
+    match (truncated(date, unit, size, first, zone), unit) {
+        (Some(millis), _) => found(DateTime::from_millis(millis)),
+        (None, Unit::Millis(_)) => failure(5_439_000, "dateTrunc overflowed"),
+        (None, _) => failure(5_166_406, "dateTrunc overflowed"),
     }
 }
 
@@ -133,11 +144,7 @@ fn size_of_bin(arguments: &Arguments<'_>, value: &Value) -> Result<i64, EvalErro
 
 /// Bins are counted from the first of January 2000 by the clock of the time zone.
 fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option<i64> {
-    const LARGEST: i64 = 100_000_000_000;
     let reference = days_from_civil(2000, 1, 1);
-    if size >= LARGEST && unit != Unit::Millis(1) {
-        return None;
-    }
     let local = zone.to_local(date);
     match unit {
         Unit::Months(length) => {
@@ -156,7 +163,8 @@ fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option
         }
         Unit::Millis(length) => {
             let bin = length.checked_mul(size)?;
-            let into = local.checked_sub(reference * DAY)?.rem_euclid(bin);
+            // Counted in real time, whatever the clock did in between.
+            let into = date.checked_sub(zone.to_utc(reference * DAY))?.rem_euclid(bin);
             date.checked_sub(into)
         }
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, MappedLocalTime, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-use super::calendar::Moment;
+use super::calendar::{DAY, Moment, days_from_civil, weekday};
 use crate::query::error::EvalError;
 use crate::query::expr::value::failure;
 
@@ -24,6 +24,11 @@ impl Zone {
     pub(super) fn parse(name: &str) -> Result<Self, EvalError> {
         if name == "UTC" || name == "GMT" {
             return Ok(Self::UTC);
+        }
+        // Newer databases give these three names to places with a history.
+        let old_name = [("EST", -5), ("MST", -7), ("HST", -10)].into_iter().find(|(known, _)| *known == name);
+        if let Some((_, hours)) = old_name {
+            return Ok(Self::Fixed(hours * 3600));
         }
         if let Some(seconds) = offset(name) {
             return Ok(Self::Fixed(seconds));
@@ -61,17 +66,28 @@ impl Zone {
                 MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => {
                     i64::from(offset.fix().local_minus_utc())
                 }
-                MappedLocalTime::None => self.offset_at(local.saturating_sub(super::calendar::DAY)),
+                MappedLocalTime::None => self.offset_at(local.saturating_sub(DAY)),
             },
         };
         local.saturating_sub(seconds * 1000)
     }
 }
 
-/// Beyond the years that the database can be asked about, its first or last year answers.
+/// Before the years that the database can be asked about, its first year answers. Behind the last year that it
+/// lists one by one, a late year answers that has the same days of the week: from March on, or before March.
 fn naive(millis: i64) -> NaiveDateTime {
-    const BOUND: i64 = 8_000_000_000_000_000;
-    DateTime::from_timestamp_millis(millis.clamp(-BOUND, BOUND)).unwrap_or_default().naive_utc()
+    const FIRST: i64 = -8_000_000_000_000_000;
+    const LAST_YEAR: i64 = 2037;
+    let moment = Moment::of_local(millis);
+    let millis = if moment.year > LAST_YEAR {
+        let anchor = |year| days_from_civil(year, if moment.month >= 3 { 3 } else { 1 }, 1);
+        let alike = |year: &i64| weekday(anchor(*year)) == weekday(anchor(moment.year));
+        let year = (LAST_YEAR - 11..=LAST_YEAR).find(alike).unwrap_or(LAST_YEAR);
+        millis - (anchor(moment.year) - anchor(year)) * DAY
+    } else {
+        millis.max(FIRST)
+    };
+    DateTime::from_timestamp_millis(millis).unwrap_or_default().naive_utc()
 }
 
 /// The seconds of `+hh`, `+hhmm`, `+hh:mm`. Hours and minutes are not checked, as in MongoDB.
