@@ -3,6 +3,7 @@
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
+use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
 use super::expr::Expression;
 
@@ -19,12 +20,12 @@ impl Computed {
     }
 
     /// The value for a document; nothing when it is missing.
-    pub(super) fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
-        self.expression.evaluate(document)
+    pub(super) fn evaluate(&self, document: &RawDocument, budget: &Budget) -> Result<Option<Bson>, EvalError> {
+        self.expression.evaluate_within(document, budget)
     }
 
     /// Whether the value for a document counts as true.
-    pub(super) fn is_true(&self, document: &RawDocument) -> Result<bool, EvalError> {
-        self.expression.is_true(document)
+    pub(super) fn is_true(&self, document: &RawDocument, budget: &Budget) -> Result<bool, EvalError> {
+        self.expression.is_true_within(document, budget)
     }
 }

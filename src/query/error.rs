@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::budget::Budget;
+
 /// Why a filter, a sort or a projection was refused before it was run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
@@ -61,16 +63,18 @@ pub(crate) mod code {
 }
 
 /// Where in the client's document the parser is.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Location {
     root: &'static str,
     steps: Vec<String>,
+    /// For what is computed ahead.
+    budget: Budget,
 }
 
 impl Location {
     /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
     pub(crate) fn new(root: &'static str) -> Self {
-        Self { root, steps: Vec::new() }
+        Self { root, steps: Vec::new(), budget: Budget::default() }
     }
 
     /// Goes into the member or the position.
@@ -81,6 +85,11 @@ impl Location {
     /// Goes back out.
     pub(crate) fn leave(&mut self) {
         self.steps.pop();
+    }
+
+    /// What the values may cost that are computed while parsing.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// How deep the parser is.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
+use super::budget::Budget;
 use super::compare::number;
 use super::computed::Computed;
 use super::error::{EvalError, Location, QueryError, code};
@@ -136,7 +137,16 @@ impl Filter {
     /// goes back and forth too long.
     #[inline]
     pub fn matches(&self, document: &RawDocument) -> Result<bool, EvalError> {
-        matcher::matches(&self.inner.tree, document)
+        self.matches_within(document, &Budget::default())
+    }
+
+    /// Whether the document matches, for a query that has a budget for all its documents.
+    ///
+    /// # Errors
+    /// As [`Filter::matches`], and when the budget is used up.
+    #[inline]
+    pub fn matches_within(&self, document: &RawDocument, budget: &Budget) -> Result<bool, EvalError> {
+        matcher::matches(&self.inner.tree, document, budget)
     }
 
     /// The operator that only a MongoDB server can answer, if the filter has one.

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use bson::raw::RawDocument;
 
+use super::budget::Budget;
 use super::compare::{NUMBERS, compare_views, number, rank_of_kind};
 use super::error::{EvalError, code};
 use super::number::Number;
@@ -15,29 +16,41 @@ use super::raw::{Elements, Value, kind};
 use super::tree::{InSet, Node, Operand, Test};
 
 /// What a run has found out beside its answer.
-#[derive(Debug, Default)]
-struct Run {
+#[derive(Debug)]
+struct Run<'b> {
+    /// What expressions may cost.
+    budget: &'b Budget,
     error: Option<EvalError>,
     /// The position in an array by which the last test on an array held; the positional projection wants it.
     position: Option<usize>,
 }
 
+impl<'b> Run<'b> {
+    fn new(budget: &'b Budget) -> Self {
+        Self { budget, error: None, position: None }
+    }
+}
+
 /// Whether the document matches.
 #[inline]
-pub(super) fn matches(node: &Node, document: &RawDocument) -> Result<bool, EvalError> {
-    let mut run = Run::default();
+pub(super) fn matches(node: &Node, document: &RawDocument, budget: &Budget) -> Result<bool, EvalError> {
+    let mut run = Run::new(budget);
     let matched = node_matches(node, document.as_bytes(), &mut run);
     run.error.map_or(Ok(matched), Err)
 }
 
 /// The position of the array element by which the document matches: `Some(None)` when it matches otherwise.
-pub(super) fn matched_position(node: &Node, document: &RawDocument) -> Result<Option<usize>, EvalError> {
-    let mut run = Run::default();
+pub(super) fn matched_position(
+    node: &Node,
+    document: &RawDocument,
+    budget: &Budget,
+) -> Result<Option<usize>, EvalError> {
+    let mut run = Run::new(budget);
     let matched = node_matches(node, document.as_bytes(), &mut run);
     run.error.map_or(Ok(run.position.filter(|_| matched)), Err)
 }
 
-fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
+fn node_matches(node: &Node, document: &[u8], run: &mut Run<'_>) -> bool {
     match node {
         Node::Always => true,
         Node::Never | Node::Server(_) => false,
@@ -46,15 +59,22 @@ fn node_matches(node: &Node, document: &[u8], run: &mut Run) -> bool {
         Node::Or(nodes) => without_position(run, |run| nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Nor(nodes) => without_position(run, |run| !nodes.iter().any(|node| node_matches(node, document, run))),
         Node::Path(path, test) => path_matches(path, test, document, run),
-        Node::Expr(expression) => ask(document, run, |document| expression.is_true(document)),
-        Node::Schema(schema) => ask(document, run, |document| schema.matches(document)),
+        Node::Expr(expression) => ask(document, run, |document, budget| expression.is_true(document, budget)),
+        Node::Schema(schema) => ask(document, run, |document, _| schema.matches(document)),
     }
 }
 
 /// Asks what may fail on a document; the first failure is the outcome of the run.
-fn ask(document: &[u8], run: &mut Run, question: impl FnOnce(&RawDocument) -> Result<bool, EvalError>) -> bool {
+fn ask(
+    document: &[u8],
+    run: &mut Run<'_>,
+    question: impl FnOnce(&RawDocument, &Budget) -> Result<bool, EvalError>,
+) -> bool {
+    if run.error.is_some() {
+        return false;
+    }
     let outcome = match RawDocument::from_bytes(document) {
-        Ok(document) => question(document),
+        Ok(document) => question(document, run.budget),
         Err(error) => Err(EvalError::new(code::BAD_VALUE, error.to_string())),
     };
     outcome.unwrap_or_else(|error| {
@@ -64,14 +84,14 @@ fn ask(document: &[u8], run: &mut Run, question: impl FnOnce(&RawDocument) -> Re
 }
 
 /// Runs a negation: what matched inside it says nothing about a position.
-fn without_position(run: &mut Run, negation: impl FnOnce(&mut Run) -> bool) -> bool {
+fn without_position(run: &mut Run<'_>, negation: impl FnOnce(&mut Run<'_>) -> bool) -> bool {
     let position = run.position;
     let matched = negation(run);
     run.position = position;
     matched
 }
 
-fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run) -> bool {
+fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) -> bool {
     // Most paths are one name that leads to no array.
     if let ([part], false) = (path.parts(), matches!(test, Test::Not(_) | Test::All(_))) {
         match part.member(document) {
@@ -100,7 +120,7 @@ fn leaf_of(test: &Test) -> Leaf {
 }
 
 /// Whether the test holds for this one value; `None` is a missing one.
-fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run) -> bool {
+fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run<'_>) -> bool {
     match test {
         Test::Eq(operand) => equals(value, operand),
         Test::Gt(operand) => compares(value, operand, Relation { less: false, equal: false, greater: true }),
@@ -167,13 +187,13 @@ fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> 
     }
 }
 
-fn is_in(set: &InSet, value: Option<Value<'_>>, run: &mut Run) -> bool {
+fn is_in(set: &InSet, value: Option<Value<'_>>, run: &mut Run<'_>) -> bool {
     // A stored `undefined` is found like a missing value.
     let Some(value) = value.filter(|value| value.kind != kind::UNDEFINED) else { return set.has_null() };
     set.contains(value) || set.regexes().iter().any(|regex| regex_matches(regex, value, run))
 }
 
-fn regex_matches(regex: &super::regex::Regex, value: Value<'_>, run: &mut Run) -> bool {
+fn regex_matches(regex: &super::regex::Regex, value: Value<'_>, run: &mut Run<'_>) -> bool {
     match regex.matches(value.view()) {
         Ok(matched) => matched,
         Err(error) => {
@@ -187,7 +207,7 @@ fn has_size(array: Value<'_>, size: i64) -> bool {
     i64::try_from(Elements::of(array.bytes).count()).is_ok_and(|count| count == size)
 }
 
-fn element_matches(node: &Node, array: Value<'_>, run: &mut Run) -> bool {
+fn element_matches(node: &Node, array: Value<'_>, run: &mut Run<'_>) -> bool {
     if !array.is_array() {
         return false;
     }
@@ -201,12 +221,12 @@ fn element_matches(node: &Node, array: Value<'_>, run: &mut Run) -> bool {
     false
 }
 
-fn element_passes(tests: &[Test], array: Value<'_>, run: &mut Run) -> bool {
+fn element_passes(tests: &[Test], array: Value<'_>, run: &mut Run<'_>) -> bool {
     if !array.is_array() {
         return false;
     }
     for (index, element) in Elements::of(array.bytes).enumerate() {
-        let passes = |run: &mut Run| tests.iter().all(|test| value_matches(test, Some(element.value), run));
+        let passes = |run: &mut Run<'_>| tests.iter().all(|test| value_matches(test, Some(element.value), run));
         if without_position(run, passes) {
             run.position = Some(index);
             return true;

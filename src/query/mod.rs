@@ -6,6 +6,7 @@
 //! - There is one comparison of values, in [`compare`].
 
 mod bits;
+mod budget;
 pub mod compare;
 mod computed;
 mod error;
@@ -26,6 +27,7 @@ mod types;
 mod update;
 
 pub use self::bits::BitTest;
+pub use self::budget::Budget;
 pub use self::computed::Computed;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;

@@ -188,8 +188,6 @@ fn index_of_array(arguments: &Arguments<'_>) -> Outcome {
 }
 
 fn range(arguments: &Arguments<'_>) -> Outcome {
-    // MongoDB's bound is 100 MB as well, but its values are smaller.
-    const MOST: i64 = 1_000_000;
     let [start, end] = arguments.values()?;
     let start = range_bound(start.as_ref(), "starting", 34443)?;
     let end = range_bound(end.as_ref(), "ending", 34445)?;
@@ -199,9 +197,7 @@ fn range(arguments: &Arguments<'_>) -> Outcome {
     }
     let (start, end, step) = (i64::from(start), i64::from(end), i64::from(step));
     let count = if (end > start) == (step > 0) { (end - start).abs().div_euclid(step.abs()) } else { 0 };
-    if count > MOST {
-        return failure(146, "$range would use too much memory");
-    }
+    arguments.budget().take_elements(usize::try_from(count).unwrap_or(usize::MAX))?;
     let mut numbers = Vec::new();
     let mut number = start;
     while if step > 0 { number < end } else { number > end } {
@@ -364,17 +360,18 @@ fn zip(arguments: &Arguments<'_>) -> Outcome {
     } else {
         Vec::new()
     };
-    let row = |index: usize| -> Bson {
-        let columns = inputs.iter().enumerate();
-        columns
-            .filter_map(|(column, input)| match input.get(index) {
-                Some(element) => Some(element.clone()),
-                None => defaults.get(column).cloned().flatten(),
-            })
-            .collect::<Vec<_>>()
-            .into()
+    let row = |index: usize| -> Result<Bson, EvalError> {
+        let mut values = Vec::with_capacity(count);
+        for (column, input) in inputs.iter().enumerate() {
+            let default = || defaults.get(column).and_then(Option::as_ref);
+            if let Some(value) = input.get(index).or_else(default) {
+                arguments.budget().take_copy(value)?;
+                values.push(value.clone());
+            }
+        }
+        Ok(values.into())
     };
-    found((0..rows).map(row).collect::<Vec<_>>())
+    found((0..rows).map(row).collect::<Result<Vec<_>, _>>()?)
 }
 
 fn array_to_object(arguments: &Arguments<'_>) -> Outcome {

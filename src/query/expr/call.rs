@@ -5,6 +5,7 @@ use bson::Bson;
 use super::evaluate::{Node, Scope};
 use super::parse::Parser;
 use super::value::{Outcome, Value, type_name};
+use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError};
 
 /// An operator: its notation and what it does.
@@ -93,6 +94,11 @@ impl<'a> Arguments<'a> {
     /// The operator's name, for messages.
     pub(super) fn name(&self) -> &'static str {
         self.operator.name
+    }
+
+    /// What the expression may cost: for operators that make more than they were given.
+    pub(super) fn budget(&self) -> &'a Budget {
+        self.scope.budget()
     }
 
     /// How many operands there are.

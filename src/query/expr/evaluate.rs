@@ -9,6 +9,7 @@ use super::call::{Arguments, Call};
 use super::regex::Search;
 use super::value::{Outcome, Value, failure, found};
 use super::variables::{Filtering, Folded, Let, Mapping, Switch};
+use crate::query::budget::Budget;
 use crate::query::error::EvalError;
 
 /// One node of the tree.
@@ -46,13 +47,14 @@ pub(super) enum Node {
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     raw: &'a RawDocument,
+    budget: &'a Budget,
     decoded: OnceCell<Document>,
 }
 
 impl<'a> Root<'a> {
-    /// Around a document's bytes.
-    pub(super) fn new(raw: &'a RawDocument) -> Self {
-        Self { raw, decoded: OnceCell::new() }
+    /// Around a document's bytes; what is made of them is counted in `budget`.
+    pub(super) fn new(raw: &'a RawDocument, budget: &'a Budget) -> Self {
+        Self { raw, budget, decoded: OnceCell::new() }
     }
 
     fn whole(&self) -> Result<&Document, EvalError> {
@@ -94,6 +96,11 @@ impl<'a> Scope<'a> {
         Self { root: outer.root, frame, outer: Some(outer) }
     }
 
+    /// What the expression may cost.
+    pub(super) fn budget(&self) -> &'a Budget {
+        self.root.budget
+    }
+
     fn variable(&self, frame: usize, place: usize) -> Option<&Bson> {
         let mut scope = self;
         for _ in 0..frame {
@@ -113,7 +120,16 @@ impl Node {
     }
 
     /// The value for the document and the variables in scope.
+    ///
+    /// Every value passes here, so here is where it is counted.
     pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
+        let mark = scope.budget().mark();
+        let value = self.compute(scope)?;
+        scope.budget().keep(mark, value.as_ref())?;
+        Ok(value)
+    }
+
+    fn compute(&self, scope: &Scope<'_>) -> Outcome {
         match self {
             Self::Constant(value) => Ok(value.clone()),
             Self::Variable { frame, place, path } => {

@@ -10,55 +10,59 @@ use super::call::{Call, Folding};
 use super::evaluate::{Node, Root, Scope};
 use super::value::{Value, is_nullish, is_true, type_name};
 use super::variables::Switch;
+use crate::query::budget::Budget;
 use crate::query::error::EvalError;
 
 /// The same expression with its constant parts computed.
-pub(super) fn fold(node: Node) -> Result<Node, EvalError> {
+pub(super) fn fold(node: Node, budget: &Budget) -> Result<Node, EvalError> {
     Ok(match node {
-        Node::Array(elements) => array(fold_all(elements)?),
+        Node::Array(elements) => array(fold_all(elements, budget)?),
         Node::Object(members) => object(
-            members.into_iter().map(|(name, node)| Ok((name, fold(node)?))).collect::<Result<Vec<_>, EvalError>>()?,
+            members
+                .into_iter()
+                .map(|(name, node)| Ok((name, fold(node, budget)?)))
+                .collect::<Result<Vec<_>, EvalError>>()?,
         ),
-        Node::Call(call) => fold_call(*call)?,
+        Node::Call(call) => fold_call(*call, budget)?,
         Node::Let(mut node) => {
-            node.bindings = fold_all(node.bindings)?;
-            node.body = fold(node.body)?;
+            node.bindings = fold_all(node.bindings, budget)?;
+            node.body = fold(node.body, budget)?;
             Node::Let(node)
         }
         Node::Map(mut node) => {
-            node.input = fold(node.input)?;
-            node.body = fold(node.body)?;
+            node.input = fold(node.input, budget)?;
+            node.body = fold(node.body, budget)?;
             Node::Map(node)
         }
         Node::Filter(mut node) => {
-            node.input = fold(node.input)?;
-            node.condition = fold(node.condition)?;
-            node.limit = node.limit.map(fold).transpose()?;
+            node.input = fold(node.input, budget)?;
+            node.condition = fold(node.condition, budget)?;
+            node.limit = node.limit.map(|node| fold(node, budget)).transpose()?;
             Node::Filter(node)
         }
         Node::Reduce(mut node) => {
-            node.input = fold(node.input)?;
-            node.initial = fold(node.initial)?;
-            node.body = fold(node.body)?;
+            node.input = fold(node.input, budget)?;
+            node.initial = fold(node.initial, budget)?;
+            node.body = fold(node.body, budget)?;
             Node::Reduce(node)
         }
-        Node::Switch(node) => fold_switch(*node)?,
+        Node::Switch(node) => fold_switch(*node, budget)?,
         Node::Search(mut node) => {
-            node.fold()?;
+            node.fold(budget)?;
             Node::Search(node)
         }
         other => other,
     })
 }
 
-fn fold_all(nodes: Vec<Node>) -> Result<Vec<Node>, EvalError> {
-    nodes.into_iter().map(fold).collect()
+fn fold_all(nodes: Vec<Node>, budget: &Budget) -> Result<Vec<Node>, EvalError> {
+    nodes.into_iter().map(|node| fold(node, budget)).collect()
 }
 
-/// The value of a node without variables and paths.
-fn compute(node: &Node) -> Result<Value, EvalError> {
+/// The value of a node without variables and paths. It stays, so it stays counted in the budget of the parse.
+fn compute(node: &Node, budget: &Budget) -> Result<Value, EvalError> {
     let nothing = RawDocumentBuf::new();
-    node.evaluate(&Scope::top(&Root::new(&nothing)))
+    node.evaluate(&Scope::top(&Root::new(&nothing, budget)))
 }
 
 fn array(elements: Vec<Node>) -> Node {
@@ -79,14 +83,14 @@ fn object(members: Vec<(String, Node)>) -> Node {
     Node::Constant(Some(Bson::Document(document)))
 }
 
-fn fold_call(mut call: Call) -> Result<Node, EvalError> {
+fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
     let folding = call.operator.folding;
     if folding == Folding::Untouched {
         return Ok(Node::Call(Box::new(call)));
     }
     let operands = std::mem::take(&mut call.operands);
     for operand in operands {
-        call.operands.push(operand.map(fold).transpose()?);
+        call.operands.push(operand.map(|node| fold(node, budget)).transpose()?);
         if call.operator.name == "$setEquals" {
             let newest = call.operands.len() - 1;
             check_array(&call, newest, 5_887_502)?;
@@ -96,14 +100,14 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
         return Ok(Node::Call(Box::new(call)));
     }
     if call.operands.iter().flatten().all(|operand| operand.constant().is_some()) {
-        return compute(&Node::Call(Box::new(call))).map(Node::Constant);
+        return compute(&Node::Call(Box::new(call)), budget).map(Node::Constant);
     }
     if folding == Folding::Commutative {
         // Constants go last: a missing operand answers null before a wrong constant is looked at.
         call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
     }
     if folding != Folding::Whole {
-        join_constants(&mut call)?;
+        join_constants(&mut call, budget)?;
     }
     match call.operator.name {
         "$ifNull" => return Ok(first_not_null(call)),
@@ -155,7 +159,7 @@ fn is_constant(operand: Option<&Node>) -> bool {
 }
 
 /// Replaces each run of neighbouring constants by their value: `[a, 1, 2]` becomes `[a, 3]`.
-fn join_constants(call: &mut Call) -> Result<(), EvalError> {
+fn join_constants(call: &mut Call, budget: &Budget) -> Result<(), EvalError> {
     let mut joined: Vec<Option<Node>> = Vec::with_capacity(call.operands.len());
     let mut operands = std::mem::take(&mut call.operands).into_iter().peekable();
     while let Some(operand) = operands.next() {
@@ -167,7 +171,7 @@ fn join_constants(call: &mut Call) -> Result<(), EvalError> {
             joined.append(&mut run);
         } else {
             let part = Node::Call(Box::new(Call { operator: call.operator, operands: run }));
-            joined.push(Some(Node::Constant(compute(&part)?)));
+            joined.push(Some(Node::Constant(compute(&part, budget)?)));
         }
     }
     call.operands = joined;
@@ -190,18 +194,18 @@ fn short_circuit(call: Call) -> Node {
 }
 
 /// Branches that can never be taken are dropped before their values are computed.
-fn fold_switch(switch: Switch) -> Result<Node, EvalError> {
+fn fold_switch(switch: Switch, budget: &Budget) -> Result<Node, EvalError> {
     let mut branches = Vec::new();
-    let mut otherwise = switch.otherwise.map(fold).transpose()?;
+    let mut otherwise = switch.otherwise.map(|node| fold(node, budget)).transpose()?;
     for (case, then) in switch.branches {
-        let case = fold(case)?;
+        let case = fold(case, budget)?;
         match case.constant().map(|value| is_true(value.as_ref())) {
             Some(false) => {}
             Some(true) => {
-                otherwise = Some(fold(then)?);
+                otherwise = Some(fold(then, budget)?);
                 break;
             }
-            None => branches.push((case, fold(then)?)),
+            None => branches.push((case, fold(then, budget)?)),
         }
     }
     if !branches.is_empty() {

@@ -41,6 +41,7 @@ mod tests;
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime};
 
+use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
 pub(in crate::query) use divisor::Divisor;
 use evaluate::{Node, Root, Scope};
@@ -59,7 +60,8 @@ impl Expression {
     /// JavaScript and what needs the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location, now: DateTime) -> Result<Self, QueryError> {
         let node = parse::Parser::new(location, now).expression(value)?;
-        let node = fold::fold(node).map_err(|error| location.malformed(error.code, error.message))?;
+        let node =
+            fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
     }
 
@@ -86,7 +88,16 @@ impl Expression {
     /// # Errors
     /// What MongoDB reports for the operands that this document gives.
     pub fn evaluate(&self, document: &RawDocument) -> Result<Option<Bson>, EvalError> {
-        let root = Root::new(document);
+        self.evaluate_within(document, &Budget::default())
+    }
+
+    /// As [`Expression::evaluate`]. The value is counted in the budget from then on.
+    pub(in crate::query) fn evaluate_within(
+        &self,
+        document: &RawDocument,
+        budget: &Budget,
+    ) -> Result<Option<Bson>, EvalError> {
+        let root = Root::new(document, budget);
         self.node.evaluate(&Scope::top(&root))
     }
 
@@ -95,6 +106,14 @@ impl Expression {
     /// # Errors
     /// As [`Expression::evaluate`].
     pub fn is_true(&self, document: &RawDocument) -> Result<bool, EvalError> {
-        Ok(value::is_true(self.evaluate(document)?.as_ref()))
+        self.is_true_within(document, &Budget::default())
+    }
+
+    /// As [`Expression::is_true`]; nothing stays counted in the budget.
+    pub(in crate::query) fn is_true_within(&self, document: &RawDocument, budget: &Budget) -> Result<bool, EvalError> {
+        let mark = budget.mark();
+        let truth = value::is_true(self.evaluate_within(document, budget)?.as_ref());
+        budget.drop_since(mark);
+        Ok(truth)
     }
 }

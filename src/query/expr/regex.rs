@@ -4,8 +4,10 @@ use bson::{Bson, Document};
 
 use super::call::Operator;
 use super::evaluate::{Node, Scope};
+use super::fold::fold;
 use super::parse::Parser;
 use super::value::{Outcome, failure, found, is_nullish, null, text, type_name};
+use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError};
 use crate::query::regex::Regex;
 
@@ -68,10 +70,10 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
 
 impl Search {
     /// Computes constant operands and compiles a constant pattern.
-    pub(super) fn fold(&mut self) -> Result<(), EvalError> {
-        self.input = super::fold::fold(self.input.clone())?;
-        self.regex = super::fold::fold(self.regex.clone())?;
-        self.options = self.options.take().map(super::fold::fold).transpose()?;
+    pub(super) fn fold(&mut self, budget: &Budget) -> Result<(), EvalError> {
+        self.input = fold(self.input.clone(), budget)?;
+        self.regex = fold(self.regex.clone(), budget)?;
+        self.options = self.options.take().map(|options| fold(options, budget)).transpose()?;
         let options = match &self.options {
             None => Some(&None),
             Some(node) => node.constant(),
@@ -103,7 +105,7 @@ impl Search {
             }
         };
         match (text(input.as_ref()), regex) {
-            (Some(input), Some(regex)) => self.answer(regex, input),
+            (Some(input), Some(regex)) => self.answer(regex, input, scope.budget()),
             _ => match self.question {
                 Question::First => null(),
                 Question::All => found(Vec::<Bson>::new()),
@@ -112,7 +114,7 @@ impl Search {
         }
     }
 
-    fn answer(&self, regex: &Regex, input: &str) -> Outcome {
+    fn answer(&self, regex: &Regex, input: &str, budget: &Budget) -> Outcome {
         match self.question {
             Question::Any => self.find(regex, input, 0).map(|hit| Some(Bson::Boolean(hit.is_some()))),
             Question::First => Ok(Some(self.find(regex, input, 0)?.map_or(Bson::Null, |hit| hit.described(input)))),
@@ -123,7 +125,9 @@ impl Search {
                     let empty = hit.start == hit.end;
                     let step = if empty { input[hit.end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
                     from = hit.end + step;
-                    hits.push(hit.described(input));
+                    let hit = hit.described(input);
+                    budget.take_copy(&hit)?;
+                    hits.push(hit);
                     if from >= input.len() {
                         break;
                     }

@@ -8,6 +8,7 @@ use super::array::search_bound;
 use super::call::{Arguments, Folding, Names, Operator, Shape};
 use super::date;
 use super::value::{Number, Outcome, failure, found, general, is_nullish, null, shown, text, type_name};
+use crate::query::budget::check_text;
 use crate::query::error::EvalError;
 
 const TRIM: Shape =
@@ -67,7 +68,10 @@ fn concat(arguments: &Arguments<'_>) -> Outcome {
     for value in arguments.each() {
         let value = value?;
         match text(value.as_ref()) {
-            Some(text) => joined.push_str(text),
+            Some(text) => {
+                check_text(joined.len() + text.len())?;
+                joined.push_str(text);
+            }
             None if is_nullish(value.as_ref()) => return null(),
             None => return arguments.wrong_type(16702, "only supports strings", value.as_ref()),
         }
@@ -238,6 +242,7 @@ fn split(arguments: &Arguments<'_>) -> Outcome {
     if separator.is_empty() {
         return arguments.fail(40087, "requires a non-empty separator");
     }
+    arguments.budget().take_elements(string.matches(separator).count() + 1)?;
     found(string.split(separator).map(Bson::from).collect::<Vec<_>>())
 }
 
@@ -287,7 +292,11 @@ fn replace(arguments: &Arguments<'_>, count: usize) -> Outcome {
         }
     }
     match values.each_ref().map(|value| text(value.as_ref())) {
-        [Some(input), Some(find), Some(replacement)] => found(input.replacen(find, replacement, count)),
+        [Some(input), Some(find), Some(replacement)] => {
+            let hits = input.matches(find).take(count).count();
+            check_text((input.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())))?;
+            found(input.replacen(find, replacement, count))
+        }
         _ => null(),
     }
 }

@@ -105,9 +105,11 @@ impl Filtering {
                 break;
             }
             let frame = [Some(element)];
+            let mark = scope.budget().mark();
             if is_true(self.condition.evaluate(&Scope::inside(scope, &frame))?.as_ref()) {
                 passed.extend(frame.into_iter().flatten());
             }
+            scope.budget().drop_since(mark);
         }
         found(passed)
     }
@@ -140,10 +142,12 @@ impl Folded {
             let value = shown(input.as_ref());
             return failure(40080, format!("$reduce requires that 'input' be an array, found: {value}"));
         };
+        let mark = scope.budget().mark();
         let mut gathered = self.initial.evaluate(scope)?;
         for element in elements {
             let frame = [gathered, Some(element)];
             gathered = self.body.evaluate(&Scope::inside(scope, &frame))?;
+            scope.budget().keep(mark, gathered.as_ref())?;
         }
         Ok(gathered)
     }

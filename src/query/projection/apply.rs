@@ -3,6 +3,7 @@
 use bson::raw::RawDocument;
 
 use super::{Branch, Child, Slice};
+use crate::query::budget::Budget;
 use crate::query::error::{EvalError, code};
 use crate::query::matcher::matched_position;
 use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member_named};
@@ -105,18 +106,30 @@ fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
 }
 
 /// Sets what is made up: in the place of a member that is there, else at the end.
-pub(super) fn with_computed(root: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
-    compute_members(root, document, kept)
+pub(super) fn with_computed(
+    root: &Branch,
+    document: &RawDocument,
+    kept: &[u8],
+    budget: &Budget,
+) -> Result<Vec<u8>, EvalError> {
+    compute_members(root, document, kept, budget)
 }
 
-fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Result<Vec<u8>, EvalError> {
+fn compute_members(
+    branch: &Branch,
+    document: &RawDocument,
+    kept: &[u8],
+    budget: &Budget,
+) -> Result<Vec<u8>, EvalError> {
     let mut values: Vec<(&[u8], Option<Owned>)> = Vec::new();
     for (name, child) in &branch.children {
         let value = match child {
-            Child::Computed(expression) => expression.evaluate(document)?.map(|value| encode(&value)).transpose()?,
-            Child::ElemMatch(node) => first_match(node, name, document)?,
+            Child::Computed(expression) => {
+                expression.evaluate(document, budget)?.map(|value| encode(&value)).transpose()?
+            }
+            Child::ElemMatch(node) => first_match(node, name, document, budget)?,
             Child::Branch(branch) if branch.computes => {
-                Some(compute_below(branch, document, member_named(kept, name.as_bytes()))?)
+                Some(compute_below(branch, document, member_named(kept, name.as_bytes()), budget)?)
             }
             Child::Branch(_) | Child::Whole | Child::Kept => continue,
         };
@@ -144,13 +157,18 @@ fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Resu
 }
 
 /// A value that has no members is replaced by a document of the computed ones.
-fn compute_below(branch: &Branch, document: &RawDocument, value: Option<Value<'_>>) -> Result<Owned, EvalError> {
+fn compute_below(
+    branch: &Branch,
+    document: &RawDocument,
+    value: Option<Value<'_>>,
+    budget: &Budget,
+) -> Result<Owned, EvalError> {
     match value {
         Some(array) if array.is_array() => {
             let mut bytes = Vec::with_capacity(array.bytes.len());
             let start = begin(&mut bytes);
             for element in Elements::of(array.bytes) {
-                let value = compute_below(branch, document, Some(element.value))?;
+                let value = compute_below(branch, document, Some(element.value), budget)?;
                 append(&mut bytes, element.name, value.value());
             }
             end(&mut bytes, start);
@@ -158,7 +176,7 @@ fn compute_below(branch: &Branch, document: &RawDocument, value: Option<Value<'_
         }
         value => {
             let members = value.filter(|value| value.is_document()).map_or(EMPTY, |value| value.bytes);
-            let bytes = compute_members(branch, document, members)?;
+            let bytes = compute_members(branch, document, members, budget)?;
             Ok(Owned::copy(Value { kind: kind::DOCUMENT, bytes: &bytes }))
         }
     }
@@ -173,8 +191,9 @@ fn first_match(
     node: &crate::query::tree::Node,
     name: &str,
     document: &RawDocument,
+    budget: &Budget,
 ) -> Result<Option<Owned>, EvalError> {
-    let Some(position) = matched_position(node, document)? else { return Ok(None) };
+    let Some(position) = matched_position(node, document, budget)? else { return Ok(None) };
     let array = member_named(document.as_bytes(), name.as_bytes());
     Ok(array.and_then(|array| array.elements().nth(position)).map(|element| array_of(element.value)))
 }

@@ -10,6 +10,7 @@ mod parse;
 use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::budget::Budget;
 use super::computed::Computed;
 use super::error::{EvalError, QueryError, code};
 use super::filter::{Filter, Limits};
@@ -100,15 +101,30 @@ impl Projection {
     /// # Errors
     /// When an expression fails on the document, or the positional `$` finds no element.
     pub fn apply(&self, document: &RawDocument, filter: &Filter) -> Result<RawDocumentBuf, EvalError> {
+        self.apply_within(document, filter, &Budget::default())
+    }
+
+    /// What the projection leaves of the document, for a query that has a budget for all its documents.
+    ///
+    /// # Errors
+    /// As [`Projection::apply`], and when the budget is used up.
+    pub fn apply_within(
+        &self,
+        document: &RawDocument,
+        filter: &Filter,
+        budget: &Budget,
+    ) -> Result<RawDocumentBuf, EvalError> {
         let kept = apply::keep(&self.root, self.includes, document);
         let mut bytes = kept.bytes;
         if self.root.computes {
-            bytes = apply::with_computed(&self.root, document, &bytes)?;
+            let mark = budget.mark();
+            bytes = apply::with_computed(&self.root, document, &bytes, budget)?;
+            budget.drop_since(mark);
         }
         for step in &self.afterwards {
             bytes = match step {
                 Afterwards::Slice(path, slice) => apply::slice(&bytes, path, *slice),
-                Afterwards::Position(path) => apply::positional(&bytes, path, || position(document, filter))?,
+                Afterwards::Position(path) => apply::positional(&bytes, path, || position(document, filter, budget))?,
             };
         }
         if kept.has_gaps {
@@ -119,8 +135,8 @@ impl Projection {
 }
 
 /// The position of the array element by which the filter matches.
-fn position(document: &RawDocument, filter: &Filter) -> Result<usize, EvalError> {
-    matched_position(filter.tree(), document)?.ok_or_else(|| {
+fn position(document: &RawDocument, filter: &Filter, budget: &Budget) -> Result<usize, EvalError> {
+    matched_position(filter.tree(), document, budget)?.ok_or_else(|| {
         EvalError::new(51246, "the positional $ found no matching array element; the filter must test the array")
     })
 }

@@ -1,6 +1,7 @@
 //! What expressions mean, as a MongoDB 6.0.5 was seen to answer.
 
 mod arrays;
+mod budget;
 mod dates;
 mod language;
 mod numbers;

@@ -1,0 +1,107 @@
+//! What running expressions may cost.
+//!
+//! Values are counted as on a stack: what an expression made is counted until the expression around it has
+//! its own value, then only that value is. So the count is what is alive, not what was ever made.
+
+use std::cell::Cell;
+
+use bson::Bson;
+
+use super::error::EvalError;
+
+/// How long a text may be: as a document of MongoDB's.
+const MAX_TEXT: usize = 16 * 1024 * 1024;
+/// How many bytes of values may be alive at a time.
+const MAX_ALIVE: usize = 64 * 1024 * 1024;
+/// How deep values may nest, as in MongoDB.
+const MAX_DEPTH: usize = 200;
+/// What an element of an array takes by itself.
+const ELEMENT: usize = size_of::<Bson>();
+/// What a member of a document takes by itself: with its name and its place in the table of names.
+const MEMBER: usize = ELEMENT + size_of::<String>() + 2 * size_of::<usize>();
+
+/// The means of one query: how much memory its expressions may take on a document.
+#[derive(Debug, Default)]
+pub struct Budget {
+    /// The bytes of the values that are alive.
+    alive: Cell<usize>,
+}
+
+/// How much was alive at some time, see [`Budget::mark`].
+#[derive(Debug, Clone, Copy)]
+pub(in crate::query) struct Mark(usize);
+
+impl Budget {
+    /// What is alive now; [`Budget::keep`] goes back to it.
+    pub(in crate::query) fn mark(&self) -> Mark {
+        Mark(self.alive.get())
+    }
+
+    /// Of all that was made since the mark this value alone is still there.
+    pub(in crate::query) fn keep(&self, mark: Mark, value: Option<&Bson>) -> Result<(), EvalError> {
+        self.alive.set(mark.0);
+        value.map_or(Ok(()), |value| self.take(size_of_value(value, 0)?))
+    }
+
+    /// Nothing that was made since the mark is still there.
+    pub(in crate::query) fn drop_since(&self, mark: Mark) {
+        self.alive.set(mark.0);
+    }
+
+    /// Counts bytes that are about to be made.
+    pub(in crate::query) fn take(&self, bytes: usize) -> Result<(), EvalError> {
+        let alive = self.alive.get().saturating_add(bytes);
+        self.alive.set(alive);
+        if alive > MAX_ALIVE {
+            return Err(EvalError::new(146, "the expression needs too much memory; ask for less at a time"));
+        }
+        Ok(())
+    }
+
+    /// Counts elements that are about to be made, apart from what they hold.
+    pub(in crate::query) fn take_elements(&self, count: usize) -> Result<(), EvalError> {
+        self.take(count.saturating_mul(ELEMENT))
+    }
+
+    /// Counts a value that is about to be copied into an array.
+    pub(in crate::query) fn take_copy(&self, value: &Bson) -> Result<(), EvalError> {
+        self.take(size_of_value(value, 0)?.saturating_add(ELEMENT))
+    }
+}
+
+/// Refuses a text that is about to be made and would be too long.
+pub(in crate::query) fn check_text(length: usize) -> Result<(), EvalError> {
+    if length > MAX_TEXT {
+        return Err(EvalError::new(16493, "a text of more than 16 MiB; ask for less at a time"));
+    }
+    Ok(())
+}
+
+/// The bytes that a value holds beside its own place.
+fn size_of_value(value: &Bson, depth: usize) -> Result<usize, EvalError> {
+    if depth > MAX_DEPTH {
+        return Err(EvalError::new(15, format!("a value nested deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(match value {
+        Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => {
+            check_text(text.len())?;
+            text.len()
+        }
+        Bson::Binary(binary) => binary.bytes.len(),
+        Bson::Array(elements) => {
+            let mut size = elements.len() * ELEMENT;
+            for element in elements {
+                size += size_of_value(element, depth + 1)?;
+            }
+            size
+        }
+        Bson::Document(members) => {
+            let mut size = members.len() * MEMBER;
+            for (name, member) in members {
+                size += name.len() + size_of_value(member, depth + 1)?;
+            }
+            size
+        }
+        _ => 0,
+    })
+}
