@@ -4,6 +4,7 @@
 //! its own value, then only that value is. So the count is what is alive, not what was ever made.
 
 use std::cell::Cell;
+use std::time::Instant;
 
 use bson::Bson;
 
@@ -15,16 +16,23 @@ const MAX_TEXT: usize = 16 * 1024 * 1024;
 const MAX_ALIVE: usize = 64 * 1024 * 1024;
 /// How deep values may nest, as in MongoDB.
 const MAX_DEPTH: usize = 200;
+/// How many steps go by between two looks at the clock.
+const STEPS_PER_LOOK: usize = 1024;
+/// How many bytes of values make a step.
+const BYTES_PER_STEP: usize = 256;
 /// What an element of an array takes by itself.
 const ELEMENT: usize = size_of::<Bson>();
 /// What a member of a document takes by itself: with its name and its place in the table of names.
 const MEMBER: usize = ELEMENT + size_of::<String>() + 2 * size_of::<usize>();
 
-/// The means of one query: how much memory its expressions may take on a document.
+/// The means of one query: how much memory its expressions may take on a document, and until when they may run.
 #[derive(Debug, Default)]
 pub struct Budget {
     /// The bytes of the values that are alive.
     alive: Cell<usize>,
+    /// The steps since the last look at the clock.
+    steps: Cell<usize>,
+    end: Option<Instant>,
 }
 
 /// How much was alive at some time, see [`Budget::mark`].
@@ -32,6 +40,27 @@ pub struct Budget {
 pub(in crate::query) struct Mark(usize);
 
 impl Budget {
+    /// Expressions may run until then; without an end as long as they like.
+    pub fn until(end: Option<Instant>) -> Self {
+        Self { end, ..Self::default() }
+    }
+
+    /// Counts steps, and looks at the clock now and then.
+    pub(in crate::query) fn step(&self, count: usize) -> Result<(), EvalError> {
+        let steps = self.steps.get() + count;
+        self.steps.set(steps);
+        if steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
+    }
+
+    /// Looks at the clock: before what may take long by itself. After the end each step fails.
+    pub(in crate::query) fn look(&self) -> Result<(), EvalError> {
+        if self.end.is_some_and(|end| Instant::now() >= end) {
+            return Err(EvalError::timeout());
+        }
+        self.steps.set(0);
+        Ok(())
+    }
+
     /// What is alive now; [`Budget::keep`] goes back to it.
     pub(in crate::query) fn mark(&self) -> Mark {
         Mark(self.alive.get())
@@ -55,7 +84,7 @@ impl Budget {
         if alive > MAX_ALIVE {
             return Err(EvalError::new(146, "the expression needs too much memory; ask for less at a time"));
         }
-        Ok(())
+        self.step(bytes / BYTES_PER_STEP)
     }
 
     /// Counts elements that are about to be made, apart from what they hold.
@@ -104,4 +133,70 @@ fn size_of_value(value: &Bson, depth: usize) -> Result<usize, EvalError> {
         }
         _ => 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawDocumentBuf, bson, doc};
+
+    use super::super::{Filter, Limits, Projection};
+    use super::*;
+
+    /// As many steps as the elements of two ranges multiplied.
+    fn nested(outer: i32, inner: i32) -> Bson {
+        let inner =
+            bson!({ "$map": { "input": { "$range": [0, inner] }, "as": "b", "in": { "$add": ["$$a", "$$b"] } } });
+        bson!({ "$map": { "input": { "$range": [0, outer] }, "as": "a", "in": { "$size": inner } } })
+    }
+
+    fn filter(outer: i32, inner: i32) -> Filter {
+        Filter::parse(&doc! { "$expr": nested(outer, inner) }, &Limits::default()).expect("a good filter")
+    }
+
+    fn over() -> Budget {
+        Budget::until(Some(Instant::now()))
+    }
+
+    #[test]
+    fn a_filter_ends_when_its_time_is_over() {
+        let error = filter(1500, 1500).matches_within(&RawDocumentBuf::new(), &over()).expect_err("no time");
+        assert!(error.is_timeout());
+        assert_eq!(error.code, 50);
+    }
+
+    #[test]
+    fn a_projection_ends_when_its_time_is_over() {
+        let filter = Filter::all();
+        let projection = Projection::parse(&doc! { "a": nested(1500, 1500) }, &filter).expect("a good projection");
+        let error = projection.apply_within(&RawDocumentBuf::new(), &filter, &over()).expect_err("no time");
+        assert!(error.is_timeout());
+    }
+
+    #[test]
+    fn the_steps_of_all_documents_are_counted_together() {
+        let (filter, budget) = (filter(5, 5), over());
+        let outcomes: Vec<_> = (0..100)
+            .map(|_| filter.matches_within(&RawDocumentBuf::new(), &budget))
+            .take_while(Result::is_ok)
+            .collect();
+        assert!((1..100).contains(&outcomes.len()), "{}", outcomes.len());
+    }
+
+    #[test]
+    fn once_the_time_is_over_no_other_condition_is_tried() {
+        let (filter, budget) = (filter(1500, 1500), over());
+        assert!(filter.matches_within(&RawDocumentBuf::new(), &budget).is_err());
+        let steps = budget.steps.get();
+        assert!(filter.matches_within(&RawDocumentBuf::new(), &budget).is_err());
+        assert_eq!(budget.steps.get(), steps + 1);
+    }
+
+    #[test]
+    fn plain_conditions_do_not_look_at_the_clock() {
+        let filter = Filter::equals("a", 1);
+        let budget = over();
+        for _ in 0..10_000 {
+            assert!(!filter.matches_within(&RawDocumentBuf::new(), &budget).expect("no failure"));
+        }
+    }
 }

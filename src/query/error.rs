@@ -42,6 +42,16 @@ pub struct EvalError {
 }
 
 impl EvalError {
+    /// The time of the query is over.
+    pub(crate) fn timeout() -> Self {
+        Self::new(code::MAX_TIME_EXPIRED, "the query took longer than its time budget")
+    }
+
+    /// Whether the time of the query was over before there was an answer.
+    pub fn is_timeout(&self) -> bool {
+        self.code == code::MAX_TIME_EXPIRED
+    }
+
     /// An error with MongoDB's number.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
@@ -58,6 +68,8 @@ pub(crate) mod code {
     pub(crate) const FAILED_TO_PARSE: i32 = 9;
     /// `TypeMismatch`.
     pub(crate) const TYPE_MISMATCH: i32 = 14;
+    /// `MaxTimeMSExpired`.
+    pub(crate) const MAX_TIME_EXPIRED: i32 = 50;
     /// `QueryFeatureNotAllowed`: also what is refused here on purpose.
     pub(crate) const NOT_ALLOWED: i32 = 224;
 }

@@ -38,6 +38,16 @@ pub enum Node {
 }
 
 impl Node {
+    /// Whether one document may take long: expressions, schemas and regular expressions do what a client says.
+    pub fn is_costly(&self) -> bool {
+        match self {
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().any(Self::is_costly),
+            Self::Path(_, test) => test.is_costly(),
+            Self::Expr(_) | Self::Schema(_) => true,
+            Self::Always | Self::Never | Self::Server(_) => false,
+        }
+    }
+
     /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
     ///
     /// That is not only faster: the positional projection sees an array element that `$in` found, but none
@@ -123,6 +133,19 @@ pub struct Operand {
     rank: i8,
     is_nan: bool,
     is_bytes: bool,
+}
+
+impl Test {
+    fn is_costly(&self) -> bool {
+        match self {
+            Self::Regex(_) => true,
+            Self::In(set) => !set.regexes().is_empty(),
+            Self::Not(test) => test.is_costly(),
+            Self::All(tests) | Self::ElemMatchValue(tests) => tests.iter().any(Self::is_costly),
+            Self::ElemMatchDocument(node) => node.is_costly(),
+            _ => false,
+        }
+    }
 }
 
 impl Operand {

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Document, doc};
-use inventory_service::query::{Filter, Sort};
+use inventory_service::query::{Filter, Projection, Sort};
 use inventory_service::store::embedded::{EmbeddedStore, OpenError, Options, Strategy};
 use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 use tempfile::TempDir;
@@ -232,4 +233,31 @@ async fn explain_tells_the_work() {
     assert_eq!((explained.documents_examined, explained.returned), (5, 5));
     let all = FindQuery::new(Filter::all(), BUDGET);
     assert_eq!(store.explain(THINGS, &all).await.expect("an answer").documents_examined, 100);
+}
+
+#[tokio::test]
+async fn expensive_conditions_on_few_documents_end_with_the_time_of_the_query() {
+    let (_directory, store) = prepared().await;
+    store_all(&store, THINGS, &[thing(1, doc! {}), thing(2, doc! {})]).await;
+    let inner = doc! { "$map": { "input": { "$range": [0, 1500] }, "in": "$$this" } };
+    let outer = doc! { "$size": { "$map": { "input": { "$range": [0, 1500] }, "in": { "$size": inner } } } };
+    for condition in [doc! { "$expr": { "$gt": [outer, 5] } }, doc! { "kind": { "$not": { "$regex": "(a*)*b$" } } }] {
+        let mut question = query(condition);
+        question.max_time = Duration::ZERO;
+        assert!(matches!(store.find(THINGS, &question).await, Err(StoreError::Timeout)));
+        assert!(matches!(store.page(THINGS, &question).await, Err(StoreError::Timeout)));
+        let count = store.count(THINGS, &question.filter, Duration::ZERO).await;
+        assert!(matches!(count, Err(StoreError::Timeout)));
+    }
+}
+
+#[tokio::test]
+async fn expensive_projections_of_few_documents_end_with_the_time_of_the_query() {
+    let (_directory, store) = prepared().await;
+    store_all(&store, THINGS, &[thing(1, doc! {}), thing(2, doc! {})]).await;
+    let mut question = query(doc! {});
+    let numbers = doc! { "$map": { "input": { "$range": [0, 1500] }, "in": "$$this" } };
+    question.projection = Some(Projection::parse(&doc! { "a": numbers }, &question.filter).expect("a projection"));
+    question.max_time = Duration::ZERO;
+    assert!(matches!(store.find(THINGS, &question).await, Err(StoreError::Timeout)));
 }

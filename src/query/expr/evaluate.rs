@@ -123,9 +123,11 @@ impl Node {
     ///
     /// Every value passes here, so here is where it is counted.
     pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
-        let mark = scope.budget().mark();
+        let budget = scope.budget();
+        budget.step(1)?;
+        let mark = budget.mark();
         let value = self.compute(scope)?;
-        scope.budget().keep(mark, value.as_ref())?;
+        budget.keep(mark, value.as_ref())?;
         Ok(value)
     }
 

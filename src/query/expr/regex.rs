@@ -116,12 +116,14 @@ impl Search {
 
     fn answer(&self, regex: &Regex, input: &str, budget: &Budget) -> Outcome {
         match self.question {
-            Question::Any => self.find(regex, input, 0).map(|hit| Some(Bson::Boolean(hit.is_some()))),
-            Question::First => Ok(Some(self.find(regex, input, 0)?.map_or(Bson::Null, |hit| hit.described(input)))),
+            Question::Any => self.find(regex, input, 0, budget).map(|hit| Some(Bson::Boolean(hit.is_some()))),
+            Question::First => {
+                Ok(Some(self.find(regex, input, 0, budget)?.map_or(Bson::Null, |hit| hit.described(input))))
+            }
             Question::All => {
                 let mut hits = Vec::new();
                 let mut from = 0;
-                while let Some(hit) = self.find(regex, input, from)? {
+                while let Some(hit) = self.find(regex, input, from, budget)? {
                     let empty = hit.start == hit.end;
                     let step = if empty { input[hit.end..].chars().next().map_or(1, char::len_utf8) } else { 0 };
                     from = hit.end + step;
@@ -137,7 +139,8 @@ impl Search {
         }
     }
 
-    fn find(&self, regex: &Regex, input: &str, from: usize) -> Result<Option<Hit>, EvalError> {
+    fn find(&self, regex: &Regex, input: &str, from: usize, budget: &Budget) -> Result<Option<Hit>, EvalError> {
+        budget.look()?;
         let captures = regex
             .engine()
             .captures_from_pos(input, from)

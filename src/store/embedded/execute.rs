@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bson::raw::RawDocument;
 use redb::{ReadableTable, ReadableTableMetadata};
 
-use crate::query::{Filter, Node};
+use crate::query::{Budget, Filter, Node};
 use crate::store::StoreError;
 
 use super::catalog::Collection;
@@ -18,12 +18,14 @@ use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
 
 /// How many steps go by between two looks at the clock.
-const STEPS_PER_LOOK: u32 = 1024;
+const STEPS_PER_LOOK: usize = 1024;
+/// How many bytes of a document make a step.
+const BYTES_PER_STEP: usize = 1024;
 
 /// The end of a query's time.
 pub(super) struct Deadline {
     end: Option<Instant>,
-    steps: u32,
+    steps: usize,
 }
 
 impl Deadline {
@@ -37,13 +39,21 @@ impl Deadline {
         Self { end: None, steps: 0 }
     }
 
-    fn step(&mut self) -> Result<(), StoreError> {
-        self.steps += 1;
-        if !self.steps.is_multiple_of(STEPS_PER_LOOK) {
-            return Ok(());
-        }
+    /// The means of the query's expressions: they look at the same clock.
+    pub(super) fn budget(&self) -> Budget {
+        Budget::until(self.end)
+    }
+
+    /// Counts steps, and looks at the clock now and then.
+    fn step(&mut self, count: usize) -> Result<(), StoreError> {
+        self.steps += count;
+        if self.steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
+    }
+
+    fn look(&mut self) -> Result<(), StoreError> {
+        self.steps = 0;
         match self.end {
-            Some(end) if Instant::now() > end => Err(StoreError::Timeout),
+            Some(end) if Instant::now() >= end => Err(StoreError::Timeout),
             _ => Ok(()),
         }
     }
@@ -64,12 +74,14 @@ pub(super) struct Reader<'a, A: Access> {
     collection: &'a Collection,
     tables: &'a Tables<A>,
     deadline: Deadline,
+    /// Whether one document may take long, so that the clock is looked at for each.
+    is_costly: bool,
     pub(super) work: Work,
 }
 
 impl<'a, A: Access> Reader<'a, A> {
     pub(super) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
-        Self { collection, tables, deadline, work: Work::default() }
+        Self { collection, tables, deadline, is_costly: false, work: Work::default() }
     }
 
     /// How many documents the collection has.
@@ -115,8 +127,10 @@ impl<'a, A: Access> Reader<'a, A> {
         filter: &Filter,
         visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
     ) -> Result<(), StoreError> {
+        self.is_costly = filter.tree().is_costly();
+        let budget = self.deadline.budget();
         let mut visit = |row: u64, document: &RawDocument, exact: bool| {
-            if exact || filter.matches(document).map_err(failure::of_evaluation)? {
+            if exact || filter.matches_within(document, &budget).map_err(failure::of_evaluation)? {
                 visit(row, document)
             } else {
                 Ok(ControlFlow::Continue(()))
@@ -149,7 +163,7 @@ impl<'a, A: Access> Reader<'a, A> {
     fn scan(&mut self, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
         for entry in self.tables.data.iter().map_err(failure::of_storage)? {
             let (row, stored) = entry.map_err(failure::of_storage)?;
-            self.note_document()?;
+            self.note_document(stored.value())?;
             if visit(row.value(), self.whole(row.value(), stored.value())?)?.is_break() {
                 break;
             }
@@ -200,11 +214,11 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
-        self.note_document()?;
         let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
         let stored = stored.ok_or_else(|| StoreError::Corrupt {
             what: format!("an index of {} leads to row {row}, which is not there", self.collection.name),
         })?;
+        self.note_document(stored.value())?;
         visit(row, self.whole(row, stored.value())?)
     }
 
@@ -302,12 +316,12 @@ impl<'a, A: Access> Reader<'a, A> {
 
     fn note_key(&mut self) -> Result<(), StoreError> {
         self.work.keys += 1;
-        self.deadline.step()
+        self.deadline.step(1)
     }
 
-    fn note_document(&mut self) -> Result<(), StoreError> {
+    fn note_document(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.work.documents += 1;
-        self.deadline.step()
+        if self.is_costly { self.deadline.look() } else { self.deadline.step(1 + bytes.len() / BYTES_PER_STEP) }
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) fn of_table(error: TableError) -> StoreError {
 
 /// A query that failed on a document.
 pub(super) fn of_evaluation(error: EvalError) -> StoreError {
+    if error.is_timeout() {
+        return StoreError::Timeout;
+    }
     StoreError::Query { code: error.code, message: error.message }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Sort, SortValue};
+use crate::query::{Budget, Sort, SortValue};
 use crate::store::{Documents, FindQuery, StoreError};
 
 use super::catalog::Collection;
@@ -49,12 +49,18 @@ impl<'a> Question<'a> {
 
     /// Asks.
     pub(super) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
-        let mut reader = Reader::new(collection, tables, Deadline::after(self.query.max_time));
-        if self.plan.is_ordered(&self.query.sort) { self.stream(&mut reader) } else { self.sort(&mut reader) }
+        let deadline = Deadline::after(self.query.max_time);
+        let budget = deadline.budget();
+        let mut reader = Reader::new(collection, tables, deadline);
+        if self.plan.is_ordered(&self.query.sort) {
+            self.stream(&mut reader, &budget)
+        } else {
+            self.sort(&mut reader, &budget)
+        }
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
-    fn stream<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Answer, StoreError> {
+    fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
         let counts_apart = self.plan.is_exact() || matches!(query.filter.tree(), crate::query::Node::Always);
         let read_on = self.with_total && !counts_apart;
@@ -63,7 +69,7 @@ impl<'a> Question<'a> {
         reader.each(&self.plan, &query.filter, &mut |_, document| {
             matched += 1;
             if matched > query.skip && !self.is_full(&documents) {
-                self.push(document, &mut documents)?;
+                self.push(document, budget, &mut documents)?;
             }
             Ok(if self.is_full(&documents) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -76,7 +82,7 @@ impl<'a> Question<'a> {
     }
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
-    fn sort<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Answer, StoreError> {
+    fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
         let mut best = Best::new(&query.sort, query.skip, query.limit);
         let mut matched = 0;
@@ -89,7 +95,7 @@ impl<'a> Question<'a> {
         let mut documents = Documents::new();
         for row in best.into_page() {
             reader
-                .document(row, |document| self.push(document, &mut documents))?
+                .document(row, |document| self.push(document, budget, &mut documents))?
                 .ok_or_else(|| failure::damaged("a sorted answer", row))??;
         }
         Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work })
@@ -99,11 +105,12 @@ impl<'a> Question<'a> {
         self.query.limit != 0 && documents.len() as u64 >= self.query.limit
     }
 
-    fn push(&self, document: &RawDocument, documents: &mut Documents) -> Result<(), StoreError> {
+    fn push(&self, document: &RawDocument, budget: &Budget, documents: &mut Documents) -> Result<(), StoreError> {
         match &self.query.projection {
             None => documents.push(document),
             Some(projection) => {
-                documents.push(&projection.apply(document, &self.query.filter).map_err(failure::of_evaluation)?);
+                let filter = &self.query.filter;
+                documents.push(&projection.apply_within(document, filter, budget).map_err(failure::of_evaluation)?);
             }
         }
         Ok(())
