@@ -74,11 +74,22 @@ pub(crate) mod code {
     pub(crate) const NOT_ALLOWED: i32 = 224;
 }
 
+/// Whether a text has more characters than that.
+pub(crate) fn is_longer(text: &str, chars: usize) -> bool {
+    text.len() > chars && text.chars().nth(chars).is_some()
+}
+
+/// The refusal of a regular expression with more characters than that.
+pub(crate) fn regex_too_long(chars: usize) -> String {
+    format!("a regular expression of more than {chars} characters; make it shorter")
+}
+
 /// Where in the client's document the parser is.
 #[derive(Debug)]
 pub(crate) struct Location {
     root: &'static str,
     steps: Vec<String>,
+    max_regex_chars: usize,
     /// For what is computed ahead.
     budget: Budget,
 }
@@ -86,7 +97,26 @@ pub(crate) struct Location {
 impl Location {
     /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
     pub(crate) fn new(root: &'static str) -> Self {
-        Self { root, steps: Vec::new(), budget: Budget::default() }
+        Self { root, steps: Vec::new(), max_regex_chars: usize::MAX, budget: Budget::default() }
+    }
+
+    /// With a limit to the length of regular expressions.
+    pub(crate) fn with_max_regex_chars(self, max_regex_chars: usize) -> Self {
+        Self { max_regex_chars, ..self }
+    }
+
+    /// How many characters a regular expression may have.
+    pub(crate) fn max_regex_chars(&self) -> usize {
+        self.max_regex_chars
+    }
+
+    /// Refuses a regular expression that is too long.
+    pub(crate) fn check_regex(&self, pattern: &str) -> Result<(), QueryError> {
+        let most = self.max_regex_chars;
+        if is_longer(pattern, most) {
+            return Err(self.limit(regex_too_long(most)));
+        }
+        Ok(())
     }
 
     /// Goes into the member or the position.

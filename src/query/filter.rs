@@ -23,7 +23,8 @@ use super::tree::{InSet, Node, Operand, Test};
 pub struct Limits {
     /// How deep documents and arrays may nest.
     pub max_depth: usize,
-    /// How many members and elements there may be in all.
+    /// How many conditions and values there may be in all. What is made of others does not count by itself, and of
+    /// a list of plain values after `$in`, `$nin` or `$all` only the list.
     pub max_nodes: usize,
     /// How many values `$in`, `$nin` and `$all` may list.
     pub max_in_items: usize,
@@ -179,6 +180,18 @@ fn in_set(values: &[Bson]) -> Option<InSet> {
     values.iter().cloned().map(operand).collect::<Option<_>>().map(|values| InSet::new(values, Vec::new()))
 }
 
+/// Whether a value is cheap to compare with and has nothing inside.
+fn is_plain(value: &Bson) -> bool {
+    !matches!(
+        value,
+        Bson::Document(_)
+            | Bson::Array(_)
+            | Bson::RegularExpression(_)
+            | Bson::JavaScriptCode(_)
+            | Bson::JavaScriptCodeWithScope(_)
+    )
+}
+
 /// What a document of conditions is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
@@ -216,7 +229,13 @@ const TOP_OPERATORS: [&str; 11] = [
 impl Parser {
     /// A parser at the top of the document that `root` names.
     pub(super) fn at(limits: Limits, root: &'static str) -> Self {
-        Self { limits, at: Location::new(root), server: None, schemas: true, nodes: 0 }
+        Self {
+            limits,
+            at: Location::new(root).with_max_regex_chars(limits.max_regex_chars),
+            server: None,
+            schemas: true,
+            nodes: 0,
+        }
     }
 
     /// The same parser, for the conditions in projections.
@@ -249,25 +268,25 @@ impl Parser {
                         "{name} runs JavaScript on the server, which is not offered; use $expr or the other operators"
                     )));
                 }
-                parser.check_value(value)
+                match value {
+                    Bson::Array(items) if matches!(name.as_str(), "$in" | "$nin" | "$all") => {
+                        parser.check_list(name, items)
+                    }
+                    _ => parser.check_value(value),
+                }
             })?;
         }
         Ok(())
     }
 
     fn check_value(&mut self, value: &Bson) -> Result<(), QueryError> {
-        self.nodes += 1;
-        if self.nodes > self.limits.max_nodes {
-            let limit = self.limits.max_nodes;
-            return Err(self.at.limit(format!("more than {limit} conditions and values in all; ask in several parts")));
-        }
         if self.at.depth() > self.limits.max_depth {
             let limit = self.limits.max_depth;
             return Err(self.at.limit(format!("nested deeper than {limit} levels; put it less deep")));
         }
         match value {
-            Bson::Document(document) => self.check_size(document),
-            Bson::Array(items) => {
+            Bson::Document(document) if !document.is_empty() => self.check_size(document),
+            Bson::Array(items) if !items.is_empty() => {
                 for (index, item) in items.iter().enumerate() {
                     self.within(index.to_string(), |parser| parser.check_value(item))?;
                 }
@@ -276,8 +295,30 @@ impl Parser {
             Bson::JavaScriptCode(_) | Bson::JavaScriptCodeWithScope(_) if !self.limits.code_values => {
                 Err(self.at.refused("JavaScript is not offered; use a plain value or another operator"))
             }
-            _ => Ok(()),
+            _ => self.count(),
         }
+    }
+
+    /// A list has a limit of its own, so plain values in it do not count as conditions.
+    fn check_list(&mut self, name: &str, items: &[Bson]) -> Result<(), QueryError> {
+        let limit = self.limits.max_in_items;
+        if items.len() > limit {
+            return Err(self.at.limit(format!("{name} with more than {limit} values; ask in several parts")));
+        }
+        self.count()?;
+        for (index, item) in items.iter().enumerate().filter(|(_, item)| !is_plain(item)) {
+            self.within(index.to_string(), |parser| parser.check_value(item))?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), QueryError> {
+        self.nodes += 1;
+        if self.nodes > self.limits.max_nodes {
+            let limit = self.limits.max_nodes;
+            return Err(self.at.limit(format!("more than {limit} conditions and values in all; ask in several parts")));
+        }
+        Ok(())
     }
 
     /// Parses a document of conditions.
@@ -458,6 +499,67 @@ mod tests {
         }
         let error = refusal(&doc! { "a": many });
         assert!(error.message.contains("500 conditions"), "{error}");
+    }
+
+    #[test]
+    fn regular_expressions_are_limited_wherever_they_stand() {
+        let long = "x".repeat(1001);
+        let searched = |name: &str, regex: Bson| doc! { "$expr": { name: { "input": "$a", "regex": regex } } };
+        let literal = Bson::RegularExpression(bson::Regex {
+            pattern: long.clone().try_into().expect("no zero byte"),
+            options: bson::raw::cstr!("").into(),
+        });
+        for (filter, pointer) in [
+            (searched("$regexMatch", long.clone().into()), "/$expr/$regexMatch/regex"),
+            (searched("$regexFind", literal), "/$expr/$regexFind/regex"),
+            (
+                doc! { "$jsonSchema": { "properties": { "a": { "pattern": &long } } } },
+                "/$jsonSchema/properties/a/pattern",
+            ),
+            (doc! { "$jsonSchema": { "patternProperties": { &long: {} } } }, "/$jsonSchema/patternProperties"),
+        ] {
+            let error = refusal(&filter);
+            assert_eq!((error.kind, &*error.pointer), (QueryErrorKind::LimitExceeded, pointer), "{error}");
+            assert!(error.message.contains("1000 characters"), "{error}");
+            assert!(Filter::parse(&filter, &Limits::NONE).is_ok());
+        }
+        let joined = bson::bson!({ "$concat": [long.clone(), "x"] });
+        assert!(refusal(&searched("$regexFindAll", joined)).message.contains("1000 characters"));
+        let projection = doc! { "b": { "$regexMatch": { "input": "$a", "regex": &long } } };
+        let error = crate::query::Projection::parse(&projection, &Filter::all()).expect_err("too long");
+        assert_eq!((error.kind, &*error.pointer), (QueryErrorKind::LimitExceeded, "/b/$regexMatch/regex"));
+    }
+
+    #[test]
+    fn a_regular_expression_that_is_computed_for_a_document_is_limited() {
+        let filter = doc! { "$expr": { "$regexMatch": { "input": "x", "regex": { "$concat": ["$a", "$a"] } } } };
+        let filter = Filter::parse(&filter, &Limits::default()).expect("not long yet");
+        let on = |length: usize| filter.matches(&RawDocumentBuf::try_from(&doc! { "a": "x".repeat(length) }).unwrap());
+        assert!(on(500).is_ok());
+        assert_eq!(on(501).expect_err("too long").code, code::BAD_VALUE);
+    }
+
+    #[test]
+    fn a_list_of_values_may_be_as_long_as_its_own_limit() {
+        let many: Vec<Bson> = (0..1000).map(Bson::Int32).collect();
+        for name in ["$in", "$nin", "$all"] {
+            assert!(Filter::parse(&doc! { "a": { name: many.clone() } }, &Limits::default()).is_ok(), "{name}");
+        }
+        let documents: Vec<Bson> = (0..501).map(|number| doc! { "b": number }.into()).collect();
+        assert!(refusal(&doc! { "a": { "$in": documents } }).message.contains("500 conditions"));
+        let lists: Vec<Document> = (0..501).map(|_| doc! { "a": { "$in": [1, 2] } }).collect();
+        assert!(refusal(&doc! { "$or": lists }).message.contains("500 conditions"));
+    }
+
+    #[test]
+    fn a_condition_counts_once() {
+        let conditions = |count: i32| -> Document {
+            doc! { "$or": (0..count).map(|number| doc! { "a": { "$gt": number } }).collect::<Vec<_>>() }
+        };
+        assert!(Filter::parse(&conditions(500), &Limits::default()).is_ok());
+        assert!(refusal(&conditions(501)).message.contains("500 conditions"));
+        let empty: Vec<Document> = (0..501).map(|_| doc! { "a": {} }).collect();
+        assert!(refusal(&doc! { "$or": empty }).message.contains("500 conditions"));
     }
 
     #[test]

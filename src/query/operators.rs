@@ -99,10 +99,7 @@ fn operand(parser: &Parser, value: &Bson) -> Result<Operand, QueryError> {
 }
 
 fn compile(parser: &Parser, pattern: &str, options: &str) -> Result<Regex, QueryError> {
-    let limit = parser.limits.max_regex_chars;
-    if pattern.chars().count() > limit {
-        return Err(parser.at.limit(format!("a regular expression of more than {limit} characters; make it shorter")));
-    }
+    parser.at.check_regex(pattern)?;
     Regex::new(pattern, options).map_err(|(code, message)| parser.at.malformed(code, message))
 }
 
@@ -185,7 +182,6 @@ fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryErro
     let Bson::Array(items) = value else {
         return parser.bad(format!("{name} needs an array"));
     };
-    check_items(parser, name, items)?;
     let mut values = Vec::with_capacity(items.len());
     let mut regexes = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -203,14 +199,6 @@ fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryErro
         })?;
     }
     Ok(InSet::new(values, regexes).into_test())
-}
-
-fn check_items(parser: &Parser, name: &str, items: &[Bson]) -> Result<(), QueryError> {
-    let limit = parser.limits.max_in_items;
-    if items.len() > limit {
-        return Err(parser.at.limit(format!("{name} with more than {limit} values; ask in several parts")));
-    }
-    Ok(())
 }
 
 fn negated(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
@@ -271,7 +259,6 @@ fn modulo(parser: &Parser, value: &Bson) -> Result<Test, QueryError> {
 /// Either values, or `$elemMatch` throughout.
 fn all(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Array(items) = value else { return parser.bad("$all needs an array") };
-    check_items(parser, "$all", items)?;
     let elem_matches = items.first().is_some_and(|item| elem_match_operand(item).is_some());
     let mut tests = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {

@@ -31,6 +31,24 @@ impl<'a> Parser<'a> {
         Err(self.location.malformed(code, message))
     }
 
+    /// How many characters a regular expression may have.
+    pub(super) fn max_regex_chars(&self) -> usize {
+        self.location.max_regex_chars()
+    }
+
+    /// Refuses a regular expression that is written out one step further in and too long.
+    pub(super) fn check_regex(&mut self, step: &str, value: &Bson) -> Result<(), QueryError> {
+        let pattern = match value {
+            Bson::RegularExpression(regex) => regex.pattern.as_str(),
+            Bson::String(text) if !text.starts_with('$') => text,
+            _ => return Ok(()),
+        };
+        self.location.enter(step);
+        self.location.check_regex(pattern)?;
+        self.location.leave();
+        Ok(())
+    }
+
     /// Any operand: a path, a variable, an operator, a document, a list or a literal.
     pub(super) fn expression(&mut self, value: &Bson) -> Result<Node, QueryError> {
         if self.depth >= MAX_DEPTH {

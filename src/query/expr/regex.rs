@@ -8,7 +8,7 @@ use super::fold::fold;
 use super::parse::Parser;
 use super::value::{Outcome, failure, found, is_nullish, null, text, type_name};
 use crate::query::budget::Budget;
-use crate::query::error::{EvalError, QueryError};
+use crate::query::error::{EvalError, QueryError, code, is_longer, regex_too_long};
 use crate::query::regex::Regex;
 
 /// What is asked about the matches.
@@ -38,6 +38,7 @@ pub(super) struct Search {
     input: Node,
     regex: Node,
     options: Option<Node>,
+    max_regex_chars: usize,
     prepared: Prepared,
 }
 
@@ -63,9 +64,19 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
         _ => Question::Any,
     };
     let input = parser.at("input", input)?;
+    parser.check_regex("regex", regex)?;
     let regex = parser.at("regex", regex)?;
+    let max_regex_chars = parser.max_regex_chars();
     let options = document.get("options").map(|options| parser.at("options", options)).transpose()?;
-    Ok(Node::Search(Box::new(Search { name, question, input, regex, options, prepared: Prepared::No })))
+    Ok(Node::Search(Box::new(Search {
+        name,
+        question,
+        input,
+        regex,
+        options,
+        max_regex_chars,
+        prepared: Prepared::No,
+    })))
 }
 
 impl Search {
@@ -182,6 +193,9 @@ impl Search {
         let Some(pattern) = pattern else { return Ok(None) };
         if pattern.contains('\0') {
             return failure(51109, format!("{name}: a regular expression cannot contain an embedded null byte"));
+        }
+        if is_longer(pattern, self.max_regex_chars) {
+            return failure(code::BAD_VALUE, regex_too_long(self.max_regex_chars));
         }
         match Regex::new(pattern, options) {
             Ok(regex) => Ok(Some(regex)),

@@ -289,6 +289,7 @@ impl<'a> Reader<'a> {
     }
 
     fn regex(&self, pattern: &str) -> Read<Regex> {
+        self.location.check_regex(pattern)?;
         Regex::new(pattern, "").or_else(|(code, message)| self.refuse(code, message))
     }
 
@@ -386,6 +387,9 @@ impl<'a> Reader<'a> {
         let mut patterns = Vec::new();
         for (pattern, schema) in self.members("patternProperties", schema)? {
             let schema = self.member("patternProperties", pattern, schema)?;
+            self.location.enter("patternProperties");
+            self.location.check_regex(pattern)?;
+            self.location.leave();
             let pattern = Regex::new(pattern, "").or_else(|(_, message)| self.refuse(code::BAD_VALUE, message))?;
             patterns.push((pattern, schema));
         }
