@@ -173,6 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn a_document_that_becomes_too_large_is_refused() {
+        let doubled = bson!({ "$concat": ["$$value", "$$value"] });
+        let long = bson!({ "$reduce": { "input": { "$range": [0, 21] }, "initialValue": "aaaa", "in": doubled } });
+        let filter = Filter::all();
+        let made = |projection: bson::Document| {
+            let projection = Projection::parse(&projection, &filter).expect("a good projection");
+            projection.apply(&RawDocumentBuf::new(), &filter).map_err(|error| error.code)
+        };
+        assert!(made(doc! { "a": long.clone() }).is_ok());
+        assert_eq!(made(doc! { "a": long.clone(), "b": long.clone(), "c": long }), Err(10334));
+    }
+
+    #[test]
     fn the_steps_of_all_documents_are_counted_together() {
         let (filter, budget) = (filter(5, 5), over());
         let outcomes: Vec<_> = (0..100)

@@ -161,16 +161,13 @@ fn index_of_bytes(arguments: &Arguments<'_>) -> Outcome {
     let Some((string, token)) = searched(arguments, (40091, 40092))? else { return null() };
     let start = search_bound(arguments, 2)?.unwrap_or(0);
     let end = search_bound(arguments, 3)?.unwrap_or(string.len()).min(string.len());
-    let window = string.as_bytes().get(start..end);
-    let hit = window.and_then(|window| position(window, token.as_bytes()));
-    found(hit.map_or(-1, |index| length(index + start)))
-}
-
-fn position(window: &[u8], token: &[u8]) -> Option<usize> {
     if token.is_empty() {
-        return Some(0);
+        return found(if start <= end { length(start) } else { -1 });
     }
-    window.windows(token.len()).position(|part| part == token)
+    // A token lies between characters, so parts of characters at both ends of the window do not matter.
+    let (from, to) = (string.ceil_char_boundary(start), string.floor_char_boundary(end));
+    let hit = string.get(from..to).and_then(|window| window.find(&token));
+    found(hit.map_or(-1, |index| length(index + from)))
 }
 
 /// The token must begin, but need not end, before the end of the search.
@@ -181,13 +178,9 @@ fn index_of_cp(arguments: &Arguments<'_>) -> Outcome {
     if string.is_empty() {
         return found(if start == 0 && token.is_empty() { 0 } else { -1 });
     }
-    let hit = string
-        .char_indices()
-        .enumerate()
-        .skip(start)
-        .take_while(|(index, _)| *index < end)
-        .find(|(_, (byte, _))| string[*byte..].starts_with(&token));
-    found(hit.map_or(-1, |(index, _)| length(index)))
+    let Some((from, _)) = string.char_indices().nth(start) else { return found(-1) };
+    let hit = string[from..].find(&token).map(|byte| start + string[from..from + byte].chars().count());
+    found(hit.filter(|index| *index < end).map_or(-1, length))
 }
 
 fn str_len_bytes(arguments: &Arguments<'_>) -> Outcome {

@@ -19,6 +19,9 @@ use super::tree::Node;
 
 use self::parse::Parser;
 
+/// How large a document may become by what is made up for it. MongoDB allows its own answers a bit above 16 MiB.
+const MAX_DOCUMENT: usize = (16 * 1024 + 16) * 1024;
+
 /// A projection: as the client sent it, and compiled.
 #[derive(Debug, Clone)]
 pub struct Projection {
@@ -120,6 +123,12 @@ impl Projection {
             let mark = budget.mark();
             bytes = apply::with_computed(&self.root, document, &bytes, budget)?;
             budget.drop_since(mark);
+            if bytes.len() > MAX_DOCUMENT {
+                return Err(EvalError::new(
+                    10334,
+                    "the projected document is larger than 16 MiB; ask for less at a time",
+                ));
+            }
         }
         for step in &self.afterwards {
             bytes = match step {

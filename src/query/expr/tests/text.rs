@@ -20,6 +20,11 @@ fn bytes_and_code_points_are_told_apart() {
 fn a_token_must_begin_but_need_not_end_before_the_end_of_a_search_by_code_points() {
     assert_eq!(value(bson!({ "$indexOfCP": ["abcabc", "ca", 2, 3] })), bson!(2));
     assert_eq!(value(bson!({ "$indexOfBytes": ["abcabc", "ca", 2, 3] })), bson!(-1));
+    assert_eq!(value(bson!({ "$indexOfBytes": ["héllo", "l", 2] })), bson!(3));
+    assert_eq!(value(bson!({ "$indexOfBytes": ["héllo", "é", 1, 2] })), bson!(-1));
+    assert_eq!(value(bson!({ "$indexOfBytes": ["abc", "", 4] })), bson!(-1));
+    assert_eq!(value(bson!({ "$indexOfCP": ["héhé", "é", 2] })), bson!(3));
+    assert_eq!(value(bson!({ "$indexOfCP": ["abc", "", 3] })), bson!(-1));
 }
 
 #[test]
