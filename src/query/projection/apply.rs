@@ -5,7 +5,7 @@ use bson::raw::RawDocument;
 use super::{Branch, Child, Slice};
 use crate::query::error::{EvalError, code};
 use crate::query::matcher::matched_position;
-use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member_named};
+use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member};
 
 /// A document without members.
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
@@ -116,7 +116,7 @@ fn compute_members(branch: &Branch, document: &RawDocument, kept: &[u8]) -> Resu
             Child::Computed(expression) => expression.evaluate(document)?.map(|value| encode(&value)).transpose()?,
             Child::ElemMatch(node) => first_match(node, name, document)?,
             Child::Branch(branch) if branch.computes => {
-                Some(compute_below(branch, document, member_named(kept, name.as_bytes()))?)
+                Some(compute_below(branch, document, member(kept, name.as_bytes()))?)
             }
             Child::Branch(_) | Child::Whole | Child::Kept => continue,
         };
@@ -175,7 +175,7 @@ fn first_match(
     document: &RawDocument,
 ) -> Result<Option<Owned>, EvalError> {
     let Some(position) = matched_position(node, document)? else { return Ok(None) };
-    let array = member_named(document.as_bytes(), name.as_bytes());
+    let array = member(document.as_bytes(), name.as_bytes());
     Ok(array.and_then(|array| array.elements().nth(position)).map(|element| array_of(element.value)))
 }
 
@@ -247,7 +247,7 @@ pub(super) fn positional(
 ) -> Result<Vec<u8>, EvalError> {
     let mut inside = document;
     for (index, name) in path.iter().enumerate() {
-        match member_named(inside, name.as_bytes()) {
+        match member(inside, name.as_bytes()) {
             Some(array) if array.is_array() => {
                 let element = array.elements().nth(position()?).filter(|element| element.value.kind != kind::MISSING);
                 let Some(element) = element else {
