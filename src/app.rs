@@ -8,6 +8,7 @@ use std::sync::Arc;
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
@@ -126,21 +127,37 @@ impl Application {
 
     /// Answers requests until SIGTERM or SIGINT; then finishes what is under way, for 10 s at most.
     ///
+    /// The line `listening on http://HOST:PORT` is logged once requests and signals are heard.
+    ///
     /// # Errors
     /// When the server cannot be started.
     pub async fn run(self) -> io::Result<()> {
-        self.server(true)?.await
+        let address = self.address()?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = self.server()?;
+        let handle = server.handle();
+        tokio::spawn(async move {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            log::info!("{name}: finishing what is under way");
+            handle.stop(true).await;
+        });
+        log::info!("listening on http://{address}");
+        server.await
     }
 
-    /// The same without an ear for signals, for a process that has more than one service in it.
+    /// The same without an ear for signals and without a log line, for a process that has more than one service in it.
     ///
     /// # Errors
     /// As [`Application::run`].
     pub async fn run_without_signals(self) -> io::Result<()> {
-        self.server(false)?.await
+        self.server()?.await
     }
 
-    fn server(self, signals: bool) -> io::Result<Server> {
+    fn server(self) -> io::Result<Server> {
         let Self { state, settings, listener, .. } = self;
         let workers = match settings.server.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -155,8 +172,7 @@ impl Application {
                 .configure(|config| routes::all().configure(config))
                 .default_service(web::to(no_such_path))
         });
-        let server = server.workers(workers).shutdown_timeout(SHUTDOWN_S).listen(listener)?;
-        Ok(if signals { server.run() } else { server.disable_signals().run() })
+        Ok(server.workers(workers).shutdown_timeout(SHUTDOWN_S).disable_signals().listen(listener)?.run())
     }
 }
 

@@ -13,7 +13,9 @@
 
 pub mod app;
 pub mod auth;
+pub mod cli;
 pub mod clock;
+pub mod demo;
 pub mod domain;
 pub mod http;
 pub mod json;

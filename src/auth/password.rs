@@ -11,11 +11,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Argon2Settings, AuthSettings, Secret};
 
-/// The fewest characters of a password.
-pub const SHORTEST_PASSWORD: usize = 8;
-/// The most characters of a password.
-pub const LONGEST_PASSWORD: usize = 1024;
-
 /// Why no answer about a password can be given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
@@ -59,21 +54,6 @@ pub struct Passwords {
 pub struct Turn {
     passwords: Passwords,
     permits: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
-}
-
-/// Whether a text may be a password.
-///
-/// # Errors
-/// What is wrong with it, without showing it.
-pub fn check_length(password: &str) -> Result<(), String> {
-    let length = password.chars().count();
-    if length < SHORTEST_PASSWORD {
-        return Err(format!("must have at least {SHORTEST_PASSWORD} characters"));
-    }
-    if length > LONGEST_PASSWORD {
-        return Err(format!("must have at most {LONGEST_PASSWORD} characters"));
-    }
-    Ok(())
 }
 
 impl Passwords {
@@ -270,15 +250,6 @@ mod tests {
         assert!(matches!(waiting.turn().await, Err(PasswordError::Busy)));
         drop(permits);
         assert!(waiting.turn().await.is_ok());
-    }
-
-    #[test]
-    fn the_length_of_a_password_is_counted_in_characters() {
-        assert!(check_length("1234567").is_err());
-        assert!(check_length("\u{e4}\u{f6}\u{fc}\u{df}\u{e4}\u{f6}\u{fc}").is_err());
-        assert!(check_length("12345678").is_ok());
-        assert!(check_length(&"\u{e4}".repeat(1024)).is_ok());
-        assert!(check_length(&"a".repeat(1025)).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Names are paths of words, `base.framework.object.view`. One that ends in `.*` is a master right: held, it grants every
 //! right below it, those of later versions included.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 
@@ -95,12 +95,19 @@ fn last_two_segments(name: &str) -> &str {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
     held: Vec<Box<str>>,
+    /// What bounds them: a token has no right that its user does not have.
+    within: Option<Arc<Rights>>,
 }
 
 impl Rights {
     /// The rights with these names.
     pub fn new<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Self {
-        Self { held: names.into_iter().map(|name| name.as_ref().into()).collect() }
+        Self { held: names.into_iter().map(|name| name.as_ref().into()).collect(), within: None }
+    }
+
+    /// The rights with these names, as far as `bound` grants them.
+    pub fn within<N: AsRef<str>>(names: impl IntoIterator<Item = N>, bound: Arc<Self>) -> Self {
+        Self { within: Some(bound), ..Self::new(names) }
     }
 
     /// Whether the holder may do what `right` allows.
@@ -110,6 +117,9 @@ impl Rights {
 
     /// The entry that grants `right`: the right itself, or a master right above it.
     pub fn granted_by(&self, right: &str) -> Option<&str> {
+        if self.within.as_ref().is_some_and(|bound| !bound.grants(right)) {
+            return None;
+        }
         self.held.iter().map(AsRef::as_ref).find(|held| covers(held, right))
     }
 
@@ -220,6 +230,15 @@ mod tests {
     fn holding_all_leaves_does_not_allow_to_give_the_master() {
         let leaves = ["base.import.object.*", "base.import.type.*"];
         assert_eq!(Rights::new(leaves).missing(["base.import.object.*", "base.import.*"]), ["base.import.*"]);
+    }
+
+    #[test]
+    fn bounded_rights_end_where_the_bound_ends() {
+        let bound = Arc::new(Rights::new(["base.framework.*"]));
+        let rights = Rights::within(["base.*", "base.framework.object.view"], bound);
+        assert!(rights.grants("base.framework.type.edit"));
+        assert!(!rights.grants("base.system.view"));
+        assert!(!rights.grants("base.*"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::Secret;
+use crate::domain::user::check_password;
 
 /// `auth.*`
 #[derive(Debug, Clone, Deserialize)]
@@ -141,8 +142,7 @@ impl AuthSettings {
             return Err(invalid("auth.signing_key", "must have at least 32 characters"));
         }
         if let Some(password) = &self.initial_admin_password {
-            super::password::check_length(password.expose())
-                .map_err(|message| invalid("auth.initial_admin_password", &message))?;
+            check_password(password.expose()).map_err(|message| invalid("auth.initial_admin_password", &message))?;
         }
         self.argon2.validate()?;
         self.throttle.validate()

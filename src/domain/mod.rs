@@ -6,13 +6,17 @@ pub mod acl;
 pub mod category_input;
 pub mod document;
 pub mod group;
+pub mod group_input;
 pub mod link_template;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_type;
 pub mod schema;
+pub mod setting_input;
+pub mod token_input;
 pub mod type_input;
 pub mod user;
+pub mod user_input;
 mod violation;
 
 use bson::{Bson, DateTime, Document, doc};

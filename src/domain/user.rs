@@ -10,6 +10,11 @@ use super::document::text;
 /// What reads show in place of a password. Sent back, it keeps the password as it is.
 pub const PASSWORD_MASK: &str = "{argon2id}********";
 
+/// The fewest characters of a password.
+pub const SHORTEST_PASSWORD: usize = 8;
+/// The most characters of a password.
+pub const LONGEST_PASSWORD: usize = 1024;
+
 /// The name of the only provider that signs users in: this service itself.
 pub const LOCAL_AUTHENTICATOR: &str = "LocalAuthenticationProvider";
 
@@ -108,6 +113,21 @@ pub fn display_name(user: &RawDocument) -> Option<String> {
     }
 }
 
+/// Whether a text may be a password.
+///
+/// # Errors
+/// What is wrong with it, without showing it.
+pub fn check_password(password: &str) -> Result<(), String> {
+    let length = password.chars().count();
+    if length < SHORTEST_PASSWORD {
+        return Err(format!("must have at least {SHORTEST_PASSWORD} characters"));
+    }
+    if length > LONGEST_PASSWORD {
+        return Err(format!("must have at most {LONGEST_PASSWORD} characters"));
+    }
+    Ok(())
+}
+
 /// The form of a user name that no two users share, and by which users sign in.
 pub fn login_of(user_name: &str) -> String {
     user_name.to_lowercase()
@@ -163,5 +183,14 @@ mod tests {
         assert_eq!(name("Ada", "").as_deref(), Some("ada"));
         assert_eq!(display_name(&rawdoc! {"user_name": "ada", "first_name": null}).as_deref(), Some("ada"));
         assert_eq!(display_name(&rawdoc! {"public_id": 7}), None);
+    }
+
+    #[test]
+    fn the_length_of_a_password_is_counted_in_characters() {
+        assert!(check_password("1234567").is_err());
+        assert!(check_password("\u{e4}\u{f6}\u{fc}\u{df}\u{e4}\u{f6}\u{fc}").is_err());
+        assert!(check_password("12345678").is_ok());
+        assert!(check_password(&"\u{e4}".repeat(1024)).is_ok());
+        assert!(check_password(&"a".repeat(1025)).is_err());
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::StatusCode;
-use actix_web::http::header;
+use actix_web::http::{Method, StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 
 use super::error::ApiError;
+use super::path::positive;
 use super::state::HttpState;
 use crate::auth::Authorization;
-use crate::service::Caller;
+use crate::service::{Caller, rights};
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Access {
     SignedIn,
     /// Who holds this right.
     Right(&'static str),
+    /// The user whom the path names, or who holds this right. A token for machines may only read its own user.
+    OwnOr(&'static str),
 }
 
 /// The caller of a route that is not public; a public route that asks for one answers 401.
@@ -60,11 +62,9 @@ pub async fn authorize<B: MessageBody + 'static>(
 }
 
 async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Arc<Caller>>, ApiError> {
-    let right = match access {
-        Access::Public => return Ok(None),
-        Access::SignedIn => None,
-        Access::Right(right) => Some(right),
-    };
+    if access == Access::Public {
+        return Ok(None);
+    }
     let state = request
         .app_data::<web::Data<HttpState>>()
         .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
@@ -72,11 +72,16 @@ async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Ar
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());
     let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
-    match right {
-        Some(right) if !caller.rights.grants(right) => {
-            let message = format!("this needs the right {right}, which your group does not hold");
-            Err(ApiError::new(StatusCode::FORBIDDEN, "right_missing", message))
-        }
-        _ => Ok(Some(caller)),
+    match access {
+        Access::Public | Access::SignedIn => {}
+        Access::OwnOr(_) if is_own(&caller, request.method(), request.match_info().get("public_id")) => {}
+        Access::OwnOr(right) | Access::Right(right) => rights::require(&caller.rights, right)?,
     }
+    Ok(Some(caller))
+}
+
+/// Whether this is a request of a user about himself.
+pub(super) fn is_own(caller: &Caller, method: &Method, user_id: Option<&str>) -> bool {
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    user_id.and_then(positive) == Some(caller.user_id) && (reads || !caller.is_machine)
 }

@@ -120,7 +120,7 @@ impl Items {
     pub fn of<W: Wire>(documents: &Documents) -> Result<Self, ApiError> {
         let mut items = Self::default();
         for document in documents.iter() {
-            write_document(document, W::DATES, items.next())?;
+            write_document(&W::view(document), W::DATES, items.next())?;
         }
         Ok(items)
     }
@@ -208,6 +208,7 @@ pub fn single<W: Wire>(
     request: &HttpRequest,
     document: &RawDocument,
 ) -> Result<HttpResponse, ApiError> {
+    let document = &*W::view(document);
     let tag = precondition::entity_tag(document);
     if conditional::is_known(request, &tag) {
         return Ok(conditional::not_modified(&tag));
@@ -241,8 +242,28 @@ pub fn inserted<W: Wire>(
     document: &RawDocument,
 ) -> Result<HttpResponse, ApiError> {
     let id = public_id(document);
-    let body = wrapped::<W>(state, format!("{{\"result_id\":{id},\"raw\":").as_bytes(), document, "INSERT")?;
-    let response = located::<W>(state, request, json(status, body, |_| {}), id);
+    inserted_at::<W>(state, request, (status, &format!("{}{id}", W::PATH)), &id, document, &Nothing {})
+}
+
+/// The insert envelope of a resource that lies elsewhere than below [`Wire::PATH`]: status and path, `result_id`, the
+/// document, and what is said beside it.
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn inserted_at<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    (status, path): (StatusCode, &str),
+    result_id: &impl Serialize,
+    document: &RawDocument,
+    beside: &impl Serialize,
+) -> Result<HttpResponse, ApiError> {
+    let document = &*W::view(document);
+    let id = serde_json::to_string(result_id).expect("an id is a number or a string");
+    let mut body = wrapped::<W>(state, format!("{{\"result_id\":{id},\"raw\":").as_bytes(), document, "INSERT")?;
+    body.pop();
+    append_members(&mut body, beside);
+    let response = located(state, request, json(status, body, |_| {}), path);
     Ok(tagged(response, &precondition::entity_tag(document)))
 }
 
@@ -256,8 +277,22 @@ pub fn updated<W: Wire>(
     status: StatusCode,
     document: &RawDocument,
 ) -> Result<HttpResponse, ApiError> {
+    updated_at::<W>(state, request, (status, &format!("{}{}", W::PATH, public_id(document))), document)
+}
+
+/// The update envelope of a resource that lies elsewhere than below [`Wire::PATH`].
+///
+/// # Errors
+/// When stored bytes are damaged.
+pub fn updated_at<W: Wire>(
+    state: &HttpState,
+    request: &HttpRequest,
+    (status, path): (StatusCode, &str),
+    document: &RawDocument,
+) -> Result<HttpResponse, ApiError> {
+    let document = &*W::view(document);
     let body = wrapped::<W>(state, b"{\"result\":", document, "UPDATE")?;
-    let response = located::<W>(state, request, json(status, body, |_| {}), public_id(document));
+    let response = located(state, request, json(status, body, |_| {}), path);
     Ok(tagged(response, &precondition::entity_tag(document)))
 }
 
@@ -271,7 +306,7 @@ pub fn deleted<W: Wire>(
     document: &RawDocument,
     beside: &impl Serialize,
 ) -> Result<HttpResponse, ApiError> {
-    let mut body = wrapped::<W>(state, b"{\"deleted_entry\":", document, "DELETE")?;
+    let mut body = wrapped::<W>(state, b"{\"deleted_entry\":", &W::view(document), "DELETE")?;
     body.pop();
     append_members(&mut body, beside);
     Ok(json(status, body, |_| {}))
@@ -293,6 +328,14 @@ pub fn collection<W: Wire>(
     body.pop();
     append_members(&mut body, &tail::<W>(state, response_type));
     json(status, body, |_| {})
+}
+
+/// The single read envelope around something that is no stored document.
+pub fn value<W: Wire>(state: &HttpState, result: &impl Serialize) -> HttpResponse {
+    let mut body = b"{\"result\":".to_vec();
+    body.extend_from_slice(&serde_json::to_vec(result).expect("envelopes hold strings, numbers and JSON"));
+    append_members(&mut body, &tail::<W>(state, "GET"));
+    json(StatusCode::OK, body, |_| {})
 }
 
 /// Nothing beside the resource.
@@ -349,8 +392,8 @@ pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
     response
 }
 
-fn located<W: Wire>(state: &HttpState, request: &HttpRequest, mut response: HttpResponse, id: i64) -> HttpResponse {
-    let url = resource_url(&state.links.origin(request), &format!("{}{id}", W::PATH));
+fn located(state: &HttpState, request: &HttpRequest, mut response: HttpResponse, path: &str) -> HttpResponse {
+    let url = resource_url(&state.links.origin(request), path);
     if let Ok(url) = HeaderValue::try_from(url) {
         response.headers_mut().insert(header::LOCATION, url);
     }

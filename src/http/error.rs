@@ -152,6 +152,7 @@ impl From<ServiceError> for ApiError {
                 Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
             }
             ServiceError::Contended(_) => unavailable("contended", message),
+            ServiceError::Password(error) => AuthError::from(error).into(),
             ServiceError::Store(error) => error.into(),
         }
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What stays as it is in the value of a query parameter.
 const QUERY_VALUE: &AsciiSet = &CONTROLS
@@ -67,6 +67,11 @@ impl LinkSettings {
 /// The URL of a path below `/rest`.
 pub fn resource_url(origin: &str, path: &str) -> String {
     format!("{origin}/rest{path}")
+}
+
+/// A text as one segment of a path.
+pub fn encode_segment(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 /// A query string of these parameters, encoded.

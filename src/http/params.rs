@@ -106,6 +106,17 @@ impl Parameters {
         Ok(Self(members.iter().map(|(name, value)| (name.clone(), text(value))).collect()))
     }
 
+    /// The same parameters, with `name` in place of `alias`.
+    #[must_use]
+    pub fn with_alias(mut self, alias: &str, name: &str) -> Self {
+        if self.get(name).is_none()
+            && let Some((sent, _)) = self.0.iter_mut().find(|(sent, _)| sent == alias)
+        {
+            name.clone_into(sent);
+        }
+        self
+    }
+
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -154,7 +165,11 @@ impl Parameters {
         }
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+    /// A parameter that is a whole number.
+    ///
+    /// # Errors
+    /// 400 for anything else.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let Some(sent) = self.get(name) else { return Ok(None) };
         // Signs and spaces are refused; more digits than a u64 has are not a number anybody means.
         let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());

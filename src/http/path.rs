@@ -5,6 +5,7 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpRequest};
+use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
 
@@ -13,6 +14,33 @@ pub struct PathId(pub i64);
 
 /// The `{public_ids}` of a path: positive integers with commas between them.
 pub struct PathIds(pub Vec<i64>);
+
+/// The `{token_id}` of a path.
+pub struct PathTokenId(pub i64);
+
+/// The `{name}` of a path: any text, decoded.
+pub struct PathText(pub String);
+
+impl FromRequest for PathTokenId {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let segment = request.match_info().get("token_id").unwrap_or_default();
+        ready(positive(segment).map(Self).ok_or_else(ApiError::no_such_path))
+    }
+}
+
+impl FromRequest for PathText {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let segment = request.match_info().get("name").unwrap_or_default();
+        let decoded = percent_decode_str(segment).decode_utf8().map(|text| Self(text.into_owned()));
+        ready(decoded.map_err(|_| ApiError::no_such_path()))
+    }
+}
 
 impl FromRequest for PathId {
     type Error = ApiError;
@@ -50,7 +78,8 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
     Ok(PathIds(ids))
 }
 
-fn positive(text: &str) -> Option<i64> {
+/// A positive integer, digits only.
+pub(super) fn positive(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|id| digits && *id > 0)
 }

@@ -9,9 +9,10 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
-use super::caller::{Access, authorize};
-use super::{auth, categories, objects, root, types};
-use Access::{Public, Right};
+use super::caller::{Access, authorize, is_own};
+use super::{auth, categories, groups, objects, rights, root, types, user_settings, user_tokens, users};
+use crate::service::Caller;
+use Access::{OwnOr, Public, Right, SignedIn};
 
 /// Below this everything that needs a token lies.
 pub const BASE: &str = "/rest";
@@ -74,7 +75,72 @@ pub fn all() -> Routes {
     add.put("/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::update_category);
     add.patch("/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::patch_category);
     add.delete("/rest/categories/{public_id}", Right("base.framework.category.delete"), categories::delete_category);
+
+    add.get("/rest/users/", Right("base.user-management.user.view"), users::list_users);
+    add.post("/rest/users/", Right("base.user-management.user.add"), users::create_user);
+    add.get("/rest/users/{public_id}", OwnOr("base.user-management.user.view"), users::get_user);
+    add.put("/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::update_user);
+    add.patch("/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::patch_user);
+    add.delete("/rest/users/{public_id}", Right("base.user-management.user.delete"), users::delete_user);
+    add.patch("/rest/users/{public_id}/password", OwnOr("base.user-management.user.edit"), users::change_password);
+
+    add.get("/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.view"), user_settings::list_settings);
+    add.post(
+        "/rest/users/{public_id}/settings/",
+        OwnOr("base.user-management.user.edit"),
+        user_settings::create_setting,
+    );
+    let setting = "/rest/users/{public_id}/settings/{name}";
+    add.get(setting, OwnOr("base.user-management.user.view"), user_settings::get_setting);
+    add.put(setting, OwnOr("base.user-management.user.edit"), user_settings::update_setting);
+    add.patch(setting, OwnOr("base.user-management.user.edit"), user_settings::patch_setting);
+    add.delete(setting, OwnOr("base.user-management.user.edit"), user_settings::delete_setting);
+
+    add.get("/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.view"), user_tokens::list_tokens);
+    add.post("/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.edit"), user_tokens::create_token);
+    let token = "/rest/users/{public_id}/tokens/{token_id}";
+    add.delete(token, OwnOr("base.user-management.user.edit"), user_tokens::delete_token);
+
+    add.get("/rest/groups/", Right("base.user-management.group.view"), groups::list_groups);
+    add.post("/rest/groups/", Right("base.user-management.group.add"), groups::create_group);
+    add.get("/rest/groups/{public_id}", Right("base.user-management.group.view"), groups::get_group);
+    add.put("/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::update_group);
+    add.patch("/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::patch_group);
+    add.delete("/rest/groups/{public_id}", Right("base.user-management.group.delete"), groups::delete_group);
+
+    add.get("/rest/rights/", SignedIn, rights::list_rights);
+    add.get("/rest/rights/levels", SignedIn, rights::list_levels);
+    add.get("/rest/rights/explain", SignedIn, rights::explain_right);
+    add.get("/rest/rights/{name}", SignedIn, rights::get_right);
     routes
+}
+
+/// The route that a request takes; the path may leave `/rest` out. HEAD goes where GET goes.
+pub fn find(method: &Method, path: &str) -> Option<RouteInfo> {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let mut fitting: Vec<RouteInfo> = all().infos;
+    fitting.retain(|route| route.method == *method && segments(route.path, path).is_some());
+    // A segment that is spelled out wins over one that is variable, as in the order of registration.
+    fitting.into_iter().min_by_key(|route| route.path)
+}
+
+/// Whether the `{public_id}` of the route is the caller's own in this path.
+pub fn names_own_user(route: &RouteInfo, path: &str, caller: &Caller) -> bool {
+    let id = segments(route.path, path).and_then(|pairs| pairs.into_iter().find(|(name, _)| *name == "{public_id}"));
+    is_own(caller, &route.method, id.map(|(_, segment)| segment))
+}
+
+/// The segments of a pattern with those of a path that fits it.
+fn segments<'a>(pattern: &'static str, path: &'a str) -> Option<Vec<(&'static str, &'a str)>> {
+    let path = path.split('?').next().unwrap_or_default();
+    let path = path.strip_prefix(BASE).filter(|rest| rest.starts_with('/')).unwrap_or(path);
+    let pattern = pattern.strip_prefix(BASE).unwrap_or(pattern);
+    if pattern.split('/').count() != path.split('/').count() {
+        return None;
+    }
+    let pairs: Vec<(&'static str, &'a str)> = pattern.split('/').zip(path.split('/')).collect();
+    let fits = |(name, segment): &(&str, &str)| name == segment || (name.starts_with('{') && !segment.is_empty());
+    pairs.iter().all(fits).then_some(pairs)
 }
 
 impl Routes {

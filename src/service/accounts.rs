@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::domain::document::flag;
 use crate::domain::user;
 use crate::query::Filter;
+use crate::service::api_tokens::{ApiTokens, PREFIX};
 use crate::service::credentials::{self, Credential};
 use crate::service::directory::{Caller, Directory};
 use crate::service::keys::Keys;
@@ -69,6 +70,7 @@ pub struct Accounts {
     passwords: Passwords,
     tokens: Arc<Tokens>,
     keys: Keys,
+    api_tokens: ApiTokens,
     throttle: Throttle,
     clock: Arc<dyn Clock>,
     max_time: Duration,
@@ -104,9 +106,10 @@ impl Accounts {
         let AccountParts { store, directory, passwords, clock, max_time } = parts;
         let tokens = Arc::new(Tokens::new(settings));
         let keys = Keys::open(Arc::clone(&store), Arc::clone(&tokens), settings, clock.now(), max_time).await?;
+        let api_tokens = ApiTokens::new(Arc::clone(&store), max_time);
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
-        Ok(Self { store, directory, passwords, tokens, keys, throttle, clock, max_time, basic })
+        Ok(Self { store, directory, passwords, tokens, keys, api_tokens, throttle, clock, max_time, basic })
     }
 
     /// Hashes passwords under the same bounds as signing in does.
@@ -167,9 +170,19 @@ impl Accounts {
     /// # Errors
     /// [`AuthError::ExpiredToken`]; [`AuthError::InvalidToken`] also when the user is gone, locked, or has another password.
     pub async fn authenticate_token(&self, token: &str) -> Result<Arc<Caller>, AccountError> {
+        if token.starts_with(PREFIX) {
+            return self.authenticate_machine(token).await;
+        }
         self.keys.refresh().await?;
         let claims = self.tokens.check(token, self.clock.now()).map_err(AuthError::from)?;
         self.current(claims.user_id, claims.epoch).await?.ok_or_else(|| AuthError::InvalidToken.into())
+    }
+
+    async fn authenticate_machine(&self, token: &str) -> Result<Arc<Caller>, AccountError> {
+        let found = self.api_tokens.find(token, self.clock.now()).await?;
+        let token = found.ok_or(AuthError::InvalidToken)?;
+        let user = self.directory.caller(token.user_id).await?.ok_or(AuthError::InvalidToken)?;
+        Ok(Arc::new(token.caller(&user)))
     }
 
     async fn authenticate_basic(

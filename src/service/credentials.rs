@@ -23,6 +23,8 @@ pub struct Credential {
     pub user_id: i64,
     /// How many times the password was set.
     pub epoch: i64,
+    /// The user name in its unique form.
+    login: String,
     /// A PHC string.
     pub(super) hash: String,
     stored: RawDocumentBuf,
@@ -40,6 +42,7 @@ impl Credential {
         Ok(Self {
             user_id: integer(stored, "user_id").ok_or_else(damaged)?,
             epoch: integer(stored, "epoch").ok_or_else(damaged)?,
+            login: text(stored, "login").ok_or_else(damaged)?.to_owned(),
             hash: text(stored, "hash").ok_or_else(damaged)?.to_owned(),
             stored: stored.to_owned(),
         })
@@ -50,14 +53,15 @@ impl Credential {
         self.replaced(hash, self.epoch, None)
     }
 
-    /// The change that gives the user another password; all tokens of the old one end.
-    pub fn renewed(&self, hash: &str) -> Change {
-        self.replaced(hash, self.epoch + 1, None)
-    }
-
-    /// The change that makes the user sign in by another name.
-    pub fn renamed(&self, user_name: &str) -> Change {
-        self.replaced(&self.hash, self.epoch, Some(login_of(user_name)))
+    /// The change that makes the user sign in by this name and, if there is one, with the password of this hash; all
+    /// tokens of the old password end. `None` when nothing changes.
+    pub fn changed(&self, user_name: &str, hash: Option<&str>) -> Option<Change> {
+        let login = login_of(user_name);
+        if hash.is_none() && self.login == login {
+            return None;
+        }
+        let epoch = self.epoch + i64::from(hash.is_some());
+        Some(self.replaced(hash.unwrap_or(&self.hash), epoch, Some(login)))
     }
 
     fn replaced(&self, hash: &str, epoch: i64, login: Option<String>) -> Change {

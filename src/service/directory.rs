@@ -33,6 +33,8 @@ pub struct Caller {
     pub user_name: String,
     /// What his group may do.
     pub rights: Arc<Rights>,
+    /// Whether a token for machines stands for him: then what users may do to themselves is not open.
+    pub is_machine: bool,
 }
 
 /// A user with what decides whether his tokens are good.
@@ -139,6 +141,7 @@ impl Directory {
                 group_id,
                 user_name: text(&user, "user_name").unwrap_or_default().to_owned(),
                 rights: Arc::new(rights),
+                is_machine: false,
             }),
             active: flag(&user, "active").unwrap_or(false),
             epoch: credential.map(|credential| credential.epoch),

@@ -1,5 +1,6 @@
 //! What can go wrong in a use case, in the words of the people who call it.
 
+use crate::auth::PasswordError;
 use crate::domain::Violation;
 use crate::query::QueryError;
 use crate::store::StoreError;
@@ -43,6 +44,9 @@ pub enum ServiceError {
     /// Others changed the same thing again and again while this change was tried.
     #[error("{0} is being changed by others, try again")]
     Contended(String),
+    /// A password could not be hashed now.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -182,8 +182,8 @@ fn write_for_owner(path: &Path, content: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Easy to read out and to type: groups of four letters.
-fn made_up_password() -> Secret {
+/// A new random password, easy to read out and to type: groups of four letters.
+pub fn made_up_password() -> Secret {
     let mut random = rand::rng();
     let mut group =
         || -> String { (0..4).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect() };

@@ -4,19 +4,24 @@
 //! how they look on the wire. What is the same for every resource stands once, in [`resource`].
 
 pub mod accounts;
+pub mod api_tokens;
 pub mod categories;
 pub mod credentials;
 pub mod directory;
 mod error;
 pub mod first_start;
+pub mod groups;
 pub mod keys;
 pub mod objects;
 pub mod precondition;
 pub mod references;
 pub mod rendering;
 pub mod resource;
+pub mod rights;
 pub mod type_catalog;
 pub mod types;
+pub mod user_settings;
+pub mod users;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,14 @@
 //! What is the same for every resource: list, get, create, update, delete.
 
+use std::borrow::Cow;
+
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
 use super::precondition::IfMatch;
-use super::{ServiceError, Services};
+use super::{ServiceError, Services, api_tokens, rights};
+use crate::domain::user;
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
@@ -22,6 +25,11 @@ pub trait Resource {
     const MODEL: &'static str;
     /// Its name in messages and error codes.
     const NAME: &'static str;
+
+    /// What clients see of a stored document; entity tags are made of this too.
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Borrowed(stored)
+    }
 }
 
 /// Stored objects.
@@ -30,6 +38,14 @@ pub struct Objects;
 pub struct Types;
 /// Categories of types.
 pub struct Categories;
+/// Users, with a mask in place of their password.
+pub struct Users;
+/// Groups of users, with their rights as records.
+pub struct Groups;
+/// Settings that users keep for themselves.
+pub struct UserSettings;
+/// Tokens of machines, without what would make them usable.
+pub struct UserTokens;
 
 impl Resource for Objects {
     const COLLECTION: &'static str = collections::OBJECTS;
@@ -47,6 +63,42 @@ impl Resource for Categories {
     const COLLECTION: &'static str = collections::CATEGORIES;
     const MODEL: &'static str = "Category";
     const NAME: &'static str = "category";
+}
+
+impl Resource for Users {
+    const COLLECTION: &'static str = collections::USERS;
+    const MODEL: &'static str = "User";
+    const NAME: &'static str = "user";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(user::shown(stored))
+    }
+}
+
+impl Resource for Groups {
+    const COLLECTION: &'static str = collections::GROUPS;
+    const MODEL: &'static str = "Group";
+    const NAME: &'static str = "group";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(rights::expanded(stored))
+    }
+}
+
+impl Resource for UserSettings {
+    const COLLECTION: &'static str = collections::SETTINGS;
+    const MODEL: &'static str = "UserSetting";
+    const NAME: &'static str = "setting";
+}
+
+impl Resource for UserTokens {
+    const COLLECTION: &'static str = collections::TOKENS;
+    const MODEL: &'static str = "UserToken";
+    const NAME: &'static str = "token";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(api_tokens::shown(stored))
+    }
 }
 
 /// Which page of which documents.
@@ -115,6 +167,21 @@ pub async fn create<R: Resource>(
     conditions: Vec<Condition>,
     build: impl Fn(i64) -> Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
+    create_with::<R>(services, wanted, |id| {
+        Ok((build(id), Unit { conditions: conditions.clone(), changes: Vec::new() }))
+    })
+    .await
+}
+
+/// As [`create`], together with the changes and conditions of the unit that `build` gives beside the document.
+///
+/// # Errors
+/// As [`create`], and what `build` refuses.
+pub async fn create_with<R: Resource>(
+    services: &Services,
+    wanted: Option<i64>,
+    build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
     if let Some(id) = wanted.filter(|id| *id < 1) {
         return Err(ServiceError::violation("/public_id", format!("{id} is no id: ids begin with 1")));
     }
@@ -123,11 +190,11 @@ pub async fn create<R: Resource>(
             Some(id) => id,
             None => services.store.reserve_ids(R::COLLECTION, 1).await?,
         };
+        let (members, mut unit) = build(id)?;
         let mut document = doc! {"_id": ObjectId::new()};
-        document.extend(build(id));
+        document.extend(members);
         let document = encode(&document)?;
-        let change = Change::Insert { collection: R::COLLECTION, document: document.clone() };
-        let unit = Unit { conditions: conditions.clone(), changes: vec![change] };
+        unit.changes.insert(0, Change::Insert { collection: R::COLLECTION, document: document.clone() });
         match services.store.commit(unit).await {
             Ok(_) => return Ok(document),
             // Another tool stored a document under the reserved id; the store has moved its counter past it.
@@ -174,7 +241,7 @@ pub async fn change<R: Resource>(
 ) -> Result<(RawDocumentBuf, RawDocumentBuf), ServiceError> {
     for _ in 0..ATTEMPTS {
         let before = get::<R>(services, id).await?;
-        if_match.check(&before)?;
+        if_match.check(&R::view(&before))?;
         let decision = decide(&before).await?;
         match services.store.commit(decision.unit).await {
             Ok(_) => return Ok((before, decision.after)),
@@ -199,7 +266,7 @@ pub async fn remove<R: Resource>(
 ) -> Result<(RawDocumentBuf, Vec<u64>), ServiceError> {
     for _ in 0..ATTEMPTS {
         let before = get::<R>(services, id).await?;
-        if_match.check(&before)?;
+        if_match.check(&R::view(&before))?;
         let unit = decide(&before).await?.and(Change::Delete { collection: R::COLLECTION, before: before.clone() });
         match services.store.commit(unit).await {
             Ok(touched) => return Ok((before, touched)),

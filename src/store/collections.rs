@@ -57,6 +57,8 @@ pub const SETTINGS: &str = "management.users.settings";
 pub const CREDENTIALS: &str = "service.credentials";
 /// The keys that tokens are signed with; no route reads it.
 pub const KEYS: &str = "service.keys";
+/// The tokens of machines, as hashes.
+pub const TOKENS: &str = "service.tokens";
 
 const PUBLIC_ID: IndexSpec = unique("public_id", &[up("public_id")]);
 
@@ -88,5 +90,9 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[unique("user_name", &[up("login")]), unique("user_id", &[up("user_id")])],
     },
     CollectionSpec { name: KEYS, indexes: &[] },
+    CollectionSpec {
+        name: TOKENS,
+        indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
+    },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

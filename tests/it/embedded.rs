@@ -1,17 +1,235 @@
 //! The embedded store: the contract, and what only it promises.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
-use inventory_service::store::embedded::{EmbeddedStore, Options};
+use bson::{Document, doc};
+use inventory_service::query::{Filter, Sort};
+use inventory_service::store::embedded::{EmbeddedStore, OpenError, Options, Strategy};
+use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use tempfile::TempDir;
 
-use crate::contract::Fixture;
+use crate::contract::support::{BUDGET, ids, insertion, numbers, query, sort, store_all, thing};
+use crate::contract::{COLLECTIONS, Fixture, PLAIN, THINGS};
 
+#[expect(clippy::unused_async, reason = "the contract awaits stores that take longer to make")]
 async fn fresh() -> Option<Fixture> {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new directory can be opened");
-    Some(Fixture { store: Arc::new(store), keep: Box::new(directory) })
+    Some(Fixture { store: Arc::new(store), keep: Box::new(directory), differences: &[] })
 }
 
 mod contract {
     store_contract!(crate::embedded::fresh);
+}
+
+fn open(directory: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(directory, &Options::default()).expect("the store can be opened")
+}
+
+async fn prepared() -> (TempDir, EmbeddedStore) {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let store = open(directory.path());
+    store.prepare(COLLECTIONS).await.expect("a new store can be prepared");
+    (directory, store)
+}
+
+async fn assert_whole(store: &EmbeddedStore) {
+    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_store_that_is_opened_again_has_everything() {
+    let (directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=50).map(|id| thing(id, doc! { "kind": id % 3, "tags": [id, "x"] })).collect();
+    store_all(&store, THINGS, &documents).await;
+    assert_eq!(store.reserve_ids(THINGS, 10).await.expect("ids"), 51);
+    drop(store);
+
+    let store = open(directory.path());
+    store.prepare(COLLECTIONS).await.expect("nothing is new");
+    assert_eq!(ids(&store, THINGS, &query(doc! { "tags": 7 })).await, numbers(&[7]));
+    assert_eq!(store.count(THINGS, &Filter::all(), BUDGET).await.expect("an answer"), 50);
+    assert_eq!(store.reserve_ids(THINGS, 1).await.expect("an id"), 61);
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn rows_are_not_used_again_after_a_restart() {
+    let (directory, store) = prepared().await;
+    store_all(&store, PLAIN, &[thing(1, doc! {}), thing(2, doc! {})]).await;
+    store
+        .commit(Unit::of(Change::DeleteMany { collection: PLAIN, filter: Filter::all() }))
+        .await
+        .expect("no condition");
+    drop(store);
+    let store = open(directory.path());
+    store_all(&store, PLAIN, &[thing(4, doc! {}), thing(3, doc! {})]).await;
+    assert_eq!(ids(&store, PLAIN, &query(doc! {})).await, numbers(&[4, 3]));
+    assert_eq!(store.reserve_ids(PLAIN, 1).await.expect("an id"), 5);
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn a_second_store_on_the_directory_is_refused() {
+    let (directory, _store) = prepared().await;
+    let second = EmbeddedStore::open(directory.path(), &Options::default()).err();
+    assert!(matches!(second, Some(OpenError::InUse(_))), "{second:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_store_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let file = directory.path().join("inventory.redb");
+    fs::write(&file, "not a database, but longer than a few bytes. ".repeat(500)).expect("it can be written");
+    let refused = EmbeddedStore::open(directory.path(), &Options::default()).err();
+    assert!(matches!(refused, Some(OpenError::UnknownFormat(_) | OpenError::Damaged { .. })), "{refused:?}");
+    let refused = EmbeddedStore::open(&file, &Options::default()).err();
+    assert!(matches!(refused, Some(OpenError::NotADirectory(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    drop(open(directory.path()));
+    let database = redb::Database::open(directory.path().join("inventory.redb")).expect("the store is closed");
+    let meta: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
+    let transaction = database.begin_write().expect("a transaction");
+    let format = doc! { "version": 9_i64 }.to_vec().expect("it is BSON");
+    transaction.open_table(meta).expect("the table").insert("format", format.as_slice()).expect("written");
+    transaction.commit().expect("committed");
+    drop(database);
+    let refused = EmbeddedStore::open(directory.path(), &Options::default()).err();
+    assert!(matches!(refused, Some(OpenError::NewerFormat { found: 9, .. })), "{refused:?}");
+}
+
+const SIZE_UP: &[IndexKey] = &[IndexKey { path: "size", descending: false }];
+const SIZE_DOWN: &[IndexKey] = &[IndexKey { path: "size", descending: true }];
+
+async fn prepare_plain(store: &EmbeddedStore, index: &'static [IndexSpec]) -> Result<(), StoreError> {
+    store.prepare(&[CollectionSpec { name: PLAIN, indexes: index }]).await
+}
+
+#[tokio::test]
+async fn a_new_index_holds_the_documents_that_are_there() {
+    let (directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=30).map(|id| thing(id, doc! { "size": [id % 7, 100 + id] })).collect();
+    store_all(&store, PLAIN, &documents).await;
+    let question = query(doc! { "size": 110 });
+    assert_eq!(store.explain(PLAIN, &question).await.expect("an answer").strategy, Strategy::Scan);
+    prepare_plain(&store, &[IndexSpec { name: "size", keys: SIZE_UP, unique: false }]).await.expect("it can be made");
+    let explained = store.explain(PLAIN, &question).await.expect("an answer");
+    assert_eq!((explained.documents_examined, explained.returned), (1, 1), "{explained:?}");
+    assert_eq!(ids(&store, PLAIN, &query(doc! { "size": 3 })).await, numbers(&[3, 10, 17, 24]));
+    assert_whole(&store).await;
+    // Declared otherwise, it is made anew.
+    prepare_plain(&store, &[IndexSpec { name: "size", keys: SIZE_DOWN, unique: false }]).await.expect("it can be made");
+    drop(store);
+    let store = open(directory.path());
+    assert_eq!(ids(&store, PLAIN, &query(doc! { "size": 110 })).await, numbers(&[10]));
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn a_unique_index_over_equal_documents_is_refused() {
+    let (_directory, store) = prepared().await;
+    store_all(&store, PLAIN, &[thing(1, doc! { "size": 1 }), thing(2, doc! { "size": 1.0 })]).await;
+    let refused = prepare_plain(&store, &[IndexSpec { name: "size", keys: SIZE_UP, unique: true }]).await;
+    assert!(matches!(refused, Err(StoreError::Duplicate { ref key, .. }) if key == "size"), "{refused:?}");
+    store_all(&store, PLAIN, &[thing(3, doc! { "size": 1 })]).await;
+    assert_whole(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_units_of_a_group_do_not_disturb_their_neighbours() {
+    let (_directory, store) = prepared().await;
+    let store = Arc::new(store);
+    let mut tasks = tokio::task::JoinSet::new();
+    for id in 1..=300 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            // Every third unit inserts, updates, and then breaks a key.
+            let mut unit = Unit::of(insertion(THINGS, &thing(id, doc! { "kind": id, "tags": [id, -id] })));
+            if id % 3 == 0 {
+                let filter = Filter::equals("kind", id - 1);
+                unit = unit
+                    .and(Change::DeleteMany { collection: THINGS, filter })
+                    .and(insertion(THINGS, &doc! { "_id": -id, "public_id": id, "name": "taken" }));
+            }
+            (id, store.commit(unit).await)
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        let (id, result) = result.expect("no task panics");
+        assert_eq!(result.is_ok(), id % 3 != 0, "{id}: {result:?}");
+    }
+    assert_eq!(store.count(THINGS, &Filter::all(), BUDGET).await.expect("an answer"), 200);
+    assert_eq!(store.count(THINGS, &Filter::equals("tags", -299), BUDGET).await.expect("an answer"), 1);
+    assert_whole(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_is_refused_and_loses_nothing() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let options = Options { queue_length: 1, ..Options::default() };
+    let store = Arc::new(EmbeddedStore::open(directory.path(), &options).expect("a new store"));
+    store.prepare(COLLECTIONS).await.expect("a new store can be prepared");
+    let mut tasks = tokio::task::JoinSet::new();
+    for id in 1..=200 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move { store.commit(Unit::of(insertion(THINGS, &thing(id, doc! {})))).await });
+    }
+    let results = tasks.join_all().await;
+    let stored = results.iter().filter(|result| result.is_ok()).count();
+    let refused = results.iter().filter(|result| matches!(result, Err(StoreError::Unavailable { .. }))).count();
+    assert_eq!(stored + refused, 200);
+    assert!(refused > 0);
+    assert_eq!(store.count(THINGS, &Filter::all(), BUDGET).await.expect("an answer"), stored as u64);
+}
+
+#[tokio::test]
+async fn a_sort_without_an_index_has_a_bound() {
+    let (_directory, store) = prepared().await;
+    for id in 1..=15 {
+        let unit =
+            Unit::of(insertion(PLAIN, &thing(id, doc! { "text": format!("{id}{}", "x".repeat(8 * 1024 * 1024)) })));
+        store.commit(unit).await.expect("it can be stored");
+    }
+    let sorted = query(doc! {}).sorted(sort(doc! { "text": 1 }));
+    let refused = store.find(PLAIN, &sorted).await;
+    assert!(matches!(refused, Err(StoreError::Query { code: 292, .. })), "{:?}", refused.map(|found| found.len()));
+    assert_eq!(ids(&store, PLAIN, &sorted.limited(2)).await, numbers(&[10, 11]));
+}
+
+#[tokio::test]
+async fn what_only_a_server_can_do_is_unsupported() {
+    let (_directory, store) = prepared().await;
+    let refused = store.find(THINGS, &query(doc! { "$text": { "$search": "x" } })).await;
+    assert!(matches!(refused, Err(StoreError::Unsupported { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn broken_documents_are_refused() {
+    let (_directory, store) = prepared().await;
+    let two_arrays = doc! { "_id": 1, "public_id": 1, "name": "a", "fields": [{ "name": [1], "value": [2] }] };
+    for document in [doc! { "public_id": 1 }, doc! { "_id": [1] }, two_arrays] {
+        let refused = store.commit(Unit::of(insertion(THINGS, &document))).await;
+        assert!(matches!(refused, Err(StoreError::Query { .. })), "{refused:?}");
+    }
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn explain_tells_the_work() {
+    let (_directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=100).map(|id| thing(id, doc! { "kind": id % 4, "size": id })).collect();
+    store_all(&store, THINGS, &documents).await;
+    let page = query(doc! { "kind": 1 }).sorted(Sort::by("public_id", true)).limited(5);
+    let explained = store.explain(THINGS, &page).await.expect("an answer");
+    let by_kind = Strategy::Index { name: "kind".to_owned(), ranges: 1, ordered: true, exact: true };
+    assert_eq!(explained.strategy, by_kind);
+    assert_eq!((explained.documents_examined, explained.returned), (5, 5));
+    let all = FindQuery::new(Filter::all(), BUDGET);
+    assert_eq!(store.explain(THINGS, &all).await.expect("an answer").documents_examined, 100);
 }

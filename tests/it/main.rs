@@ -3,11 +3,17 @@
 #[macro_use]
 mod contract;
 
+mod accounts;
 mod api;
+mod corpus;
 mod crash;
+mod demo;
 mod embedded;
+mod embedded_crash;
 mod filters;
+mod embedded_indexes;
 mod mongo;
 mod projections;
 mod render;
 mod support;
+mod user_command;

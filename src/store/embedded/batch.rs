@@ -280,8 +280,8 @@ impl<'t> Batch<'t> {
                 let old = before.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
                 let new = after.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
                 Ok(KeyChange {
-                    add: new.keys.iter().filter(|key| old.keys.binary_search(key).is_err()).cloned().collect(),
-                    remove: old.keys.into_iter().filter(|key| new.keys.binary_search(key).is_err()).collect(),
+                    add: new.distinct.iter().filter(|key| old.distinct.binary_search(key).is_err()).cloned().collect(),
+                    remove: old.distinct.into_iter().filter(|key| new.distinct.binary_search(key).is_err()).collect(),
                     arrays: new.arrays,
                     cut: new.cut,
                 })
@@ -386,7 +386,7 @@ fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, StoreError> {
 }
 
 /// The `public_id` of a document, if it is a whole number.
-fn public_id(document: &RawDocument) -> Option<i64> {
+pub(super) fn public_id(document: &RawDocument) -> Option<i64> {
     let key = document.get("public_id").ok()??;
     crate::query::compare::number(crate::query::raw::View::from(key))
         .and_then(crate::query::number::Number::as_exact_int)

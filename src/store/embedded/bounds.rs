@@ -163,11 +163,7 @@ fn compared(operand: &Operand, span: impl Fn(&[u8], u8) -> Span, or_equal: bool)
 fn one_of(set: &InSet) -> Option<Bounds> {
     let mut spans = Vec::with_capacity(set.values().len());
     let mut exact = true;
-    // A null of a list finds missing values, but unlike a plain null not undefined.
-    let values = set.values().iter().map(|value| match value.bson() {
-        Bson::Null => Some(Bounds::of(vec![Span::of_kind(kind::NULL)], true)),
-        _ => equal(value),
-    });
+    let values = set.values().iter().map(equal);
     let regexes = set.regexes().iter().map(|regex| Some(matching(regex)));
     for bounds in values.chain(regexes) {
         let bounds = bounds?;

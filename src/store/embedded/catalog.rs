@@ -151,6 +151,11 @@ impl Collection {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::AcqRel);
     }
 
+    /// Whether this id was given out, or is below one that was.
+    pub(super) fn is_taken(&self, id: i64) -> bool {
+        id < self.next_id.load(Ordering::Acquire)
+    }
+
     /// As stored in the table `meta`.
     pub(super) fn to_document(&self) -> Document {
         let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();
@@ -219,6 +224,26 @@ impl Index {
             unique: stored.get_bool("unique")?,
             has_cut_keys: stored.get_bool("has_cut_keys")?,
         })
+    }
+}
+
+#[cfg(test)]
+impl Index {
+    /// An index over ascending paths.
+    pub(super) fn over(name: &str, paths: &[&str]) -> Self {
+        let component = |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0 };
+        let components = paths.iter().map(component).collect();
+        Self { number: 1, name: name.to_owned(), components, unique: false, has_cut_keys: false }
+    }
+}
+
+#[cfg(test)]
+impl Collection {
+    /// A collection with these indexes beside the one on `_id`.
+    pub(super) fn with_indexes(indexes: Vec<Index>) -> Self {
+        let mut collection = Self::new(0, "test");
+        collection.indexes.extend(indexes);
+        collection
     }
 }
 

@@ -117,6 +117,8 @@ struct Best<'a> {
     sort: &'a Sort,
     kept: Vec<(SortValue, u64)>,
     bytes: usize,
+    /// Whether later rows come first among equal documents.
+    latest_first: bool,
     skip: usize,
     /// How many are wanted, skipped ones included; `usize::MAX` for all.
     wanted: usize,
@@ -126,7 +128,14 @@ impl<'a> Best<'a> {
     fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
         let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        Self { sort, kept: Vec::new(), bytes: 0, skip: number(skip), wanted: number(wanted) }
+        Self {
+            sort,
+            kept: Vec::new(),
+            bytes: 0,
+            latest_first: sort.is_reversed(),
+            skip: number(skip),
+            wanted: number(wanted),
+        }
     }
 
     fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
@@ -145,24 +154,28 @@ impl<'a> Best<'a> {
     }
 
     /// Rows settle what the order leaves open, so that it is complete: equal documents come in insertion order.
-    fn compare(sort: &Sort, left: &(SortValue, u64), right: &(SortValue, u64)) -> Ordering {
-        sort.compare(&left.0, &right.0).then(left.1.cmp(&right.1))
+    fn comparison(&self) -> impl Fn(&(SortValue, u64), &(SortValue, u64)) -> Ordering + use<'a> {
+        let (sort, latest_first) = (self.sort, self.latest_first);
+        move |left, right| {
+            let rows = if latest_first { right.1.cmp(&left.1) } else { left.1.cmp(&right.1) };
+            sort.compare(&left.0, &right.0).then(rows)
+        }
     }
 
     fn drop_worse(&mut self) {
         if self.kept.len() <= self.wanted {
             return;
         }
-        let sort = self.sort;
-        self.kept.select_nth_unstable_by(self.wanted - 1, |left, right| Self::compare(sort, left, right));
+        let compare = self.comparison();
+        self.kept.select_nth_unstable_by(self.wanted - 1, compare);
         self.kept.truncate(self.wanted);
         self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
     }
 
     fn into_page(mut self) -> impl Iterator<Item = u64> {
         self.drop_worse();
-        let sort = self.sort;
-        self.kept.sort_unstable_by(|left, right| Self::compare(sort, left, right));
+        let compare = self.comparison();
+        self.kept.sort_unstable_by(compare);
         self.kept.into_iter().skip(self.skip).map(|(_, row)| row)
     }
 }

@@ -19,7 +19,7 @@ const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys {
     /// Ascending, each once.
-    pub(super) keys: Vec<Vec<u8>>,
+    pub(super) distinct: Vec<Vec<u8>>,
     /// By component: where arrays were met, as in [`Component::arrays`](super::catalog::Component::arrays).
     pub(super) arrays: Vec<u64>,
     /// Whether a key had to be cut.
@@ -35,8 +35,8 @@ pub(super) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
     let slots: Vec<Slot<'_>> =
         index.components.iter().map(|part| Slot::Open { at: document, rest: &part.path, depth: 0 }).collect();
     Extraction { index, keys: &mut keys }.expand(slots)?;
-    keys.keys.sort_unstable();
-    keys.keys.dedup();
+    keys.distinct.sort_unstable();
+    keys.distinct.dedup();
     Ok(keys)
 }
 
@@ -124,7 +124,7 @@ impl Extraction<'_, '_> {
             }
         }
         self.keys.cut |= key::cut(&mut key, self.index.unique);
-        self.keys.keys.push(key);
+        self.keys.distinct.push(key);
         Ok(())
     }
 }
@@ -139,4 +139,74 @@ fn parallel(index: &Index) -> StoreError {
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn damaged(error: bson::error::Error) -> StoreError {
     StoreError::Corrupt { what: format!("a document: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::raw::RawDocumentBuf;
+    use bson::{Bson, Document, doc};
+
+    use super::*;
+
+    fn keys(paths: &[&str], document: Document) -> Keys {
+        let document = RawDocumentBuf::try_from(document).expect("documents of tests are BSON");
+        keys_of(&Index::over("tested", paths), &document).expect("the document has keys")
+    }
+
+    /// The joined keys of these values, in order.
+    fn expected(values: &[&[Bson]]) -> Vec<Vec<u8>> {
+        let join = |values: &&[Bson]| values.iter().flat_map(|value| key::of_bson(value).expect("a key")).collect();
+        let mut all: Vec<Vec<u8>> = values.iter().map(join).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn a_missing_member_is_indexed_as_null() {
+        assert_eq!(keys(&["a"], doc! { "b": 1 }).distinct, expected(&[&[Bson::Null]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": 5 }).distinct, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn each_distinct_element_has_a_key() {
+        let found = keys(&["a"], doc! { "a": [2, 1, 2.0, [3]] });
+        assert_eq!(found.distinct, expected(&[&[1.into()], &[2.into()], &[vec![3].into()]]));
+        assert_eq!(found.arrays, [1]);
+    }
+
+    #[test]
+    fn an_empty_array_is_indexed_as_undefined_at_the_end_of_a_path_only() {
+        assert_eq!(keys(&["a"], doc! { "a": [] }).distinct, expected(&[&[Bson::Undefined]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": [] }).distinct, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn members_of_one_element_stay_together() {
+        let document =
+            doc! { "fields": [{ "name": "a", "value": 1 }, { "name": "b", "value": [2, 3] }, { "name": "c" }, 4] };
+        let found = keys(&["fields.name", "fields.value"], document);
+        let pairs: [&[Bson]; 5] = [
+            &["a".into(), 1.into()],
+            &["b".into(), 2.into()],
+            &["b".into(), 3.into()],
+            &["c".into(), Bson::Null],
+            &[Bson::Null, Bson::Null],
+        ];
+        assert_eq!(found.distinct, expected(&pairs));
+        assert_eq!(found.arrays, [0b01, 0b11]);
+    }
+
+    #[test]
+    fn a_single_value_beside_an_array_is_in_each_key() {
+        let found = keys(&["kind", "tags"], doc! { "kind": 7, "tags": ["x", "y"] });
+        assert_eq!(found.distinct, expected(&[&[7.into(), "x".into()], &[7.into(), "y".into()]]));
+        assert_eq!(found.arrays, [0, 1]);
+    }
+
+    #[test]
+    fn two_arrays_are_refused() {
+        let document = RawDocumentBuf::try_from(doc! { "a": [1], "b": [2] }).expect("it is BSON");
+        let refused = keys_of(&Index::over("tested", &["a", "b"]), &document);
+        assert!(matches!(refused, Err(StoreError::Query { code: CANNOT_INDEX_PARALLEL_ARRAYS, .. })), "{refused:?}");
+    }
 }

@@ -182,7 +182,9 @@ fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Vec<u8>) {
 
 /// Turns the key of one component around, for descending indexes.
 pub(super) fn invert(key: &mut [u8]) {
-    key.iter_mut().for_each(|byte| *byte = !*byte);
+    for byte in key {
+        *byte = !*byte;
+    }
 }
 
 /// The smallest bytes above every key that begins with `prefix`; `None` if there are none.
@@ -212,4 +214,200 @@ pub(super) fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
 pub(super) fn of_bson(value: &Bson) -> Option<Vec<u8>> {
     let encoded = RawBson::try_from(value.clone()).ok()?;
     of_value(encoded.as_raw_bson_ref()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use bson::oid::ObjectId;
+    use bson::{Binary, Bson, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::query::compare::compare_raw;
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().expect("a decimal"))
+    }
+
+    /// Numbers that are near each other in different types, where order is easily lost.
+    fn numbers() -> Vec<Bson> {
+        let mut all: Vec<Bson> = Vec::new();
+        for whole in [
+            0,
+            1,
+            -1,
+            1 << 53,
+            (1 << 53) + 1,
+            (1 << 53) + 2,
+            -(1 << 53) - 1,
+            i64::MAX,
+            i64::MAX - 1,
+            i64::MIN,
+            i64::MIN + 1,
+        ] {
+            all.extend([Bson::Int64(whole), decimal(&whole.to_string()), decimal(&format!("{whole}.5"))]);
+            #[expect(clippy::cast_precision_loss, reason = "the neighbours are what is looked for")]
+            let near = whole as f64;
+            all.extend([near, near.next_up(), near.next_down(), near + 0.5].map(Bson::Double));
+        }
+        for text in
+            ["0.1", "-0.1", "0.10", "1E-6176", "-1E-6176", "9.999999999999999999999999999999999E+6144", "-9E+6144"]
+        {
+            all.push(decimal(text));
+        }
+        for text in [
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "-0",
+            "0E+6000",
+            "1E+308",
+            "2E+308",
+            "5E-324",
+            "4.9E-324",
+            "0.30000000000000004",
+        ] {
+            all.push(decimal(text));
+        }
+        let doubles = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+            f64::MIN_POSITIVE,
+            5e-324,
+            -5e-324,
+            0.1,
+            -0.0,
+            0.3,
+        ];
+        all.extend(doubles.map(Bson::Double));
+        all.extend([0, 1, -1, i32::MAX, i32::MIN].map(Bson::Int32));
+        all
+    }
+
+    fn any_scalar() -> impl Strategy<Value = Bson> {
+        prop_oneof![
+            4 => proptest::sample::select(numbers()),
+            1 => any::<f64>().prop_map(Bson::Double),
+            1 => any::<i64>().prop_map(Bson::Int64),
+            1 => any::<i32>().prop_map(Bson::Int32),
+            1 => any::<[u8; 16]>().prop_map(|bytes| Bson::Decimal128(Decimal128::from_bytes(bytes))),
+            3 => "[ab\0\u{ff}]{0,3}".prop_map(Bson::String),
+            1 => "[ab\0]{0,2}".prop_map(Bson::Symbol),
+            1 => "[ab\0]{0,2}".prop_map(Bson::JavaScriptCode),
+            1 => (any::<u8>(), vec(any::<u8>(), 0..3))
+                .prop_map(|(subtype, bytes)| Bson::Binary(Binary { subtype: if subtype == 2 { 3 } else { subtype }.into(), bytes })),
+            1 => any::<[u8; 12]>().prop_map(|bytes| Bson::ObjectId(ObjectId::from_bytes(bytes))),
+            1 => any::<bool>().prop_map(Bson::Boolean),
+            1 => any::<i64>().prop_map(|millis| Bson::DateTime(bson::DateTime::from_millis(millis))),
+            1 => (any::<u32>(), any::<u32>()).prop_map(|(time, increment)| Bson::Timestamp(Timestamp { time, increment })),
+            1 => ("[ab]{0,2}", "[imsx]?").prop_map(|(pattern, options)| Bson::RegularExpression(Regex {
+                pattern: pattern.try_into().expect("no zero byte"),
+                options: options.try_into().expect("no zero byte"),
+            })),
+            1 => proptest::sample::select(vec![Bson::Null, Bson::Undefined, Bson::MinKey, Bson::MaxKey]),
+        ]
+    }
+
+    fn any_value() -> impl Strategy<Value = Bson> {
+        any_scalar().prop_recursive(3, 12, 3, |inner| {
+            let document = || {
+                vec(("[ab]{0,2}", inner.clone()), 0..3).prop_map(|members| members.into_iter().collect::<Document>())
+            };
+            prop_oneof![
+                document().prop_map(Bson::Document),
+                vec(inner.clone(), 0..3).prop_map(Bson::Array),
+                ("[ab]{0,1}", document())
+                    .prop_map(|(code, scope)| Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope { code, scope })),
+            ]
+        })
+    }
+
+    /// The law for one pair of values.
+    fn check(left: &Bson, right: &Bson) -> Result<(), TestCaseError> {
+        let raw = |value: &Bson| RawBson::try_from(value.clone()).expect("values of tests are BSON");
+        let order = compare_raw(raw(left).as_raw_bson_ref(), raw(right).as_raw_bson_ref());
+        let (left_key, right_key) = (of_bson(left).expect("a key"), of_bson(right).expect("a key"));
+        prop_assert_eq!(
+            left_key.cmp(&right_key),
+            order,
+            "{:?} {:?}: {:02x?} {:02x?}",
+            left,
+            right,
+            left_key,
+            right_key
+        );
+        if order != Ordering::Equal {
+            prop_assert!(
+                !left_key.starts_with(&right_key) && !right_key.starts_with(&left_key),
+                "{:?} {:?}",
+                left,
+                right
+            );
+        }
+        let (mut left_turned, mut right_turned) = (left_key, right_key);
+        invert(&mut left_turned);
+        invert(&mut right_turned);
+        prop_assert_eq!(left_turned.cmp(&right_turned), order.reverse());
+        Ok(())
+    }
+
+    #[test]
+    fn keys_of_neighbouring_numbers_order_as_the_numbers_do() {
+        let numbers = numbers();
+        for left in &numbers {
+            for right in &numbers {
+                check(left, right).expect("the law holds");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_numbers_of_all_types_have_equal_keys() {
+        let keys = [Bson::Int32(5), Bson::Int64(5), Bson::Double(5.0), decimal("5"), decimal("5.000")]
+            .map(|value| of_bson(&value));
+        assert!(keys.iter().all(|key| *key == keys[0]));
+    }
+
+    #[test]
+    fn a_cut_key_of_a_unique_index_still_tells_values_apart() {
+        let long = |end: &str| of_bson(&Bson::String(format!("{}{end}", "x".repeat(2000)))).expect("a key");
+        let (mut first, mut second) = (long("a"), long("b"));
+        assert!(cut(&mut first, true) && cut(&mut second, true));
+        assert_ne!(first, second);
+        assert_eq!(first.len(), MAX_KEY + 16);
+        let (mut first, mut second) = (long("a"), long("b"));
+        assert!(cut(&mut first, false) && cut(&mut second, false));
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn the_successor_is_above_everything_that_begins_alike() {
+        assert_eq!(successor(&[1, 2]), Some(vec![1, 3]));
+        assert_eq!(successor(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(successor(&[0xff]), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn keys_order_as_values_do(left in any_value(), right in any_value()) {
+            check(&left, &right)?;
+        }
+
+        #[test]
+        fn joined_keys_order_as_pairs_do(first in [any_scalar(), any_scalar()], second in [any_scalar(), any_scalar()]) {
+            let [a, b] = &first;
+            let [c, d] = &second;
+            let join = |one: &Bson, other: &Bson| [of_bson(one).expect("a key"), of_bson(other).expect("a key")].concat();
+            let order = crate::query::compare::compare_bson(a, c).then_with(|| crate::query::compare::compare_bson(b, d));
+            prop_assert_eq!(join(a, b).cmp(&join(c, d)), order);
+        }
+    }
 }

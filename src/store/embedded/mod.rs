@@ -13,9 +13,12 @@
 mod batch;
 mod bounds;
 mod catalog;
+mod check;
 mod execute;
 mod explain;
 mod failure;
+#[cfg(test)]
+mod faults;
 mod find;
 mod index;
 mod key;
@@ -76,7 +79,10 @@ impl EmbeddedStore {
     /// # Errors
     /// With words for whoever started the service, see [`OpenError`].
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let location = open::Location::prepare(directory, options)?;
+        Self::start(open::Location::prepare(directory, options)?, options)
+    }
+
+    fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
         Ok(Self { published, writer })
@@ -90,6 +96,16 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
         self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
+    }
+
+    /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
+    /// documents make them, counters behind what is stored. Nothing, if nothing is.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let snapshot = self.snapshot()?;
+        self.on_blocking_pool(move || check::check(&snapshot)).await
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {

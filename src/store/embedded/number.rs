@@ -74,7 +74,7 @@ fn push_with_digits(floor: f64, exact: Decimal, out: &mut Vec<u8>) {
 fn push_floor(value: f64, out: &mut Vec<u8>) {
     let bits = match value {
         nan if nan.is_nan() => 0,
-        zero if zero == 0.0 => 1 << 63,
+        0.0 => 1 << 63,
         other if other.is_sign_negative() => !other.to_bits(),
         other => other.to_bits() | 1 << 63,
     };
@@ -113,7 +113,7 @@ impl Decimal {
         }
         out.push(0);
         if self.negative {
-            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+            super::key::invert(&mut out[start..]);
         }
     }
 }

@@ -68,13 +68,20 @@ pub(super) struct Location {
     directory: PathBuf,
     file: PathBuf,
     cache_bytes: usize,
+    #[cfg(test)]
+    faults: Option<std::sync::Arc<super::faults::Faults>>,
 }
 
 impl Location {
     /// Makes the directory if there is none.
     pub(super) fn prepare(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let location =
-            Self { directory: directory.to_owned(), file: directory.join(FILE), cache_bytes: options.cache_bytes };
+        let location = Self {
+            directory: directory.to_owned(),
+            file: directory.join(FILE),
+            cache_bytes: options.cache_bytes,
+            #[cfg(test)]
+            faults: None,
+        };
         match fs::metadata(directory) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(OpenError::NotADirectory(location.directory)),
@@ -94,7 +101,7 @@ impl Location {
     /// Opens the database, after repairing it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
         let is_new = self.file_bytes() == 0;
-        let database = self.builder().create(&self.file).map_err(|error| self.refused(error))?;
+        let database = self.create().map_err(|error| self.refused(error))?;
         if is_new {
             self.lay_down(&database).map_err(|error| self.failed(error))?;
             // The entry of the new file in its directory must be on disk as well.
@@ -102,6 +109,21 @@ impl Location {
         }
         let catalog = self.read_catalog(&database)?;
         Ok((database, catalog))
+    }
+
+    fn create(&self) -> Result<Database, DatabaseError> {
+        #[cfg(test)]
+        if let Some(faults) = &self.faults {
+            return self.builder().create_with_backend(faults.backend(&self.file)?);
+        }
+        self.builder().create(&self.file)
+    }
+
+    /// The same place, on a storage that fails when told to.
+    #[cfg(test)]
+    pub(super) fn with_faults(mut self, faults: std::sync::Arc<super::faults::Faults>) -> Self {
+        self.faults = Some(faults);
+        self
     }
 
     fn builder(&self) -> Builder {

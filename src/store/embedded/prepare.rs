@@ -62,7 +62,7 @@ fn build(
         let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(name, row))?;
         let found = keys_of(index, document)?;
         let table = &mut tables.indexes[position];
-        for key in &found.keys {
+        for key in &found.distinct {
             if table.row_of(key).map_err(failure::of_storage)?.is_some() {
                 return Err(StoreError::Duplicate { collection: name.clone(), key: index.name.clone() });
             }

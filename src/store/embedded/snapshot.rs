@@ -34,6 +34,11 @@ impl Snapshot {
         self.catalog.get(name)
     }
 
+    /// All collections.
+    pub(super) fn collections(&self) -> impl Iterator<Item = &Arc<Collection>> {
+        self.catalog.iter()
+    }
+
     /// The tables of a collection.
     pub(super) fn tables(&self, collection: &Collection) -> Result<&Tables<Published>, StoreError> {
         let slot = &self.tables[collection.number as usize];

@@ -5,8 +5,8 @@
 //! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
 
 use redb::{
-    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, StorageError, Table, TableDefinition,
-    TableError, WriteTransaction,
+    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table,
+    TableDefinition, TableError, WriteTransaction,
 };
 
 use super::catalog::{Collection, Index};
@@ -138,6 +138,22 @@ impl<A: Access> IndexTable<A> {
         match self {
             Self::Unique(table) => Ok(table.get(key)?.map(|row| row.value())),
             Self::Plain(_) => Ok(None),
+        }
+    }
+
+    /// Whether the row has this key.
+    pub(super) fn contains(&self, key: &[u8], row: u64) -> Result<bool, StorageError> {
+        match self {
+            Self::Unique(_) => Ok(self.row_of(key)? == Some(row)),
+            Self::Plain(table) => Ok(table.get(with_row(key, row).as_slice())?.is_some()),
+        }
+    }
+
+    /// How many keys there are in all.
+    pub(super) fn len(&self) -> Result<u64, StorageError> {
+        match self {
+            Self::Unique(table) => table.len(),
+            Self::Plain(table) => table.len(),
         }
     }
 

@@ -159,7 +159,7 @@ impl Writer {
                     // Nobody waits any more: the work is done all the same.
                     let _ = reply.send(result);
                 }
-                Job::Reopen => self.fail(&"reading failed"),
+                Job::Reopen => self.check(),
                 Job::Stop => break,
             }
             next = next.or_else(|| jobs.recv().ok());
@@ -247,6 +247,14 @@ impl Writer {
         match Snapshot::take(database, self.catalog.clone()) {
             Ok(snapshot) => self.published.store(Some(Arc::new(snapshot))),
             Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Opens the file again if it is closed, or if the storage refuses writes since a read failed.
+    fn check(&mut self) {
+        let usable = self.begin().and_then(|transaction| transaction.abort().map_err(failure::of_storage));
+        if let Err(error) = usable {
+            self.fail(&error);
         }
     }
 

@@ -132,11 +132,19 @@ async fn insert(
 /// Matches the document with this `_id` if it is still, member for member and in this order, what it was.
 ///
 /// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers
-/// compare by value, so an edit that only turned `1` into `1.0` passes for none.
+/// compare by value, so the size is compared as well: an edit that only turned the number 1 into 1.0 shows there. One that
+/// only turned an Int64 into a double of the same value, or a zero into a negative one, passes for none.
 fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
-    let before = Document::try_from(before).map_err(StoreError::backend)?;
-    Ok(doc! { "_id": { "$eq": id }, "$expr": { "$eq": ["$$ROOT", { "$literal": before }] } })
+    let size = i32::try_from(before.as_bytes().len()).map_err(StoreError::backend)?;
+    let mut rest = Document::try_from(before).map_err(StoreError::backend)?;
+    rest.remove("_id");
+    // The server stores `_id` first, wherever it stood.
+    let before: Document = std::iter::once(("_id".to_owned(), id.clone())).chain(rest).collect();
+    Ok(doc! { "_id": { "$eq": id }, "$expr": { "$and": [
+        { "$eq": [{ "$bsonSize": "$$ROOT" }, size] },
+        { "$eq": ["$$ROOT", { "$literal": before }] },
+    ] } })
 }
 
 /// Whether the stored document is what it was.

@@ -62,9 +62,11 @@ impl Topology {
         self != Self::Standalone
     }
 
-    /// Whether the deployment tells about changes by itself.
-    pub(super) fn has_change_streams(self) -> bool {
-        self != Self::Standalone
+    /// Whether the deployment tells about changes by itself, and soon enough.
+    ///
+    /// A router waits for a sign of life of each shard before it passes a change on; idle ones give it every ten seconds.
+    pub(super) fn tells_changes_at_once(self) -> bool {
+        self == Self::ReplicaSet
     }
 
     /// What a query outside of transactions reads: never anything that a failover could take back.

@@ -1,6 +1,6 @@
 //! Queries: the client's filter and projection go to the server as they are.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
@@ -33,10 +33,12 @@ pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> 
 ///
 /// The server is asked for the number only where the page does not tell it.
 pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+    let started = Instant::now();
     let documents = find(inner, collection, query).await?;
+    let left = whole_milliseconds(query.max_time.saturating_sub(started.elapsed()));
     let total = match total_from(query, documents.len() as u64) {
         Some(total) => total,
-        None => count(inner, collection, query.filter.document(), query.max_time).await?,
+        None => count(inner, collection, query.filter.document(), left).await?,
     };
     Ok(Page { documents, total })
 }
@@ -189,7 +191,7 @@ fn batch(limit: u64) -> u32 {
 }
 
 /// The server takes 0 for "no bound", so a budget below a millisecond becomes one.
-pub(super) fn whole_milliseconds(max_time: Duration) -> Duration {
+fn whole_milliseconds(max_time: Duration) -> Duration {
     max_time.max(Duration::from_millis(1))
 }
 

@@ -4,6 +4,8 @@
 //!   never taken apart here.
 //! - Reads ask the primary and see what a majority has; on a replica set all documents of one answer
 //!   come from one point in time. Writes are confirmed by a majority, from its disks.
+//! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
+//!   can be seen one by one. A replica set of a single server has neither weakness.
 //! - Each operation runs in a task of its own: a client that hangs up does not stop it half-way.
 //!   No operation is waited for without end.
 //!
@@ -95,7 +97,7 @@ impl MongoStore {
         let (database, topology) = connect::open(uri, &options, &epoch).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
-        if topology.has_change_streams() {
+        if topology.tells_changes_at_once() {
             tokio::spawn(revision::follow(database.clone(), Arc::downgrade(&revisions)));
         }
         let inner = Inner {
@@ -145,7 +147,7 @@ impl Store for MongoStore {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time * 2);
+        let bound = self.query_bound(query.max_time);
         run(bound, async move { find::page(&inner, &collection, &query).await }).await
     }
 

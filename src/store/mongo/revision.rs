@@ -1,6 +1,6 @@
 //! Revisions: numbers that move when a collection changes, kept up to date in the background.
 //!
-//! On a replica set and a sharded cluster one change stream on the database tells about every change, whoever made it. Where
+//! On a replica set one change stream on the database tells about every change, whoever made it. Where
 //! there is none, and while it is silent for too long, all revisions also move by time, often enough that nobody trusts
 //! an old number for a second.
 
@@ -16,7 +16,9 @@ use mongodb::change_stream::event::ResumeToken;
 use mongodb::error::Error;
 use tokio::time::MissedTickBehavior;
 
+use super::counters::COUNTERS;
 use super::error::{brief, code};
+use super::marks::REMOVALS;
 
 /// All revisions move after this time when nothing else says whether there were changes.
 const TICK: Duration = Duration::from_millis(400);
@@ -140,8 +142,10 @@ async fn listen(
     position: &mut Option<ResumeToken>,
 ) -> Result<(), Error> {
     // Only what is needed of each event crosses the network.
+    let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, REMOVALS] } } };
     let only_where = doc! { "$project": { "ns": 1, "operationType": 1 } };
-    let question = database.watch().pipeline([only_where]).max_await_time(AWAIT).resume_after(position.clone());
+    let question =
+        database.watch().pipeline([no_machinery, only_where]).max_await_time(AWAIT).resume_after(position.clone());
     let mut stream = question.await?.with_type::<RawDocumentBuf>();
     let Some(start) = revisions.upgrade() else { return Ok(()) };
     start.hear();

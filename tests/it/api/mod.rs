@@ -3,7 +3,14 @@
 mod categories;
 mod common;
 mod concurrency;
+mod groups;
 mod lists;
 mod objects;
+mod people;
 mod rendering;
+mod rights;
+mod settings;
+mod tokens;
 mod types;
+mod users;
+mod walk;

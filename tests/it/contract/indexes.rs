@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Decimal128, Document, doc};
 use inventory_service::store::{Change, Store, Unit};
 
-use super::support::{duplicate_key, ids, insertion, numbers, query, raw, sort, store_all, stored, thing};
+use super::support::{duplicate_key, insertion, matching, numbers, query, raw, sort, store_all, stored, thing};
 use super::{PLAIN, THINGS};
 
 pub(crate) async fn equal_numbers_of_other_types_are_found(store: Arc<dyn Store>) {
@@ -17,7 +17,7 @@ pub(crate) async fn equal_numbers_of_other_types_are_found(store: Arc<dyn Store>
     .await;
     let decimal: Decimal128 = "5.00".parse().expect("a decimal");
     for value in [Bson::Int32(5), Bson::Int64(5), Bson::Double(5.0), Bson::Decimal128(decimal)] {
-        assert_eq!(ids(&*store, THINGS, &query(doc! { "kind": value })).await, numbers(&[1, 2, 3]));
+        assert_eq!(matching(&*store, THINGS, &query(doc! { "kind": value })).await, numbers(&[1, 2, 3]));
     }
     assert_eq!(
         duplicate_key(store.commit(Unit::of(insertion(THINGS, &doc! { "_id": 9, "public_id": 1.0 }))).await),
@@ -34,13 +34,15 @@ pub(crate) async fn null_finds_missing_members(store: Arc<dyn Store>) {
     ];
     for collection in [THINGS, PLAIN] {
         store_all(&*store, collection, &documents).await;
-        assert_eq!(ids(&*store, collection, &query(doc! { "kind": Bson::Null })).await, numbers(&[1, 2, 4]));
-        assert_eq!(ids(&*store, collection, &query(doc! { "tags": Bson::Null })).await, numbers(&[1, 3, 4]));
-        assert_eq!(ids(&*store, collection, &query(doc! { "fields.name": Bson::Null })).await, numbers(&[1, 2, 3, 4]));
-        // Unlike a plain null, one in a list does not find undefined.
+        assert_eq!(matching(&*store, collection, &query(doc! { "kind": Bson::Null })).await, numbers(&[1, 2, 4]));
+        assert_eq!(matching(&*store, collection, &query(doc! { "tags": Bson::Null })).await, numbers(&[1, 3, 4]));
         assert_eq!(
-            ids(&*store, collection, &query(doc! { "kind": { "$in": [1, Bson::Null] } })).await,
-            numbers(&[1, 2, 3])
+            matching(&*store, collection, &query(doc! { "fields.name": Bson::Null })).await,
+            numbers(&[1, 2, 3, 4])
+        );
+        assert_eq!(
+            matching(&*store, collection, &query(doc! { "kind": { "$in": [1, Bson::Null] } })).await,
+            numbers(&[1, 2, 3, 4])
         );
     }
 }
@@ -61,27 +63,33 @@ async fn tagged(store: &dyn Store) {
 
 pub(crate) async fn an_element_of_an_array_is_found(store: Arc<dyn Store>) {
     tagged(&*store).await;
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": "a" })).await, numbers(&[1, 2]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": { "$in": ["a", "b", "c"] } })).await, numbers(&[1, 2, 3]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": { "$all": ["a", "b"] } })).await, numbers(&[1]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "tags": "a" })).await, numbers(&[1, 2]));
+    assert_eq!(
+        matching(&*store, THINGS, &query(doc! { "tags": { "$in": ["a", "b", "c"] } })).await,
+        numbers(&[1, 2, 3])
+    );
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "tags": { "$all": ["a", "b"] } })).await, numbers(&[1]));
 }
 
 pub(crate) async fn a_whole_array_is_found(store: Arc<dyn Store>) {
     tagged(&*store).await;
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": ["a", "b"] })).await, numbers(&[1, 3]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": [] })).await, numbers(&[6]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": { "$in": [["a", "b"], []] } })).await, numbers(&[1, 3, 6]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "tags": ["a", "b"] })).await, numbers(&[1, 3]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "tags": [] })).await, numbers(&[6]));
+    assert_eq!(
+        matching(&*store, THINGS, &query(doc! { "tags": { "$in": [["a", "b"], []] } })).await,
+        numbers(&[1, 3, 6])
+    );
 }
 
 pub(crate) async fn two_conditions_may_be_met_by_two_elements(store: Arc<dyn Store>) {
     tagged(&*store).await;
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "tags": { "$gt": 4, "$lt": 6 } })).await, numbers(&[4, 5]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "tags": { "$gt": 4, "$lt": 6 } })).await, numbers(&[4, 5]));
 }
 
 pub(crate) async fn elem_match_wants_one_element_for_both(store: Arc<dyn Store>) {
     tagged(&*store).await;
     let one = doc! { "tags": { "$elemMatch": { "$gt": 4, "$lt": 6 } } };
-    assert_eq!(ids(&*store, THINGS, &query(one)).await, numbers(&[5]));
+    assert_eq!(matching(&*store, THINGS, &query(one)).await, numbers(&[5]));
 }
 
 pub(crate) async fn an_entry_is_found_by_name_and_value(store: Arc<dyn Store>) {
@@ -105,7 +113,7 @@ pub(crate) async fn an_entry_is_found_by_name_and_value(store: Arc<dyn Store>) {
 }
 
 async fn ids_of_things(store: Arc<dyn Store>, filter: Document) -> Vec<Bson> {
-    ids(&*store, THINGS, &query(filter)).await
+    matching(&*store, THINGS, &query(filter)).await
 }
 
 pub(crate) async fn indexed_paths_answer_as_others_do(store: Arc<dyn Store>) {
@@ -136,11 +144,11 @@ pub(crate) async fn indexed_paths_answer_as_others_do(store: Arc<dyn Store>) {
         for value in &values {
             for operator in ["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"] {
                 let mut question = query(doc! { path: { operator: value } });
-                let expected = ids(&*store, PLAIN, &question).await;
-                assert_eq!(ids(&*store, THINGS, &question).await, expected, "{path} {operator} {value}");
+                let expected = matching(&*store, PLAIN, &question).await;
+                assert_eq!(matching(&*store, THINGS, &question).await, expected, "{path} {operator} {value}");
                 question.sort = sort(doc! { "size": -1, "public_id": 1 });
-                let sorted = ids(&*store, PLAIN, &question).await;
-                assert_eq!(ids(&*store, THINGS, &question).await, sorted, "sorted: {path} {operator} {value}");
+                let sorted = matching(&*store, PLAIN, &question).await;
+                assert_eq!(matching(&*store, THINGS, &question).await, sorted, "sorted: {path} {operator} {value}");
             }
         }
     }
@@ -151,12 +159,12 @@ pub(crate) async fn texts_longer_than_a_key_are_told_apart(store: Arc<dyn Store>
     let named = |id: i32, name: String| doc! { "_id": id, "public_id": id, "name": &name, "kind": name };
     store_all(&*store, THINGS, &[named(1, long("a")), named(2, long("b")), named(3, long(""))]).await;
     assert_eq!(duplicate_key(store.commit(Unit::of(insertion(THINGS, &named(4, long("b"))))).await), "name");
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "name": long("b") })).await, numbers(&[2]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "kind": long("a") })).await, numbers(&[1]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "kind": { "$gt": long("a") } })).await, numbers(&[2]));
-    assert_eq!(ids(&*store, THINGS, &query(doc! { "kind": { "$lt": long("b") } })).await, numbers(&[1, 3]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "name": long("b") })).await, numbers(&[2]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "kind": long("a") })).await, numbers(&[1]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "kind": { "$gt": long("a") } })).await, numbers(&[2]));
+    assert_eq!(matching(&*store, THINGS, &query(doc! { "kind": { "$lt": long("b") } })).await, numbers(&[1, 3]));
     let sorted = query(doc! {}).sorted(sort(doc! { "name": 1 }));
-    assert_eq!(ids(&*store, THINGS, &sorted).await, numbers(&[3, 1, 2]));
+    assert_eq!(matching(&*store, THINGS, &sorted).await, numbers(&[3, 1, 2]));
 }
 
 pub(crate) async fn a_replaced_document_is_found_by_its_new_values_only(store: Arc<dyn Store>) {
@@ -172,6 +180,6 @@ pub(crate) async fn a_replaced_document_is_found_by_its_new_values_only(store: A
         (doc! { "tags": "c" }, 1),
         (doc! { "name": "thing 1" }, 1),
     ] {
-        assert_eq!(ids(&*store, THINGS, &query(filter.clone())).await.len(), found, "{filter}");
+        assert_eq!(matching(&*store, THINGS, &query(filter.clone())).await.len(), found, "{filter}");
     }
 }

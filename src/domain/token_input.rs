@@ -1,0 +1,125 @@
+//! The body of a token for a machine.
+
+use bson::{Bson, Document};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+
+use super::Violation;
+use super::schema::{Kind, Member, Schema};
+
+const TOKEN: Schema = Schema {
+    members: &[
+        Member::required("name", Kind::Text),
+        Member::optional("expires_at", Kind::Any).or_null(),
+        Member::optional("rights", Kind::List(&Kind::Text)).or_null(),
+    ],
+    strict: true,
+};
+
+const LONGEST_NAME: usize = 256;
+
+/// How long a token is good when nothing is said.
+const LIFETIME: TimeDelta = TimeDelta::days(90);
+
+/// A new token, as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// What it is called; unique per user.
+    pub name: String,
+    /// When it ends.
+    pub expires_at: DateTime<Utc>,
+    /// The rights that it is to have; `None`: those of its user.
+    pub rights: Option<Vec<String>>,
+}
+
+/// Checks a body.
+///
+/// # Errors
+/// Everything that is wrong with the body.
+pub fn read(
+    body: &Document,
+    now: DateTime<Utc>,
+    is_right: impl Fn(&str) -> bool,
+) -> Result<TokenRequest, Vec<Violation>> {
+    let accepted = TOKEN.apply(body)?;
+    let mut violations = Vec::new();
+    let name = accepted.get_str("name").unwrap_or_default().to_owned();
+    if name.trim().is_empty() || name.chars().count() > LONGEST_NAME {
+        violations.push(Violation::new("/name", "must have 1 to 256 characters"));
+    }
+    let expires_at = match accepted.get("expires_at") {
+        None | Some(Bson::Null) => Some(now + LIFETIME),
+        Some(Bson::DateTime(time)) => Some(time.to_chrono()),
+        Some(Bson::String(text)) => read_time(text),
+        Some(_) => None,
+    };
+    match expires_at {
+        None => violations.push(Violation::new("/expires_at", "must be a time, for instance 2030-01-31T12:00:00")),
+        Some(time) if time <= now => violations.push(Violation::new("/expires_at", "must lie in the future")),
+        Some(_) => {}
+    }
+    let rights = accepted.get_array("rights").ok().map(|names| texts(names));
+    for (index, right) in rights.iter().flatten().enumerate().filter(|(_, right)| !is_right(right)) {
+        let message = format!("{right} is no right; GET /rest/rights/ lists them");
+        violations.push(Violation::new(format!("/rights/{index}"), message));
+    }
+    match expires_at {
+        Some(expires_at) if violations.is_empty() => Ok(TokenRequest { name, expires_at, rights }),
+        _ => Err(violations),
+    }
+}
+
+fn texts(items: &[Bson]) -> Vec<String> {
+    items.iter().filter_map(Bson::as_str).map(str::to_owned).collect()
+}
+
+/// ISO 8601 with an offset, or without one for UTC; a space in place of the `T` is fine.
+fn read_time(text: &str) -> Option<DateTime<Utc>> {
+    let text = text.replacen(' ', "T", 1);
+    let with_offset = DateTime::parse_from_rfc3339(&text).map(|time| time.to_utc());
+    with_offset
+        .or_else(|_| NaiveDateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f").map(|time| time.and_utc()))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn noon() -> DateTime<Utc> {
+        "2026-01-01T12:00:00Z".parse().expect("a time")
+    }
+
+    fn read_at_noon(body: &Document) -> Result<TokenRequest, Vec<String>> {
+        let found = read(body, noon(), |name| name.starts_with("base."));
+        found.map_err(|violations| violations.into_iter().map(|violation| violation.pointer).collect())
+    }
+
+    #[test]
+    fn a_name_is_enough() {
+        let token = read_at_noon(&doc! {"name": "backup"}).expect("right");
+        assert_eq!(token, TokenRequest { name: "backup".into(), expires_at: noon() + LIFETIME, rights: None });
+    }
+
+    #[test]
+    fn the_end_is_read_in_every_notation_of_the_interface() {
+        let end: DateTime<Utc> = "2030-01-31T12:00:00Z".parse().expect("a time");
+        for sent in ["2030-01-31T12:00:00", "2030-01-31 12:00:00.000000", "2030-01-31T13:00:00+01:00"] {
+            assert_eq!(read_at_noon(&doc! {"name": "a", "expires_at": sent}).map(|token| token.expires_at), Ok(end));
+        }
+        let date = bson::DateTime::from_chrono(end);
+        assert_eq!(read_at_noon(&doc! {"name": "a", "expires_at": date}).map(|token| token.expires_at), Ok(end));
+    }
+
+    #[test]
+    fn everything_wrong_with_a_token_is_named_at_once() {
+        let body = doc! {"name": " ", "expires_at": "tomorrow", "rights": ["base.*", "all"]};
+        assert_eq!(read_at_noon(&body), Err(vec!["/name".into(), "/expires_at".into(), "/rights/1".into()]));
+        assert_eq!(
+            read_at_noon(&doc! {"name": "a", "expires_at": "2020-01-01T00:00:00"}),
+            Err(vec!["/expires_at".into()])
+        );
+        assert_eq!(read_at_noon(&doc! {"name": "a", "expires": 1}), Err(vec!["/expires".into()]));
+    }
+}

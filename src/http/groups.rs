@@ -1,0 +1,111 @@
+//! Routes of groups (section 4.2).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+
+use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
+use super::conditional::Precondition;
+use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::error::ApiError;
+use super::params::{ListParams, ListRoute, Parameters};
+use super::path::PathId;
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::groups::{self as service, UsersOfGroup};
+use crate::service::resource::{self, Groups};
+
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+
+impl Wire for Groups {
+    const PATH: &'static str = "/groups/";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// List groups.
+pub async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let page = resource::list::<Groups>(&state.services, &params.query).await?;
+    let items = Items::of::<Groups>(&page.documents)?;
+    envelope::list::<Groups>(&state, &request, Groups::PATH, &params, &items, page.total)
+}
+
+/// Read a group.
+pub async fn get_group(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let found = resource::get::<Groups>(&state.services, id.0).await?;
+    envelope::single::<Groups>(&state, &request, &found)
+}
+
+/// Create a group.
+pub async fn create_group(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_group(&state.services, &caller.0, &body.0).await?;
+    envelope::inserted::<Groups>(&state, &request, StatusCode::CREATED, &created)
+}
+
+/// Replace a group.
+pub async fn update_group(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_group(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Merge a patch into a group.
+pub async fn patch_group(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_group(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Delete a group, and move or delete its users.
+pub async fn delete_group(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["action", "group_id"], state.params.unknown)?;
+    let users = users_of_group(&sent)?;
+    let deleted = service::delete_group(&state.services, &caller.0, id.0, &condition.0, users).await?;
+    envelope::deleted::<Groups>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
+}
+
+fn users_of_group(sent: &Parameters) -> Result<UsersOfGroup, ApiError> {
+    Ok(match sent.one_of("action", &["MOVE", "DELETE"])? {
+        None => UsersOfGroup::MustBeNone,
+        Some("DELETE") => UsersOfGroup::Delete,
+        Some(_) => {
+            let number = sent.number("group_id")?.and_then(|number| i64::try_from(number).ok());
+            let needed =
+                || ApiError::parameter("group_id", "is needed with action=MOVE: the group to move the users to");
+            UsersOfGroup::Move { group_id: number.ok_or_else(needed)? }
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! Routes of rights (section 4.3), and which right a route needs.
+
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::caller::{Access, Authenticated};
+use super::envelope::{self, Items, SPACED_TIME, Wire};
+use super::error::ApiError;
+use super::params::{ListParams, ListRoute, Parameters};
+use super::path::PathText;
+use super::routes;
+use super::state::HttpState;
+use crate::auth::rights::LEVELS;
+use crate::json::write::DateStyle;
+use crate::service::resource::Resource;
+use crate::service::rights as service;
+
+const LIST: ListRoute = ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10 };
+
+/// The rights: compiled in, so they have a shape on the wire but no collection.
+struct Rights;
+
+impl Resource for Rights {
+    const COLLECTION: &'static str = "rights";
+    const MODEL: &'static str = "Right";
+    const NAME: &'static str = "right";
+}
+
+impl Wire for Rights {
+    const PATH: &'static str = "/rights/";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// The security levels as an answer of their own model.
+struct Levels;
+
+impl Resource for Levels {
+    const COLLECTION: &'static str = "rights";
+    const MODEL: &'static str = "Security-Level";
+    const NAME: &'static str = "security level";
+}
+
+impl Wire for Levels {
+    const PATH: &'static str = "/rights/levels";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// Which right a route needs, and whether the caller holds it.
+#[derive(Serialize)]
+struct Explanation<'a> {
+    method: &'a str,
+    path: &'a str,
+    route: &'static str,
+    /// `public`, `signed_in`, `right`, or `own_or_right`: one's own user needs no right.
+    access: &'static str,
+    right: Option<&'static str>,
+    granted: bool,
+    granted_by: Option<&'a str>,
+}
+
+/// List rights, flat or as a tree.
+pub async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    // The interface document calls the view `optional` here.
+    let sent = Parameters::of(&request)?.with_alias("optional", "view");
+    let params = ListParams::read(sent, &LIST, &state.params)?;
+    let (items, total) = if params.view == Some("tree") {
+        tree(&params)?
+    } else {
+        let page = service::list_rights(&params.query)?;
+        (Items::of::<Rights>(&page.documents)?, page.total)
+    };
+    envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)
+}
+
+/// The one tree that there is, whole: it is not filtered, sorted or cut.
+fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
+    if params.filter != "{}" {
+        return Err(ApiError::parameter("filter", "cannot be used with the view tree, which shows all rights"));
+    }
+    if params.sort != LIST.key || params.order != 1 {
+        return Err(ApiError::parameter("sort", "cannot be used with the view tree, which has an order of its own"));
+    }
+    let nodes = service::right_tree();
+    let mut items = Items::default();
+    for node in nodes.iter().filter(|_| params.query.page == 1) {
+        let text = serde_json::to_vec(node).expect("strings, numbers and lists can always be written");
+        items.next().extend_from_slice(&text);
+    }
+    // All on one page, whatever the limit says.
+    Ok((items, params.query.limit.min(nodes.len() as u64)))
+}
+
+/// Read a right.
+pub async fn get_right(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    name: PathText,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    envelope::single::<Rights>(&state, &request, service::get_right(&name.0)?)
+}
+
+/// List security levels.
+pub async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let levels: Map<String, Value> =
+        LEVELS.iter().map(|(name, level)| ((*name).to_owned(), Value::from(*level))).collect();
+    Ok(envelope::value::<Levels>(&state, &levels))
+}
+
+/// Say which right a route needs, and whether the caller holds it.
+pub async fn explain_right(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["method", "path"], state.params.unknown)?;
+    let needed = |name: &str| sent.get(name).ok_or_else(|| ApiError::parameter(name, "is needed"));
+    let (method, path) = (needed("method")?, needed("path")?);
+    let method_sent = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+        .map_err(|_| ApiError::parameter("method", "is no method"))?;
+    let route = routes::find(&method_sent, path).ok_or_else(|| {
+        ApiError::new(StatusCode::NOT_FOUND, "route_not_found", format!("there is no {method} {path}"))
+    })?;
+    let rights = &caller.0.rights;
+    let (access, right) = match route.access {
+        Access::Public => ("public", None),
+        Access::SignedIn => ("signed_in", None),
+        Access::Right(right) => ("right", Some(right)),
+        Access::OwnOr(right) => ("own_or_right", Some(right)),
+    };
+    let granted_by = right.and_then(|right| rights.granted_by(right));
+    let is_own = matches!(route.access, Access::OwnOr(_)) && routes::names_own_user(&route, path, &caller.0);
+    let granted = right.is_none() || is_own || granted_by.is_some();
+    let explanation = Explanation { method, path, route: route.path, access, right, granted, granted_by };
+    Ok(envelope::value::<Rights>(&state, &explanation))
+}

@@ -1,0 +1,113 @@
+//! Routes of users' settings (section 4.4).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bson::raw::RawDocument;
+
+use super::body::{JsonBody, JsonValue};
+use super::conditional::Precondition;
+use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::error::ApiError;
+use super::links::encode_segment;
+use super::path::{PathId, PathText};
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::resource::UserSettings;
+use crate::service::user_settings as service;
+use crate::store::Documents;
+
+impl Wire for UserSettings {
+    const PATH: &'static str = "/users/";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// List the settings of a user.
+pub async fn list_settings(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    results(&state, &service::list_settings(&state.services, user.0).await?)
+}
+
+/// Read a setting of a user, as a list of one.
+pub async fn get_setting(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    identifier: PathText,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let found = service::get_setting(&state.services, user.0, &identifier.0).await?;
+    results(&state, &[&*found].into_iter().collect())
+}
+
+/// Create a setting of a user.
+pub async fn create_setting(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_setting(&state.services, user.0, &body.0).await?;
+    let (identifier, path) = place(user.0, &created);
+    let place = (StatusCode::CREATED, path.as_str());
+    envelope::inserted_at::<UserSettings>(&state, &request, place, &identifier, &created, &Nothing {})
+}
+
+/// Replace a setting of a user.
+pub async fn update_setting(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    identifier: PathText,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_setting(&state.services, user.0, &identifier.0, &condition.0, &body.0).await?;
+    let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
+    envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
+}
+
+/// Merge a patch into a setting of a user.
+pub async fn patch_setting(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    identifier: PathText,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_setting(&state.services, user.0, &identifier.0, &condition.0, &patch.0).await?;
+    let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
+    envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
+}
+
+/// Delete a setting of a user.
+pub async fn delete_setting(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    identifier: PathText,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let deleted = service::delete_setting(&state.services, user.0, &identifier.0, &condition.0).await?;
+    envelope::deleted::<UserSettings>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
+}
+
+fn results(state: &HttpState, documents: &Documents) -> Result<HttpResponse, ApiError> {
+    let items = Items::of::<UserSettings>(documents)?;
+    Ok(envelope::collection::<UserSettings>(state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
+}
+
+fn place(user_id: i64, setting: &RawDocument) -> (String, String) {
+    let identifier = setting.get_str("identifier").unwrap_or_default().to_owned();
+    let path = format!("/users/{user_id}/settings/{}", encode_segment(&identifier));
+    (identifier, path)
+}

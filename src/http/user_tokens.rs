@@ -1,0 +1,60 @@
+//! Routes of users' tokens for machines.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+
+use super::body::JsonBody;
+use super::caller::Authenticated;
+use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::error::ApiError;
+use super::path::{PathId, PathTokenId};
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::api_tokens as service;
+use crate::service::resource::{UserTokens, whole};
+
+impl Wire for UserTokens {
+    const PATH: &'static str = "/users/";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// List the tokens of a user.
+pub async fn list_tokens(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, user.0).await?)?;
+    Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
+}
+
+/// Create a token of a user; the answer shows it this once.
+pub async fn create_token(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    user: PathId,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_token(&state.services, &caller.0, user.0, &body.0).await?;
+    let id = whole(&created.stored, "public_id").unwrap_or_default();
+    let path = format!("/users/{}/tokens/{id}", user.0);
+    let token = json!({"token": created.token.expose()});
+    envelope::inserted_at::<UserTokens>(&state, &request, (StatusCode::CREATED, &path), &id, &created.stored, &token)
+}
+
+/// Revoke a token of a user.
+pub async fn delete_token(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    user: PathId,
+    token: PathTokenId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let deleted = service::delete_token(&state.services, user.0, token.0).await?;
+    envelope::deleted::<UserTokens>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
+}

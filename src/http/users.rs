@@ -1,0 +1,106 @@
+//! Routes of users (section 4.1).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+
+use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
+use super::conditional::Precondition;
+use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::error::ApiError;
+use super::params::{ListParams, ListRoute, Parameters};
+use super::path::PathId;
+use super::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::resource::{self, Users};
+use crate::service::users as service;
+
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+
+impl Wire for Users {
+    const PATH: &'static str = "/users/";
+    const DATES: DateStyle = DateStyle::Spaced;
+    const TIME: &'static str = SPACED_TIME;
+}
+
+/// List users.
+pub async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let page = service::list_users(&state.services, &params.query).await?;
+    let items = Items::of::<Users>(&page.documents)?;
+    envelope::list::<Users>(&state, &request, Users::PATH, &params, &items, page.total)
+}
+
+/// Read a user.
+pub async fn get_user(state: web::Data<HttpState>, request: HttpRequest, id: PathId) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let found = resource::get::<Users>(&state.services, id.0).await?;
+    envelope::single::<Users>(&state, &request, &found)
+}
+
+/// Create a user.
+pub async fn create_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let created = service::create_user(&state.services, &caller.0, &body.0).await?;
+    envelope::inserted::<Users>(&state, &request, StatusCode::CREATED, &created)
+}
+
+/// Replace a user.
+pub async fn update_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::update_user(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Merge a patch into a user.
+pub async fn patch_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::patch_user(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
+    envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Give a user another password.
+pub async fn change_password(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let updated = service::change_password(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
+    envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
+}
+
+/// Delete a user.
+pub async fn delete_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let deleted = service::delete_user(&state.services, &caller.0, id.0, &condition.0).await?;
+    envelope::deleted::<Users>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
+}

@@ -1,0 +1,144 @@
+//! The catalogue of rights as documents, so that filters and sorts mean the same here as everywhere.
+
+use std::sync::LazyLock;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
+
+use super::ServiceError;
+use super::resource::ListQuery;
+use crate::auth::rights::{self, Right, RightNode, Rights};
+use crate::domain::document::raw;
+use crate::domain::group;
+use crate::query::{EvalError, SortValue};
+use crate::service::directory::Caller;
+use crate::store::{Documents, Page, StoreError};
+
+static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
+    LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&record(right))).collect());
+
+/// One page of the catalogue.
+///
+/// # Errors
+/// [`ServiceError::Store`] where evaluating the filter fails, or the filter needs a server.
+pub fn list_rights(query: &ListQuery) -> Result<Page, ServiceError> {
+    if let Some(operator) = query.filter.needs_server() {
+        return Err(StoreError::Unsupported { what: operator.to_owned() }.into());
+    }
+    let mut found: Vec<(SortValue, &RawDocument)> = Vec::new();
+    for right in CATALOGUE.iter() {
+        if query.filter.matches(right).map_err(failed)? {
+            found.push((query.sort.key_of(right).map_err(failed)?, right));
+        }
+    }
+    found.sort_by(|(left, _), (right, _)| query.sort.compare(left, right));
+    let total = found.len() as u64;
+    let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
+    let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let documents: Documents = found.into_iter().skip(skip).take(limit).map(|(_, right)| right).collect();
+    Ok(Page { documents, total })
+}
+
+/// The right with this name.
+///
+/// # Errors
+/// [`ServiceError::NotFound`].
+pub fn get_right(name: &str) -> Result<&'static RawDocument, ServiceError> {
+    let found = CATALOGUE.iter().find(|right| right.get_str("name").is_ok_and(|known| known == name));
+    found.map(|right| &**right).ok_or_else(|| ServiceError::not_found("right", name))
+}
+
+/// The catalogue as nested lists, see [`rights::tree`].
+pub fn right_tree() -> Vec<RightNode> {
+    rights::tree()
+}
+
+/// A stored group with its rights as records. A name that is no right any more becomes a record without a description.
+pub fn expanded(stored: &RawDocument) -> RawDocumentBuf {
+    let Ok(mut shown) = Document::try_from(stored) else { return stored.to_owned() };
+    let gone = |name: &str| {
+        doc! {"level": 0, "name": name, "label": name, "description": "", "is_master": name.ends_with(".*")}
+    };
+    let records =
+        group::right_names(stored).into_iter().map(|name| rights::find(name).map_or_else(|| gone(name), record));
+    shown.insert("rights", records.collect::<Vec<Document>>());
+    raw(&shown)
+}
+
+fn record(right: &Right) -> Document {
+    doc! {
+        "level": right.level,
+        "name": right.name,
+        "label": right.label,
+        "description": right.description,
+        "is_master": right.is_master,
+    }
+}
+
+fn failed(error: EvalError) -> ServiceError {
+    StoreError::Query { code: error.code, message: error.message }.into()
+}
+
+/// Refuses to hand on rights that the caller does not hold.
+///
+/// # Errors
+/// [`ServiceError::Forbidden`] naming them.
+pub fn may_give<'a>(caller: &Caller, given: impl IntoIterator<Item = &'a str>, what: &str) -> Result<(), ServiceError> {
+    let missing = caller.rights.missing(given);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{what} rights that you do not hold: {}", missing.join(", "));
+    Err(ServiceError::forbidden("rights_exceeded", message))
+}
+
+/// Refuses a right that the caller lacks.
+///
+/// # Errors
+/// [`ServiceError::Forbidden`] naming it.
+pub fn require(rights: &Rights, right: &str) -> Result<(), ServiceError> {
+    if rights.grants(right) {
+        return Ok(());
+    }
+    let message = format!("this needs the right {right}, which your group does not hold");
+    Err(ServiceError::forbidden("right_missing", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::{Filter, Limits, Sort};
+
+    fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
+        let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
+        let found = list_rights(&ListQuery { filter, sort, page, limit: 10, projection: None }).expect("a page");
+        let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
+        (names.collect(), found.total)
+    }
+
+    #[test]
+    fn the_catalogue_is_paged_and_sorted_like_any_list() {
+        let (first, total) = names(&doc! {}, Sort::by("name", false), 1);
+        assert_eq!((first.len(), total, first[0].as_str()), (10, 62, "base.*"));
+        let (last, _) = names(&doc! {}, Sort::by("name", false), 7);
+        assert_eq!(last.len(), 2);
+        let (gravest, _) = names(&doc! {}, Sort::by("level", true).then("name", false), 1);
+        assert_eq!(gravest[0], "base.exportd.log.delete");
+    }
+
+    #[test]
+    fn the_catalogue_is_filtered_like_any_list() {
+        let (masters, total) =
+            names(&doc! {"is_master": true, "name": {"$regex": "^base.framework"}}, Sort::by("name", false), 1);
+        assert_eq!((masters.len() as u64, total), (5, 5));
+    }
+
+    #[test]
+    fn a_group_is_shown_with_records_also_for_names_that_are_gone() {
+        let stored = raw(&doc! {"name": "a", "rights": ["base.system.view", "base.gone"]});
+        let shown = Document::try_from(&*expanded(&stored)).expect("a document");
+        let records = shown.get_array("rights").expect("rights");
+        assert_eq!(records[0].as_document().and_then(|it| it.get_str("label").ok()), Some("system.view"));
+        assert_eq!(records[1].as_document().and_then(|it| it.get_i32("level").ok()), Some(0));
+    }
+}

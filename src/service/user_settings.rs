@@ -1,0 +1,155 @@
+//! Settings that users keep in the service (sections 4.4 and 2.5, decisions 7): `identifier` is unique per user.
+
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
+
+use super::precondition::IfMatch;
+use super::resource::{self, Resource, UserSettings, Users};
+use super::{ServiceError, Services};
+use crate::domain::setting_input;
+use crate::query::{Filter, Sort};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
+
+/// How often a change is tried again when others change the same setting at the same time.
+const ATTEMPTS: usize = 32;
+
+/// All settings of a user, by identifier.
+///
+/// # Errors
+/// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
+pub async fn list_settings(services: &Services, user_id: i64) -> Result<Documents, ServiceError> {
+    user_exists(services, user_id).await?;
+    let query = FindQuery::new(Filter::equals("user_id", user_id), services.max_time);
+    Ok(services.store.find(UserSettings::COLLECTION, &query.sorted(Sort::by("identifier", false))).await?)
+}
+
+/// One setting of a user.
+///
+/// # Errors
+/// [`ServiceError::NotFound`] for an unknown user or setting, and what the store reports.
+pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) -> Result<RawDocumentBuf, ServiceError> {
+    let filter = Filter::equals("user_id", user_id).and(Filter::equals("identifier", identifier));
+    let found =
+        services.store.find(UserSettings::COLLECTION, &FindQuery::new(filter, services.max_time).limited(1)).await?;
+    if let Some(setting) = found.first() {
+        return Ok(setting.to_owned());
+    }
+    user_exists(services, user_id).await?;
+    Err(ServiceError::not_found(UserSettings::NAME, identifier))
+}
+
+/// Stores a new setting.
+///
+/// # Errors
+/// Violations of section 2.5, an unknown user, an identifier that the user has already.
+pub async fn create_setting(
+    services: &Services,
+    user_id: i64,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    user_exists(services, user_id).await?;
+    let accepted = setting_input::read(body, user_id, None).map_err(ServiceError::Violations)?;
+    let mut document = doc! {"_id": ObjectId::new()};
+    document.extend(accepted);
+    let document = resource::encode(&document)?;
+    let insert = Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() };
+    let user = Filter::equals("public_id", user_id);
+    let unit = Unit::of(insert).given(Condition::Exists { collection: Users::COLLECTION, filter: user });
+    match services.store.commit(unit).await {
+        Ok(_) => Ok(document),
+        Err(StoreError::Duplicate { .. }) => {
+            let message = format!("user {user_id} has a setting with this identifier; choose another one, or use PUT");
+            Err(ServiceError::invalid("setting_identifier_taken", message))
+        }
+        Err(StoreError::Condition { .. }) => Err(ServiceError::not_found(Users::NAME, user_id)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts the body in the place of a setting.
+///
+/// # Errors
+/// As [`create_setting`] and [`get_setting`]; [`ServiceError::PreconditionFailed`].
+pub async fn update_setting(
+    services: &Services,
+    user_id: i64,
+    identifier: &str,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_setting(services, user_id, identifier, if_match, |_| Ok(body.clone())).await
+}
+
+/// Merges the patch (RFC 7396) into a setting and goes on as [`update_setting`].
+///
+/// # Errors
+/// As [`update_setting`].
+pub async fn patch_setting(
+    services: &Services,
+    user_id: i64,
+    identifier: &str,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_setting(services, user_id, identifier, if_match, |before| resource::merged(before, patch)).await
+}
+
+/// Removes a setting.
+///
+/// # Errors
+/// As [`get_setting`]; [`ServiceError::PreconditionFailed`].
+pub async fn delete_setting(
+    services: &Services,
+    user_id: i64,
+    identifier: &str,
+    if_match: &IfMatch,
+) -> Result<RawDocumentBuf, ServiceError> {
+    for _ in 0..ATTEMPTS {
+        let before = get_setting(services, user_id, identifier).await?;
+        if_match.check(&before)?;
+        let delete = Change::Delete { collection: UserSettings::COLLECTION, before: before.clone() };
+        match services.store.commit(Unit::of(delete)).await {
+            Ok(_) => return Ok(before),
+            Err(StoreError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(contended(identifier))
+}
+
+async fn change_setting(
+    services: &Services,
+    user_id: i64,
+    identifier: &str,
+    if_match: &IfMatch,
+    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    for _ in 0..ATTEMPTS {
+        let before = get_setting(services, user_id, identifier).await?;
+        if_match.check(&before)?;
+        let body = body_for(&before)?;
+        let accepted = setting_input::read(&body, user_id, Some(identifier)).map_err(ServiceError::Violations)?;
+        let mut after = resource::decode(&before)?;
+        after.extend(accepted);
+        let after = resource::encode(&after)?;
+        let replace = Change::Replace { collection: UserSettings::COLLECTION, before, after: after.clone() };
+        match services.store.commit(Unit::of(replace)).await {
+            Ok(_) => return Ok(after),
+            Err(StoreError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(contended(identifier))
+}
+
+async fn user_exists(services: &Services, user_id: i64) -> Result<(), ServiceError> {
+    if services.directory.user_exists(user_id).await? {
+        return Ok(());
+    }
+    Err(ServiceError::not_found(Users::NAME, user_id))
+}
+
+fn contended(identifier: &str) -> ServiceError {
+    ServiceError::Contended(format!("the setting {identifier}"))
+}

@@ -1,0 +1,367 @@
+//! Users: who may sign in, and who may say so (sections 4.1 and 2.2, decisions 6 and 7).
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, Document};
+use tokio::sync::OnceCell;
+
+use super::precondition::IfMatch;
+use super::resource::{self, Decision, Groups, ListQuery, Resource, Users, whole};
+use super::{Caller, ServiceError, Services, credentials, rights};
+use crate::auth::{Rights, Secret};
+use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
+use crate::domain::user::FIRST_ADMIN;
+use crate::domain::{Violation, document, user_input};
+use crate::query::{Filter, Sort, SortKey};
+use crate::store::collections::{CREDENTIALS, SETTINGS, TOKENS, USERS};
+use crate::store::{Change, Condition, Page, StoreError, Unit, scope_version};
+
+/// Who holds it may change every user.
+pub const EDIT: &str = "base.user-management.user.edit";
+
+/// What changes of the set of active administrators are serialised by: no filter can say "at least one".
+const ADMINISTRATORS: &str = "management.users.administrators";
+
+/// How often a change is tried again when administrators change at the same time.
+const ATTEMPTS: usize = 32;
+
+/// One page of users.
+///
+/// # Errors
+/// [`ServiceError::Invalid`] when filter or sort touch the password, and what the store reports.
+pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
+    refuse_password(query.filter.document(), &query.sort)?;
+    resource::list::<Users>(services, query).await
+}
+
+/// Stores a new user.
+///
+/// # Errors
+/// Violations of section 2.2, a taken name or id, a group that does not exist or is above the caller.
+pub async fn create_user(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let accepted = user_input::read_new(body).map_err(ServiceError::Violations)?;
+    let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
+    may_place(services, caller, group_id).await?;
+    let password = Secret::new(user_input::new_password(body).unwrap_or_default());
+    let hash = services.accounts.passwords().hash(password).await?;
+    let name = accepted.get_str("user_name").unwrap_or_default();
+    let (wanted, now) = (accepted.get_i64("public_id").ok(), services.now());
+    let build = |id| {
+        let unit = Unit::of(credentials::insert(id, name, &hash)).given(group_exists(group_id));
+        Ok((user_input::created(&accepted, id, now), unit))
+    };
+    let created = resource::create_with::<Users>(services, wanted, build).await;
+    created.map_err(|error| without_group(error, group_id))
+}
+
+/// Puts the body in the place of the user.
+///
+/// # Errors
+/// As [`create_user`], those of [`resource::change`], and [`ServiceError::Forbidden`] for a caller who would lift himself.
+pub async fn update_user(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_user(services, caller, id, if_match, |_| Ok(body.clone())).await
+}
+
+/// Merges the patch (RFC 7396) into the user and goes on as [`update_user`].
+///
+/// # Errors
+/// As [`update_user`].
+pub async fn patch_user(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    patch: &serde_json::Value,
+) -> Result<RawDocumentBuf, ServiceError> {
+    change_user(services, caller, id, if_match, |before| resource::merged(&Users::view(before), patch)).await
+}
+
+/// Gives a user another password; his tokens end.
+///
+/// # Errors
+/// As [`patch_user`]; a violation when the body holds no password.
+pub async fn change_password(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body: &Document,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let password = user_input::new_password(body)
+        .ok_or_else(|| ServiceError::violation("/password", "must be a string: the new password"))?;
+    patch_user(services, caller, id, if_match, &serde_json::json!({"password": password})).await
+}
+
+/// Removes a user with everything that is his alone: what he signs in with, his tokens, his settings.
+///
+/// # Errors
+/// [`ServiceError::Invalid`] for the first user, the caller himself and the last administrator; those of
+/// [`resource::remove`].
+pub async fn delete_user(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| {
+        may_delete(caller, id)?;
+        let mut unit = Unit { conditions: Vec::new(), changes: belongings(&[Bson::Int64(id)]) };
+        if is_active_admin(before) {
+            unit.conditions.push(another_admin(services, id).await?);
+        }
+        Ok(unit)
+    };
+    for _ in 0..ATTEMPTS {
+        match resource::remove::<Users>(services, id, if_match, decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(removed, _)| removed),
+        }
+    }
+    Err(contended())
+}
+
+/// Refuses to delete the first user and the caller himself.
+///
+/// # Errors
+/// [`ServiceError::Invalid`].
+pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
+    if id == FIRST_ADMIN {
+        return Err(ServiceError::invalid("first_user_stays", "user 1 cannot be deleted"));
+    }
+    if id == caller.user_id {
+        return Err(ServiceError::invalid("own_user_stays", "you cannot delete yourself"));
+    }
+    Ok(())
+}
+
+/// The changes that remove what belongs to users and to nobody else.
+pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
+    [CREDENTIALS, TOKENS, SETTINGS]
+        .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) })
+        .to_vec()
+}
+
+/// Refuses to put users into a group that may do more than the caller.
+///
+/// What the group of everyone else may do is no lift, so a caller who may only add users can still add those.
+///
+/// # Errors
+/// A violation when the group does not exist, [`ServiceError::Forbidden`] naming the rights.
+pub(super) async fn may_place(services: &Services, caller: &Caller, group_id: i64) -> Result<(), ServiceError> {
+    let Some(group) = resource::find::<Groups>(services, group_id).await? else { return Err(no_group(group_id)) };
+    let everyone = resource::find::<Groups>(services, USER_GROUP).await?;
+    let everyone = everyone.map(|group| Rights::new(right_names(&group))).unwrap_or_default();
+    let given = right_names(&group).into_iter().filter(|right| !everyone.grants(right));
+    rights::may_give(caller, given, &format!("group {group_id} holds"))
+}
+
+async fn change_user(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    // A change that has to be tried again does not hash again.
+    let hash = OnceCell::new();
+    let decide = async |before: &RawDocument| {
+        let body = body_for(before)?;
+        let accepted = user_input::read(&body).map_err(ServiceError::Violations)?;
+        resource::same_id(&accepted, id)?;
+        let stored = resource::decode(before)?;
+        check_own(caller, id, &accepted, &stored)?;
+        let after = user_input::updated(&accepted, &stored);
+        let mut decision = Decision::replace::<Users>(before, &after)?;
+        let group_id = whole(&decision.after, "group_id").unwrap_or_default();
+        let password = user_input::new_password(&body);
+        let moves = whole(before, "group_id") != Some(group_id);
+        if moves {
+            decision.unit.conditions.push(group_exists(group_id));
+        }
+        // Another's password is the way into his account.
+        let takes_over = password.is_some() && (id != caller.user_id || caller.is_machine);
+        if moves || takes_over {
+            may_place(services, caller, group_id).await?;
+        }
+        if is_active_admin(before) && !is_active_admin(&decision.after) {
+            decision.unit.conditions.push(another_admin(services, id).await?);
+        }
+        let hash = match password {
+            Some(password) => Some(hash.get_or_try_init(|| hashed(services, password)).await?.as_str()),
+            None => None,
+        };
+        let name = after.get_str("user_name").unwrap_or_default();
+        decision.unit.changes.extend(credential_change(services, id, name, hash).await?);
+        Ok(decision)
+    };
+    for _ in 0..ATTEMPTS {
+        match resource::change::<Users>(services, id, if_match, &decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(_, after)| after),
+        }
+    }
+    Err(contended())
+}
+
+async fn hashed(services: &Services, password: &str) -> Result<String, ServiceError> {
+    Ok(services.accounts.passwords().hash(password.into()).await?)
+}
+
+/// A user whom another tool made has nothing to sign in with until he gets a password.
+async fn credential_change(
+    services: &Services,
+    id: i64,
+    user_name: &str,
+    hash: Option<&str>,
+) -> Result<Option<Change>, ServiceError> {
+    let stored = credentials::of_user(&*services.store, id, services.max_time).await?;
+    Ok(match (stored, hash) {
+        (Some(credential), hash) => credential.changed(user_name, hash),
+        (None, Some(hash)) => Some(credentials::insert(id, user_name, hash)),
+        (None, None) => None,
+    })
+}
+
+/// Nobody lifts himself: what decides about access needs the right to change users.
+fn check_own(caller: &Caller, id: i64, accepted: &Document, stored: &Document) -> Result<(), ServiceError> {
+    if id != caller.user_id || caller.rights.grants(EDIT) {
+        return Ok(());
+    }
+    let changes = user_input::protected_changes(accepted, stored);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let message = format!("changing {} of your own user needs the right {EDIT}", changes.join(", "));
+    Err(ServiceError::forbidden("right_missing", message))
+}
+
+fn is_active_admin(user: &RawDocument) -> bool {
+    whole(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
+}
+
+/// Checks that there is an active administrator beside this one, and gives the condition under which that stays so.
+async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
+    let at = scope_version(&*services.store, ADMINISTRATORS, services.max_time).await?;
+    let others = Filter::equals("group_id", ADMIN_GROUP)
+        .and(Filter::equals("active", true))
+        .and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
+    if services.store.count(USERS, &others, services.max_time).await? == 0 {
+        let message = format!("user {id} is the last active administrator and stays one");
+        return Err(ServiceError::invalid("last_administrator", message));
+    }
+    Ok(Condition::Unchanged { scope: ADMINISTRATORS, at })
+}
+
+fn group_exists(group_id: i64) -> Condition {
+    Condition::Exists { collection: Groups::COLLECTION, filter: Filter::equals("public_id", group_id) }
+}
+
+fn without_group(error: ServiceError, group_id: i64) -> ServiceError {
+    match error {
+        ServiceError::Store(StoreError::Condition { .. }) => no_group(group_id),
+        error => error,
+    }
+}
+
+fn no_group(group_id: i64) -> ServiceError {
+    ServiceError::Violations(vec![Violation::new("/group_id", format!("group {group_id} does not exist"))])
+}
+
+fn contended() -> ServiceError {
+    ServiceError::Contended("the set of administrators".to_owned())
+}
+
+/// Refuses every way of asking for the member `password`: users that another tool stored may have one.
+///
+/// Beside the plain path there are expressions, which can reach the whole document or a field by a computed name, and
+/// schemas, which can describe fields that they do not name.
+fn refuse_password(filter: &Document, sort: &Sort) -> Result<(), ServiceError> {
+    let sorted = sort.keys().iter().any(|key| match key {
+        SortKey::Path { path, .. } => touches_password(path.as_str()),
+        SortKey::Entry { .. } => false,
+    });
+    if sorted || asks_for_password(&Bson::Document(filter.clone())) {
+        let message = "password can be neither filtered nor sorted by: there is nothing to read there";
+        return Err(ServiceError::invalid("password_not_readable", message));
+    }
+    Ok(())
+}
+
+fn asks_for_password(value: &Bson) -> bool {
+    const COMPUTED: [&str; 3] = ["$getField", "patternProperties", "additionalProperties"];
+    match value {
+        Bson::Document(members) => members.iter().any(|(name, value)| {
+            touches_password(name) || COMPUTED.contains(&name.as_str()) || asks_for_password(value)
+        }),
+        Bson::Array(items) => items.iter().any(asks_for_password),
+        Bson::String(text) => {
+            text.strip_prefix('$').is_some_and(touches_password)
+                || text.starts_with("$$ROOT")
+                || text.starts_with("$$CURRENT")
+        }
+        _ => false,
+    }
+}
+
+fn touches_password(path: &str) -> bool {
+    path.split('.').next() == Some("password")
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    fn is_refused(filter: &Document) -> bool {
+        refuse_password(filter, &Sort::default()).is_err()
+    }
+
+    #[test]
+    fn no_filter_reaches_a_password() {
+        for filter in [
+            doc! {"password": "x"},
+            doc! {"password.0": "x"},
+            doc! {"$or": [{"active": true}, {"$nor": [{"password": {"$regex": "^a"}}]}]},
+            doc! {"$expr": {"$eq": ["$password", "x"]}},
+            doc! {"$expr": {"$gt": [{"$substrCP": ["$$ROOT.password", 0, 1]}, "a"]}},
+            doc! {"$expr": {"$in": ["x", {"$map": {"input": {"$objectToArray": "$$ROOT"}, "in": "$$this.v"}}]}},
+            doc! {"$expr": {"$eq": [{"$getField": {"$concat": ["pass", "word"]}}, "x"]}},
+            doc! {"$expr": {"$eq": ["$$CURRENT.password", "x"]}},
+            doc! {"$jsonSchema": {"properties": {"password": {"pattern": "^a"}}}},
+            doc! {"$jsonSchema": {"patternProperties": {"^pass": {"pattern": "^a"}}}},
+            doc! {"$jsonSchema": {"properties": {"a": {}}, "additionalProperties": {"pattern": "^a"}}},
+        ] {
+            assert!(is_refused(&filter), "{filter}");
+        }
+    }
+
+    #[test]
+    fn other_filters_pass() {
+        for filter in [
+            doc! {},
+            doc! {"user_name": "password", "password_hint": "x"},
+            doc! {"$expr": {"$eq": ["$user_name", "$first_name"]}},
+            doc! {"$jsonSchema": {"required": ["email"], "properties": {"email": {"bsonType": "string"}}}},
+        ] {
+            assert!(!is_refused(&filter), "{filter}");
+        }
+    }
+
+    #[test]
+    fn no_sort_reaches_a_password() {
+        for sort in [Sort::by("password", false), Sort::by("public_id", false).then("password.a", true)] {
+            assert!(refuse_password(&doc! {}, &sort).is_err());
+        }
+        assert!(refuse_password(&doc! {}, &Sort::by("password_hint", false)).is_ok());
+    }
+}

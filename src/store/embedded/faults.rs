@@ -1,0 +1,186 @@
+//! For tests: a file that fails when told to, and what the store must do then.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+use redb::backends::FileBackend;
+use redb::{BackendError, DatabaseError, StorageBackend};
+
+use crate::query::Filter;
+use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+
+use super::open::Location;
+use super::{EmbeddedStore, Options};
+
+/// What is wrong with the storage; shared with the test.
+#[derive(Debug)]
+pub(super) struct Faults {
+    /// Writing fails.
+    broken: AtomicBool,
+    /// Making durable fails.
+    unsynced: AtomicBool,
+    /// The file cannot grow beyond this.
+    room: AtomicU64,
+}
+
+impl Faults {
+    fn none() -> Arc<Self> {
+        Arc::new(Self {
+            broken: AtomicBool::new(false),
+            unsynced: AtomicBool::new(false),
+            room: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    pub(super) fn backend(self: &Arc<Self>, file: &Path) -> Result<FaultyFile, DatabaseError> {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
+        Ok(FaultyFile { file: FileBackend::new(opened)?, faults: Arc::clone(self) })
+    }
+}
+
+/// A file with faults.
+#[derive(Debug)]
+pub(super) struct FaultyFile {
+    file: FileBackend,
+    faults: Arc<Faults>,
+}
+
+impl FaultyFile {
+    fn check(fault: &AtomicBool) -> io::Result<()> {
+        if fault.load(Ordering::SeqCst) { Err(io::Error::other("a fault of the test")) } else { Ok(()) }
+    }
+}
+
+impl StorageBackend for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if len > self.faults.room.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Self::check(&self.faults.unsynced)?;
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        Self::check(&self.faults.broken)?;
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}
+
+const BUDGET: Duration = Duration::from_secs(10);
+
+fn faulty_store() -> (tempfile::TempDir, Arc<Faults>, EmbeddedStore) {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let faults = Faults::none();
+    let options = Options::default();
+    let location = Location::prepare(directory.path(), &options).expect("a directory").with_faults(Arc::clone(&faults));
+    let store = EmbeddedStore::start(location, &options).expect("nothing is wrong yet");
+    (directory, faults, store)
+}
+
+async fn insert(store: &EmbeddedStore, id: i64, bytes: usize) -> Result<Vec<u64>, StoreError> {
+    let document = doc! { "_id": id, "public_id": id, "text": "x".repeat(bytes) };
+    let document = RawDocumentBuf::try_from(document).expect("it is BSON");
+    store.commit(Unit::of(Change::Insert { collection: "things", document })).await
+}
+
+async fn count(store: &EmbeddedStore) -> Result<u64, StoreError> {
+    store.count("things", &Filter::all(), BUDGET).await
+}
+
+async fn assert_whole(store: &EmbeddedStore) {
+    assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_storage_that_fails_and_recovers_loses_nothing() {
+    let (_directory, faults, store) = faulty_store();
+    insert(&store, 1, 10).await.expect("nothing is wrong");
+    for (fault, acknowledged) in [(&faults.broken, 2), (&faults.unsynced, 3)] {
+        let revision = store.revision("things");
+        fault.store(true, Ordering::SeqCst);
+        let refused = insert(&store, 100, 10).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+        fault.store(false, Ordering::SeqCst);
+        // The next write opens the file again, whatever the reads say meanwhile.
+        insert(&store, acknowledged, 10).await.expect("it works again");
+        for id in 1..=acknowledged {
+            let found = store.count("things", &Filter::equals("_id", id), BUDGET).await.expect("it works again");
+            assert_eq!(found, 1, "{id}");
+        }
+        // What was refused as unavailable may have reached the disk all the same, but nothing else did.
+        let all = count(&store).await.expect("it works again").cast_signed();
+        assert!((acknowledged..=acknowledged + 1).contains(&all), "{all}");
+        assert!(store.revision("things") > revision);
+        assert_whole(&store).await;
+    }
+    assert!(store.reserve_ids("things", 1).await.expect("an id") > 3);
+}
+
+#[tokio::test]
+async fn reads_answer_as_unavailable_or_rightly_while_the_storage_fails() {
+    let (_directory, faults, store) = faulty_store();
+    insert(&store, 1, 10).await.expect("nothing is wrong");
+    faults.broken.store(true, Ordering::SeqCst);
+    for _ in 0..20 {
+        let _ = insert(&store, 2, 10).await;
+        match store.find("things", &FindQuery::new(Filter::all(), BUDGET)).await {
+            Ok(found) => assert_eq!(found.len(), 1),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    faults.broken.store(false, Ordering::SeqCst);
+    insert(&store, 3, 10).await.expect("it works again");
+    assert_eq!(count(&store).await.expect("it works again"), 2);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_and_keeps_what_is_there() {
+    let (_directory, faults, store) = faulty_store();
+    faults.room.store(8 * 1024 * 1024, Ordering::SeqCst);
+    let mut stored = 0;
+    for id in 1..200 {
+        match insert(&store, id, 100_000).await {
+            Ok(_) => stored += 1,
+            Err(StoreError::Unavailable { .. }) => break,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!((10..199).contains(&stored), "{stored}");
+    assert_eq!(count(&store).await.expect("reading goes on"), stored);
+    faults.room.store(u64::MAX, Ordering::SeqCst);
+    insert(&store, 500, 100_000).await.expect("there is room again");
+    assert_eq!(count(&store).await.expect("nothing is wrong"), stored + 1);
+    assert_whole(&store).await;
+}

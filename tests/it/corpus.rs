@@ -1,0 +1,331 @@
+//! Query cases with the answers of a real MongoDB, asked of an embedded store through the port.
+//!
+//! The variable `INVENTORY_CORPUS` names the file, `.jsonl` or `.jsonl.gz`; one case a line: `docs` that are
+//! stored in this order, `filter`, `projection`, `sort`, `skip`, `limit`, and what MongoDB `expected`.
+//! `INVENTORY_CORPUS_REPORT` names a file for the cases that fail.
+//!
+//! Each case is asked twice: of a collection without indexes, whose answer is compared with MongoDB's, and of
+//! one with many, whose answer must be the same to the byte.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+use flate2::read::GzDecoder;
+use inventory_service::json::read::bson_from_value;
+use inventory_service::query::{Filter, Limits, Projection, Sort};
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+const CORPUS: &str = "INVENTORY_CORPUS";
+const REPORT: &str = "INVENTORY_CORPUS_REPORT";
+
+/// How many cases run at once, each in collections of its own.
+const LANES: usize = 32;
+
+/// Of how many percent of a category's cases must the answers be MongoDB's; 100 where nothing is said.
+const FLOORS: &[(&str, f64)] = &[("expr", 99.0), ("projection.computed", 99.0)];
+
+/// How many percent of the expected errors must have MongoDB's number.
+const CODE_FLOOR: f64 = 95.0;
+
+/// MongoDB's number for a negative skip or limit.
+const NEGATIVE: i32 = 51024;
+
+/// Where only a server can answer, and saying so is right.
+const SERVER_ONLY: [&str; 3] = ["geo", "text", "projection.meta"];
+
+const INDEXES: &[IndexSpec] = &[
+    IndexSpec { name: "a", keys: &[up("a")], unique: false },
+    IndexSpec { name: "v", keys: &[down("v")], unique: false },
+    IndexSpec { name: "a.b a.c", keys: &[up("a.b"), up("a.c")], unique: false },
+    IndexSpec { name: "b", keys: &[up("b")], unique: false },
+    IndexSpec { name: "x", keys: &[down("x")], unique: false },
+    IndexSpec { name: "name value", keys: &[up("name"), down("value")], unique: false },
+    IndexSpec { name: "a.b.c", keys: &[up("a.b.c")], unique: false },
+    IndexSpec { name: "results", keys: &[up("results.product"), down("results.score")], unique: false },
+    IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
+    IndexSpec { name: "c.d", keys: &[up("c.d")], unique: false },
+    IndexSpec { name: "foo _id", keys: &[up("foo"), up("_id")], unique: false },
+    IndexSpec { name: "val", keys: &[up("val")], unique: false },
+];
+
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
+}
+
+const fn down(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: true }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_those_of_mongodb() {
+    let Some(path) = std::env::var_os(CORPUS) else {
+        eprintln!("skipped: {CORPUS} names no file of cases");
+        return;
+    };
+    let cases = read_cases(Path::new(&path));
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+    let results = run_all(Arc::new(store), cases).await;
+    report(&results);
+}
+
+/// A case as it is written in the file.
+struct Case {
+    id: String,
+    category: String,
+    line: Value,
+}
+
+fn read_cases(path: &Path) -> Vec<Case> {
+    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let plain: Box<dyn Read> =
+        if path.extension().is_some_and(|end| end == "gz") { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
+    let lines = BufReader::new(plain).lines().map(|line| line.expect("the file can be read"));
+    lines
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| {
+            let line: Value = serde_json::from_str(&line).expect("each line is JSON");
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            Case { id: text("id"), category: text("category"), line }
+        })
+        .collect()
+}
+
+/// How a case went.
+struct Outcome {
+    id: String,
+    category: String,
+    /// What was expected and found, where they differ.
+    difference: Option<(String, String)>,
+    /// For an error that was expected and came: whether the numbers agree.
+    code_agrees: Option<bool>,
+    /// An index changed the answer.
+    index_difference: Option<String>,
+}
+
+async fn run_all(store: Arc<EmbeddedStore>, cases: Vec<Case>) -> Vec<Outcome> {
+    let mut lanes: Vec<Vec<Case>> = (0..LANES).map(|_| Vec::new()).collect();
+    for (number, case) in cases.into_iter().enumerate() {
+        lanes[number % LANES].push(case);
+    }
+    let mut tasks = JoinSet::new();
+    for (number, cases) in lanes.into_iter().enumerate() {
+        let store = Arc::clone(&store);
+        // Collections have names for as long as the process; there are few.
+        let plain: &'static str = Box::leak(format!("corpus.plain{number}").into_boxed_str());
+        let indexed: &'static str = Box::leak(format!("corpus.indexed{number}").into_boxed_str());
+        tasks.spawn(async move {
+            let collections =
+                [CollectionSpec { name: plain, indexes: &[] }, CollectionSpec { name: indexed, indexes: INDEXES }];
+            store.prepare(&collections).await.expect("the collections can be made");
+            let mut outcomes = Vec::with_capacity(cases.len());
+            for case in cases {
+                outcomes.push(run(&*store, plain, indexed, case).await);
+            }
+            outcomes
+        });
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
+}
+
+/// What was answered, or the number and the words of an error.
+type Answer = Result<Vec<RawDocumentBuf>, (Option<i32>, String)>;
+
+async fn run(store: &dyn Store, plain: &'static str, indexed: &'static str, case: Case) -> Outcome {
+    let answer = ask(store, plain, &case.line).await;
+    let with_indexes = ask(store, indexed, &case.line).await;
+    let (difference, code_agrees) = compare(&case, &answer);
+    Outcome {
+        index_difference: index_difference(&answer, &with_indexes),
+        id: case.id,
+        category: case.category,
+        difference,
+        code_agrees,
+    }
+}
+
+/// Stores the documents of the case in place of those before it, and asks its question.
+async fn ask(store: &dyn Store, collection: &'static str, case: &Value) -> Answer {
+    let bson = |name: &str| bson_from_value(case[name].clone()).map_err(|error| (None, format!("{name}: {error}")));
+    let document = |name: &str| match bson(name)? {
+        Bson::Document(document) => Ok(Some(document)),
+        Bson::Null => Ok(None),
+        _ => Err((None, format!("{name} is no document"))),
+    };
+    let Bson::Array(documents) = bson("docs")? else { return Err((None, "docs is no array".to_owned())) };
+    store_documents(store, collection, documents).await?;
+    let refused = |error: inventory_service::query::QueryError| (Some(error.code), error.to_string());
+    let filter = Filter::parse(&document("filter")?.unwrap_or_default(), &Limits::NONE).map_err(refused)?;
+    let sort = document("sort")?.map(|sort| Sort::parse(&sort)).transpose().map_err(refused)?.unwrap_or_default();
+    let projection = document("projection")?
+        .map(|wanted| Projection::parse_within(&wanted, &Limits::NONE))
+        .transpose()
+        .map_err(refused)?;
+    // The port has no negative numbers: whoever asks it has refused them.
+    let number = |name: &str| case[name].as_u64().ok_or_else(|| (Some(NEGATIVE), format!("{name} is negative")));
+    let mut query = FindQuery::new(filter, Duration::from_mins(1)).sorted(sort).limited(number("limit")?);
+    query.skip = number("skip")?;
+    query.projection = projection;
+    let found = store.find(collection, &query).await.map_err(|error| match error {
+        StoreError::Query { code, message } => (Some(code), message),
+        other => (None, other.to_string()),
+    })?;
+    Ok(found.iter().map(ToOwned::to_owned).collect())
+}
+
+async fn store_documents(
+    store: &dyn Store,
+    collection: &'static str,
+    documents: Vec<Bson>,
+) -> Result<(), (Option<i32>, String)> {
+    let mut unit = Unit::of(Change::DeleteMany { collection, filter: Filter::all() });
+    for document in documents {
+        let Bson::Document(document) = document else { return Err((None, "a document is none".to_owned())) };
+        let document = RawDocumentBuf::try_from(document).map_err(|error| (None, error.to_string()))?;
+        unit = unit.and(Change::Insert { collection, document });
+    }
+    store.commit(unit).await.map(drop).map_err(|error| (None, format!("storing: {error}")))
+}
+
+/// MongoDB's number for documents that an index cannot hold; a real server would have refused them too.
+fn is_refused_by_index(answer: &Answer) -> bool {
+    answer.as_ref().is_err_and(|(_, words)| words.contains("cannot both be in the index"))
+}
+
+fn index_difference(plain: &Answer, indexed: &Answer) -> Option<String> {
+    if is_refused_by_index(indexed) {
+        return None;
+    }
+    let same = match (plain, indexed) {
+        (Ok(plain), Ok(indexed)) => plain == indexed,
+        (Err((plain, _)), Err((indexed, _))) => plain == indexed,
+        // A query that fails on one document need not look at it when an index leads past it.
+        (Err((Some(_), _)), Ok(_)) => true,
+        _ => false,
+    };
+    (!same).then(|| format!("without indexes: {}, with: {}", show(plain), show(indexed)))
+}
+
+fn compare(case: &Case, answer: &Answer) -> (Option<(String, String)>, Option<bool>) {
+    let expected = &case.line["expected"];
+    if SERVER_ONLY.contains(&case.category.as_str())
+        && answer.as_ref().is_err_and(|(_, words)| words.contains("not supported"))
+    {
+        return (None, None);
+    }
+    let Value::Array(expected_documents) = expected else {
+        return match answer {
+            Ok(_) => (Some((expected.to_string(), show(answer))), None),
+            // What is recorded of server-side JavaScript is not what this service answers.
+            Err(_) if !case.line["mongod"].is_null() => (None, None),
+            Err((code, _)) => (None, Some(code.map(i64::from) == expected["error"].as_i64())),
+        };
+    };
+    let same = answer.as_ref().is_ok_and(|found| {
+        found.len() == expected_documents.len()
+            && found.iter().zip(expected_documents).all(|(found, expected)| is_same_document(found, expected))
+    });
+    if same { (None, None) } else { (Some((expected.to_string(), show(answer))), None) }
+}
+
+fn is_same_document(found: &RawDocumentBuf, expected: &Value) -> bool {
+    let found = Document::try_from(found.clone()).map(Bson::Document);
+    let expected = bson_from_value(expected.clone());
+    matches!((found, expected), (Ok(found), Ok(expected)) if is_same(&found, &expected))
+}
+
+/// Same types, values, cohorts of decimals, order of members. One NaN is as good as another.
+fn is_same(left: &Bson, right: &Bson) -> bool {
+    match (left, right) {
+        (Bson::Double(left), Bson::Double(right)) => {
+            left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
+        }
+        (Bson::Document(left), Bson::Document(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|((name, left), (other, right))| name == other && is_same(left, right))
+        }
+        (Bson::Array(left), Bson::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_same(left, right))
+        }
+        (left, right) => left == right,
+    }
+}
+
+fn show(answer: &Answer) -> String {
+    match answer {
+        Ok(documents) => {
+            let documents = documents.iter().map(|document| match Document::try_from(document.clone()) {
+                Ok(document) => Bson::Document(document).into_canonical_extjson(),
+                Err(error) => Value::String(error.to_string()),
+            });
+            Value::Array(documents.collect()).to_string()
+        }
+        Err((code, words)) => {
+            format!("error {}: {words}", code.map_or("without number".to_owned(), |code| code.to_string()))
+        }
+    }
+}
+
+/// Prints the table, writes the failing cases, and fails below the floors.
+fn report(outcomes: &[Outcome]) {
+    let mut table: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut failures = String::new();
+    for outcome in outcomes {
+        let (passed, total) = table.entry(&outcome.category).or_default();
+        *total += 1;
+        match &outcome.difference {
+            None => *passed += 1,
+            Some((expected, found)) => {
+                let _ = writeln!(
+                    failures,
+                    "{}\t{}\n  expected {expected}\n  found    {found}",
+                    outcome.id, outcome.category
+                );
+            }
+        }
+        if outcome.code_agrees == Some(false) {
+            let _ = writeln!(failures, "{}\t{}\tanother number of the error", outcome.id, outcome.category);
+        }
+        if let Some(difference) = &outcome.index_difference {
+            let _ =
+                writeln!(failures, "{}\t{}\tindexes changed the answer\n  {difference}", outcome.id, outcome.category);
+        }
+    }
+    if let Some(path) = std::env::var_os(REPORT) {
+        fs::write(path, &failures).expect("the report can be written");
+    }
+    for (category, (passed, total)) in &table {
+        println!("{category} {passed}/{total}");
+    }
+    let codes: Vec<bool> = outcomes.iter().filter_map(|outcome| outcome.code_agrees).collect();
+    let agreeing = codes.iter().filter(|agrees| **agrees).count();
+    println!("numbers of errors {agreeing}/{}", codes.len());
+    let changed: Vec<&str> = outcomes.iter().filter(|o| o.index_difference.is_some()).map(|o| o.id.as_str()).collect();
+    println!("answers changed by indexes {}", changed.len());
+    let passed: usize = table.values().map(|(passed, _)| passed).sum();
+    println!("{passed} passed, {} failed", outcomes.len() - passed);
+
+    let floor_of =
+        |category: &str| FLOORS.iter().find(|(name, _)| *name == category).map_or(100.0, |(_, floor)| *floor);
+    let below = table.iter().filter(|(category, (passed, total))| percent(*passed, *total) < floor_of(category));
+    let below: Vec<&&str> = below.map(|(category, _)| category).collect();
+    assert!(changed.is_empty(), "indexes changed the answers of {changed:?}");
+    assert!(below.is_empty(), "below the floor: {below:?}");
+    assert!(percent(agreeing, codes.len()) >= CODE_FLOOR, "too many errors have another number than MongoDB's");
+}
+
+fn percent(part: usize, whole: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts of cases are small")]
+    let percent = part as f64 * 100.0 / whole.max(1) as f64;
+    percent
+}

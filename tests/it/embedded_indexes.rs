@@ -1,0 +1,218 @@
+//! An index of the embedded store never changes an answer: random documents and questions, with and without indexes.
+//!
+//! `INVENTORY_INDEX_CASES` sets the number of cases; a failing one is shrunk and printed.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
+use inventory_service::query::{Filter, Limits, Sort};
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::{
+    Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+const CASES: &str = "INVENTORY_INDEX_CASES";
+const PLAIN: &str = "random.plain";
+const INDEXED: &str = "random.indexed";
+/// More than any question here takes.
+const BUDGET: Duration = Duration::from_secs(30);
+/// Two arrays in the keys of one document, as MongoDB numbers it.
+const PARALLEL_ARRAYS: i32 = 171;
+
+/// Paths with their directions, which the second of the two turns around.
+macro_rules! indexes {
+    ($way:ident, $other:ident) => {
+        &[
+            IndexSpec { name: "1", keys: &[$way("a")], unique: false },
+            IndexSpec { name: "2", keys: &[$other("b")], unique: false },
+            IndexSpec { name: "3", keys: &[$way("c"), $other("a")], unique: false },
+            IndexSpec { name: "4", keys: &[$way("b"), $way("c")], unique: false },
+            IndexSpec { name: "5", keys: &[$way("a.x")], unique: false },
+            IndexSpec { name: "6", keys: &[$way("a.x"), $way("a.y")], unique: false },
+            IndexSpec { name: "7", keys: &[$other("c"), $way("a.y"), $other("a.x")], unique: false },
+            IndexSpec { name: "8", keys: &[$way("b.x.y"), $way("b.x.x")], unique: false },
+        ]
+    };
+}
+
+/// Declared in turns: an index that is declared otherwise is made anew, and forgets the arrays it has seen.
+const INDEXES: [&[IndexSpec]; 2] = [indexes!(up, down), indexes!(down, up)];
+
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
+}
+
+const fn down(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: true }
+}
+
+fn scalar() -> impl Strategy<Value = Bson> {
+    prop_oneof![
+        6 => (-1..4_i32).prop_map(Bson::Int32),
+        1 => Just(Bson::Int64(2)),
+        2 => proptest::sample::select(vec![0.5, 1.0, -0.0, f64::NAN, f64::INFINITY]).prop_map(Bson::Double),
+        1 => Just(Bson::Decimal128("2.0".parse().expect("a decimal"))),
+        2 => proptest::sample::select(vec!["", "x", "xy", "y"]).prop_map(Bson::from),
+        1 => any::<bool>().prop_map(Bson::Boolean),
+        2 => Just(Bson::Null),
+        1 => proptest::sample::select(vec![Bson::Undefined, Bson::MinKey, Bson::MaxKey]),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Bson> {
+    scalar().prop_recursive(3, 10, 3, |inner| {
+        prop_oneof![
+            3 => vec(inner.clone(), 0..4).prop_map(Bson::Array),
+            2 => vec((proptest::sample::select(vec!["x", "y"]), inner), 0..3)
+                .prop_map(|members| Bson::Document(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())),
+        ]
+    })
+}
+
+/// Single values, mostly, so that indexes without arrays are tested as well.
+fn document() -> impl Strategy<Value = Document> {
+    let member = || prop_oneof![1 => Just(None), 4 => scalar().prop_map(Some), 3 => value().prop_map(Some)];
+    (member(), member(), proptest::option::of(scalar())).prop_map(|(a, b, c)| {
+        let members = [("a", a), ("b", b), ("c", c)];
+        members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    })
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    proptest::sample::select(vec!["a", "b", "c", "a.x", "a.y", "b.x", "b.x.y", "b.x.x", "a.0", "a.x.0"])
+}
+
+fn test_of_value() -> impl Strategy<Value = Document> {
+    let operand = || prop_oneof![3 => scalar(), 1 => value()];
+    prop_oneof![
+        3 => operand().prop_map(|value| doc! { "$eq": value }),
+        4 => (proptest::sample::select(vec!["$gt", "$gte", "$lt", "$lte"]), operand()).prop_map(|(name, value)| doc! { name: value }),
+        2 => (operand(), operand()).prop_map(|(low, high)| doc! { "$gte": low, "$lt": high }),
+        2 => vec(operand(), 0..4).prop_map(|values| doc! { "$in": values }),
+        1 => vec(operand(), 1..3).prop_map(|values| doc! { "$all": values }),
+        1 => (proptest::sample::select(vec!["$ne", "$not"]), operand())
+            .prop_map(|(name, value)| if name == "$ne" { doc! { name: value } } else { doc! { name: { "$gt": value } } }),
+        1 => any::<bool>().prop_map(|exists| doc! { "$exists": exists }),
+        1 => proptest::sample::select(vec!["^x", "^xy?", "y"]).prop_map(|pattern| doc! { "$regex": pattern }),
+        2 => (operand(), operand()).prop_map(|(low, high)| doc! { "$elemMatch": { "$gt": low, "$lte": high } }),
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Document> {
+    let test = (path(), test_of_value()).prop_map(|(path, test)| doc! { path: test });
+    test.prop_recursive(3, 8, 3, |inner| {
+        let name = || proptest::sample::select(vec!["a", "b", "b.x"]);
+        let entry = (name(), proptest::option::of(test_of_value()), proptest::option::of(test_of_value())).prop_map(
+            |(path, x, y)| {
+                let members = [("x", x), ("y", y)]
+                    .into_iter()
+                    .filter_map(|(name, test)| Some((name.to_owned(), Bson::from(test?))));
+                doc! { path: { "$elemMatch": members.collect::<Document>() } }
+            },
+        );
+        prop_oneof![
+            3 => entry,
+            3 => vec(inner.clone(), 1..4).prop_map(|all| doc! { "$and": all }),
+            2 => vec(inner.clone(), 1..4).prop_map(|any| doc! { "$or": any }),
+            1 => vec(inner, 1..3).prop_map(|none| doc! { "$nor": none }),
+        ]
+    })
+}
+
+fn sort() -> impl Strategy<Value = Document> {
+    let key = (proptest::sample::select(vec!["a", "b", "c", "_id", "a.x"]), proptest::sample::select(vec![1, -1]));
+    vec(key, 0..4).prop_map(|keys| keys.into_iter().map(|(path, way)| (path.to_owned(), Bson::Int32(way))).collect())
+}
+
+/// A question: filter, sort, skip, limit.
+type Question = (Document, Document, u64, u64);
+
+fn question() -> impl Strategy<Value = Question> {
+    (prop_oneof![1 => Just(doc! {}), 9 => filter()], sort(), 0..3_u64, 0..4_u64)
+}
+
+#[test]
+fn an_index_never_changes_an_answer() {
+    // The generators nest deeply in builds that are not optimised.
+    let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run).expect("a thread can be started");
+    thread.join().expect("no case fails");
+}
+
+fn run() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+    let cases = std::env::var(CASES).ok().and_then(|cases| cases.parse().ok()).unwrap_or(150);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let strategy = (vec(document(), 0..12), vec(question(), 20));
+    let turns = Cell::new(0);
+    let result = TestRunner::new(config).run(&strategy, |(documents, questions)| {
+        turns.set(turns.get() + 1);
+        runtime.block_on(async {
+            renew(&store, INDEXES[turns.get() % 2]).await;
+            fill(&store, documents).await;
+            for question in questions {
+                compare(&store, question).await?;
+            }
+            prop_assert_eq!(store.check().await.expect("the store can be read"), Vec::<String>::new());
+            Ok(())
+        })
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
+
+async fn renew(store: &EmbeddedStore, indexes: &'static [IndexSpec]) {
+    let clear = |collection| Change::DeleteMany { collection, filter: Filter::all() };
+    store.commit(Unit::of(clear(PLAIN)).and(clear(INDEXED))).await.expect("nothing stands against it");
+    store.prepare(&[CollectionSpec { name: INDEXED, indexes }]).await.expect("the indexes can be made");
+}
+
+/// Stores the documents that the indexes can hold.
+async fn fill(store: &EmbeddedStore, documents: Vec<Document>) {
+    for (document, id) in documents.into_iter().zip(0..) {
+        let mut whole = doc! { "_id": (id * 7) % 12 };
+        whole.extend(document);
+        let document = RawDocumentBuf::try_from(whole).expect("documents of tests are BSON");
+        let insert = |collection| Change::Insert { collection, document: document.clone() };
+        match store.commit(Unit::of(insert(PLAIN)).and(insert(INDEXED))).await {
+            Ok(_) | Err(StoreError::Query { code: PARALLEL_ARRAYS, .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn compare(store: &EmbeddedStore, (filter, sort, skip, limit): Question) -> Result<(), TestCaseError> {
+    // What no store would be asked, is refused before it gets to one.
+    let Ok(parsed) = Filter::parse(&filter, &Limits::NONE) else { return Ok(()) };
+    let Ok(order) = Sort::parse(&sort) else { return Ok(()) };
+    let mut query = FindQuery::new(parsed.clone(), BUDGET).sorted(order).limited(limit);
+    query.skip = skip;
+    let explained = store.explain(INDEXED, &query).await;
+    let what = || format!("{filter} sorted by {sort}, {skip} and {limit}: {explained:?}");
+    let (plain, indexed) = (store.page(PLAIN, &query).await, store.page(INDEXED, &query).await);
+    match (plain, indexed) {
+        (Ok(plain), Ok(indexed)) => {
+            prop_assert_eq!(show(&plain.documents), show(&indexed.documents), "{}", what());
+            prop_assert_eq!(plain.total, indexed.total, "{}", what());
+            let found = store.find(INDEXED, &query).await.expect("a page of it was found");
+            prop_assert_eq!(show(&plain.documents), show(&found), "{}", what());
+            let count = store.count(INDEXED, &parsed, BUDGET).await.expect("a page of it was found");
+            prop_assert_eq!(plain.total, count, "{}", what());
+        }
+        // A query that fails on one document need not look at it when an index leads past it.
+        (Err(StoreError::Query { .. }), _) => {}
+        (plain, indexed) => prop_assert!(false, "{plain:?} {indexed:?} {}", what()),
+    }
+    Ok(())
+}
+
+fn show(documents: &Documents) -> Vec<String> {
+    documents.iter().map(|document| format!("{document:?}")).collect()
+}

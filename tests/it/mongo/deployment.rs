@@ -1,0 +1,163 @@
+//! Indexes of operators, edits of other tools, a server that goes away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bson::oid::ObjectId;
+use bson::{Bson, Document, doc, rawdoc};
+use inventory_service::query::Filter;
+use inventory_service::store::collections::{ALL, OBJECTS, TYPES, USERS};
+use inventory_service::store::mongo::{MongoOptions, MongoStore};
+use inventory_service::store::{FindQuery, Store, StoreError, Unit};
+
+use super::{connect, count, database, insert, object, object_type, store_on, type_exists};
+use crate::support::mongod::{Deployment, Mongod, program, shared};
+
+on_both!(indexes_of_an_operator_are_kept_and_used, revisions_move_on_a_foreign_edit_within_a_second,);
+
+async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
+    let Some(server) = shared(deployment).await else { return };
+    let uri = server.fresh_uri();
+    let types = database(server, &uri).await.collection::<Document>(TYPES);
+    let with_name = |name: &str| mongodb::options::IndexOptions::builder().name(name.to_owned()).build();
+    let mut unique = with_name("by hand");
+    unique.unique = Some(true);
+    let by_hand = mongodb::IndexModel::builder().keys(doc! { "public_id": 1.0 }).options(unique).build();
+    types.create_index(by_hand).await.expect("made by an operator");
+    let taken = mongodb::IndexModel::builder().keys(doc! { "label": 1 }).options(with_name("name")).build();
+    types.create_index(taken).await.expect("made by an operator");
+    let store = connect(&uri).await;
+    for _ in 0..2 {
+        store.prepare(ALL).await.expect("what is there does not stand in the way");
+    }
+    let mut names = types.list_index_names().await.expect("the server answers");
+    names.sort();
+    assert_eq!(names, ["_id_", "by hand", "inventory_name", "name"]);
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
+    let same_name = rawdoc! { "_id": ObjectId::new(), "public_id": 2_i64, "name": "type 1" };
+    for (document, expected) in [(object_type(1), "public_id"), (same_name, "name")] {
+        let refused = store.commit(Unit::of(insert(TYPES, document))).await;
+        assert!(matches!(&refused, Err(StoreError::Duplicate { key, .. }) if key == expected), "{refused:?}");
+    }
+    let users = database(server, &uri).await.collection::<Document>(USERS);
+    users.drop_indexes().await.expect("dropped by an operator");
+    users.insert_many([doc! { "public_id": 1 }, doc! { "public_id": 1 }]).await.expect("stored by another tool");
+    let refused = store.prepare(ALL).await;
+    assert!(
+        matches!(&refused, Err(StoreError::Duplicate { collection, key }) if collection == USERS && key == "public_id"),
+        "{refused:?}"
+    );
+}
+
+async fn revisions_move_on_a_foreign_edit_within_a_second(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(TYPES);
+    let before = store.revision(TYPES);
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
+    assert_ne!(store.revision(TYPES), before, "a change of one's own shows at once");
+    if deployment == Deployment::ReplicaSet {
+        wait_until_calm(&store).await;
+    }
+    for round in 0..5 {
+        let before = store.revision(TYPES);
+        foreign.update_one(doc! { "public_id": 1 }, doc! { "$set": { "round": round } }).await.expect("edited");
+        let edited = Instant::now();
+        while store.revision(TYPES) == before {
+            assert!(edited.elapsed() < Duration::from_secs(1), "round {round}: no new revision within a second");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Waits until the revisions stand still, as they do while the stream of changes is followed and nothing happens.
+async fn wait_until_calm(store: &MongoStore) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let before = store.revision(TYPES);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        if store.revision(TYPES) == before {
+            return;
+        }
+        assert!(Instant::now() < until, "the revision moves though nothing changes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_and_totals_outlive_a_crash_of_the_server() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let uri = server.fresh_uri();
+    let store = connect(&uri).await;
+    store.prepare(ALL).await.expect("the collections can be made");
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("new");
+    // The number that the server keeps is trusted from here on.
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let task = || insert_through_a_crash(Arc::clone(&store), Arc::clone(&is_over));
+    let inserting: Vec<_> = (0..8).map(|_| tokio::spawn(task())).collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.crash_and_restart().await;
+    is_over.store(true, Ordering::Relaxed);
+    let mut acknowledged = Vec::new();
+    for task in inserting {
+        acknowledged.extend(task.await.expect("no task panics"));
+    }
+    let objects = database(&server, &uri).await.collection::<Document>(OBJECTS);
+    let stored = objects.count_documents(doc! {}).await.expect("the server counts");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, stored);
+    let ids: Vec<Bson> = acknowledged.iter().copied().map(Bson::from).collect();
+    assert_eq!(count(&store, OBJECTS, Filter::one_of("public_id", ids)).await, acknowledged.len() as u64);
+    println!("{} acknowledged, {stored} stored", acknowledged.len());
+}
+
+/// Inserts objects until the outage is over and some more; returns the ids of all that were acknowledged.
+async fn insert_through_a_crash(store: Arc<MongoStore>, is_over: Arc<AtomicBool>) -> Vec<i64> {
+    let mut acknowledged = Vec::new();
+    let mut left = 10;
+    while left > 0 {
+        left -= i32::from(is_over.load(Ordering::Relaxed));
+        let outcome = match store.reserve_ids(OBJECTS, 1).await {
+            Ok(id) => store.commit(Unit::of(insert(OBJECTS, object(id, 1))).given(type_exists(1))).await.map(|_| id),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(id) => acknowledged.push(id),
+            Err(StoreError::Unavailable { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_away_is_unavailable_within_the_bound() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let bound = Duration::from_millis(500);
+    let options = MongoOptions { server_selection_timeout: bound, ..MongoOptions::default() };
+    let uri = server.fresh_uri();
+    let store = MongoStore::connect(&uri, options.clone()).await.expect("the server answers");
+    store.prepare(ALL).await.expect("the collections can be made");
+    store.ping().await.expect("the server answers");
+    server.kill();
+    let query = FindQuery::new(Filter::all(), Duration::from_millis(500));
+    for _ in 0..2 {
+        let asked = Instant::now();
+        let outcomes = [
+            store.find(OBJECTS, &query).await.map(drop),
+            store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.map(drop),
+            store.reserve_ids(OBJECTS, 1).await.map(drop),
+            store.ping().await,
+        ];
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
+        }
+        assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    }
+    let before = store.revision(OBJECTS);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_ne!(store.revision(OBJECTS), before, "what may have changed unseen counts as changed");
+    let refused = MongoStore::connect(&uri, options).await.map(drop);
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+}

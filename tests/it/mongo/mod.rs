@@ -1,0 +1,115 @@
+//! What only a real MongoDB can show, and the contract of the port on it: on a replica set and on a standalone server.
+
+/// Makes two tests of each case, one for each kind of deployment.
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod replica_set {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(crate::support::mongod::Deployment::ReplicaSet).await;
+            })+
+        }
+        mod standalone {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::$case(crate::support::mongod::Deployment::Standalone).await;
+            })+
+        }
+    };
+}
+
+mod deployment;
+mod races;
+mod reads;
+mod units;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
+use bson::rawdoc;
+use inventory_service::query::Filter;
+use inventory_service::store::collections::{ALL, OBJECTS, TYPES};
+use inventory_service::store::mongo::{MongoOptions, MongoStore};
+use inventory_service::store::{Change, Condition, FindQuery, Store};
+
+use crate::contract::Fixture;
+use crate::support::mongod::{Deployment, Mongod, shared};
+
+const BUDGET: Duration = Duration::from_secs(10);
+
+/// A prepared store on a database of its own, and the server behind it.
+async fn store_on(deployment: Deployment) -> Option<(Arc<MongoStore>, &'static Mongod, String)> {
+    let server = shared(deployment).await?;
+    let uri = server.fresh_uri();
+    let store = connect(&uri).await;
+    store.prepare(ALL).await.expect("the collections can be made");
+    Some((store, server, uri))
+}
+
+async fn connect(uri: &str) -> Arc<MongoStore> {
+    Arc::new(MongoStore::connect(uri, MongoOptions::default()).await.expect("the server answers"))
+}
+
+async fn database(server: &Mongod, uri: &str) -> mongodb::Database {
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("the URI names a database");
+    server.client().await.database(name)
+}
+
+fn object(public_id: i64, type_id: i64) -> RawDocumentBuf {
+    rawdoc! { "_id": ObjectId::new(), "public_id": public_id, "type_id": type_id }
+}
+
+fn object_type(public_id: i64) -> RawDocumentBuf {
+    rawdoc! { "_id": ObjectId::new(), "public_id": public_id, "name": format!("type {public_id}") }
+}
+
+fn insert(collection: &'static str, document: RawDocumentBuf) -> Change {
+    Change::Insert { collection, document }
+}
+
+fn type_exists(type_id: i64) -> Condition {
+    Condition::Exists { collection: TYPES, filter: Filter::equals("public_id", type_id) }
+}
+
+fn no_objects_of(type_id: i64) -> Condition {
+    Condition::None { collection: OBJECTS, filter: Filter::equals("type_id", type_id) }
+}
+
+fn all() -> FindQuery {
+    FindQuery::new(Filter::all(), BUDGET)
+}
+
+async fn count(store: &MongoStore, collection: &str, filter: Filter) -> u64 {
+    store.count(collection, &filter, BUDGET).await.expect("the server counts")
+}
+
+/// What the port says and MongoDB does not do.
+const DIFFERENCES: &[(&str, &str)] = &[(
+    "an_index_does_not_change_the_insertion_order",
+    "without a sort MongoDB gives documents in the order of the index it chose; asking for another would cost a whole scan",
+)];
+
+async fn contract_on(deployment: Deployment) -> Option<Fixture> {
+    let store = connect(&shared(deployment).await?.fresh_uri()).await;
+    Some(Fixture { store, keep: Box::new(()), differences: DIFFERENCES })
+}
+
+async fn replica_set() -> Option<Fixture> {
+    contract_on(Deployment::ReplicaSet).await
+}
+
+async fn standalone() -> Option<Fixture> {
+    contract_on(Deployment::Standalone).await
+}
+
+mod contract {
+    mod on_a_replica_set {
+        store_contract!(crate::mongo::replica_set);
+    }
+
+    mod on_a_standalone_server {
+        store_contract!(crate::mongo::standalone);
+    }
+}

@@ -1,0 +1,144 @@
+//! Units that are refused, and what is left of them: nothing.
+
+use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
+use bson::{Document, doc, rawdoc};
+use inventory_service::query::{Filter, Sort, Update};
+use inventory_service::store::collections::{CATEGORIES, OBJECTS, TYPES};
+use inventory_service::store::mongo::MongoStore;
+use inventory_service::store::{Change, Store, StoreError, Unit};
+
+use super::{all, count, database, insert, object, object_type, store_on, type_exists};
+use crate::support::mongod::Deployment;
+
+on_both!(
+    objects_given_their_type_refuse_a_missing_one_and_leave_nothing,
+    what_a_unit_stored_is_taken_back_wherever_its_id_stands,
+    a_removal_too_large_for_a_transaction_goes_through,
+    a_unit_that_fails_in_the_middle_leaves_nothing,
+    the_counter_follows_ids_of_the_client_and_of_other_tools,
+    duplicates_name_the_declared_index,
+);
+
+async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    store.commit(Unit::of(insert(TYPES, object_type(1)))).await.expect("the type is new");
+    let unit = Unit::of(insert(OBJECTS, object(1, 1)))
+        .and(insert(OBJECTS, object(2, 2)))
+        .given(type_exists(1))
+        .given(type_exists(2));
+    assert!(matches!(store.commit(unit.clone()).await, Err(StoreError::Condition { index: 1 })));
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+    store.commit(Unit::of(insert(TYPES, object_type(2)))).await.expect("the type is new");
+    assert_eq!(store.commit(unit).await.expect("both types exist"), [1, 1]);
+    // What does not hold comes before what the changes run into.
+    let unit = Unit::of(insert(OBJECTS, object(2, 3))).given(type_exists(3));
+    assert!(matches!(store.commit(unit).await, Err(StoreError::Condition { index: 0 })));
+}
+
+async fn what_a_unit_stored_is_taken_back_wherever_its_id_stands(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    let document = |id: i64| rawdoc! { "type_id": 1_i64, "odd": { "$x": f64::NAN }, "_id": id, "public_id": id };
+    for unit in [
+        Unit::of(insert(OBJECTS, document(1))),
+        Unit::of(insert(OBJECTS, document(1))).and(insert(OBJECTS, document(2))),
+    ] {
+        let refused = store.commit(unit.given(type_exists(1))).await;
+        assert!(matches!(refused, Err(StoreError::Condition { index: 0 })), "{refused:?}");
+        assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+    }
+}
+
+async fn a_removal_too_large_for_a_transaction_goes_through(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    let many = (1..=22_000_i64).map(|id| doc! { "public_id": id, "type_id": 1 + id % 2 });
+    foreign.insert_many(many).await.expect("stored by another tool");
+    let document = object_type(1);
+    store.commit(Unit::of(insert(TYPES, document.clone()))).await.expect("new");
+    let cascade = |before: RawDocumentBuf| {
+        Unit::of(insert(OBJECTS, object(30_000, 1)))
+            .and(Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("type_id", 1_i64) })
+            .and(Change::Delete { collection: TYPES, before })
+    };
+    let mut other = Document::try_from(&document).expect("a document");
+    other.insert("name", "changed");
+    let stale = store.commit(cascade(RawDocumentBuf::try_from(&other).expect("a document"))).await;
+    assert!(matches!(stale, Err(StoreError::Stale)), "{stale:?}");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 22_000);
+    assert_eq!(store.commit(cascade(document)).await.expect("nothing speaks against it"), [1, 11_001, 1]);
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 11_000);
+    assert_eq!(count(&store, OBJECTS, Filter::equals("type_id", 1_i64)).await, 0);
+}
+
+async fn a_unit_that_fails_in_the_middle_leaves_nothing(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    let (one, two) = (object_type(1), object_type(2));
+    let category =
+        rawdoc! { "_id": ObjectId::new(), "public_id": 1_i64, "name": "c", "types": [1_i64, 2_i64], "parent": 5_i64 };
+    store.commit(Unit::of(insert(TYPES, one.clone())).and(insert(TYPES, two.clone()))).await.expect("new");
+    store.commit(Unit::of(insert(CATEGORIES, category.clone())).and(insert(OBJECTS, object(1, 1)))).await.expect("new");
+    let before = snapshot(&store).await;
+    let unit = Unit::of(insert(OBJECTS, object(2, 1)))
+        .and(Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("type_id", 1_i64) })
+        .and(Change::UpdateMany {
+            collection: CATEGORIES,
+            filter: Filter::equals("types", 1_i64),
+            update: Update::pull("types", 1_i64).and_set("parent", 7_i64),
+        })
+        .and(Change::Replace { collection: TYPES, before: two.clone(), after: two.clone() })
+        .and(Change::Delete { collection: TYPES, before: one })
+        .and(insert(CATEGORIES, rawdoc! { "_id": ObjectId::new(), "public_id": 1_i64, "name": "d" }));
+    let failed = store.commit(unit).await;
+    assert!(
+        matches!(&failed, Err(StoreError::Duplicate { collection, key }) if collection == CATEGORIES && key == "public_id"),
+        "{failed:?}"
+    );
+    assert_eq!(snapshot(&store).await, before);
+}
+
+async fn the_counter_follows_ids_of_the_client_and_of_other_tools(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    foreign.insert_one(doc! { "public_id": 40 }).await.expect("stored by another tool");
+    assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("the server answers"), 41);
+    store.commit(Unit::of(insert(OBJECTS, object(100, 1)))).await.expect("the id is free");
+    assert_eq!(store.reserve_ids(OBJECTS, 2).await.expect("the server answers"), 101);
+    foreign.insert_one(doc! { "public_id": 103.0 }).await.expect("stored by another tool");
+    foreign.insert_one(doc! { "public_id": 110_i64 }).await.expect("stored by another tool");
+    let id = store.reserve_ids(OBJECTS, 1).await.expect("the server answers");
+    let refused = store.commit(Unit::of(insert(OBJECTS, object(id, 1)))).await;
+    assert!(matches!(refused, Err(StoreError::Duplicate { key, .. }) if key == "public_id"));
+    assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("the server answers"), 111);
+}
+
+async fn duplicates_name_the_declared_index(deployment: Deployment) {
+    let Some((store, ..)) = store_on(deployment).await else { return };
+    let first = object_type(1);
+    let id = first.get_object_id("_id").expect("an id");
+    store.commit(Unit::of(insert(TYPES, first))).await.expect("new");
+    let same_name = rawdoc! { "_id": ObjectId::new(), "public_id": 2_i64, "name": "type 1" };
+    let same_id = rawdoc! { "_id": id, "public_id": 3_i64, "name": "type 3" };
+    for (document, expected) in [(object_type(1), "public_id"), (same_name, "name"), (same_id, "_id")] {
+        for unit in [
+            Unit::of(insert(TYPES, document.clone())),
+            Unit::of(insert(OBJECTS, object(9, 9))).and(insert(TYPES, document.clone())),
+        ] {
+            match store.commit(unit).await {
+                Err(StoreError::Duplicate { collection, key }) => assert_eq!((&*collection, &*key), (TYPES, expected)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+}
+
+async fn snapshot(store: &MongoStore) -> Vec<Vec<u8>> {
+    let mut documents = Vec::new();
+    for collection in [OBJECTS, TYPES, CATEGORIES] {
+        let query = all().sorted(Sort::by("public_id", false));
+        let found = store.find(collection, &query).await.expect("the server answers");
+        documents.extend(found.iter().map(|document| document.as_bytes().to_vec()));
+    }
+    documents
+}

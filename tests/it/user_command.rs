@@ -1,0 +1,105 @@
+//! `inventory-service user`, on an embedded store.
+
+use std::sync::Arc;
+
+use inventory_service::app::{build_services, open_store};
+use inventory_service::cli::user::{UserCommand, UserCommandError};
+use inventory_service::clock::SystemClock;
+use inventory_service::service::Services;
+use inventory_service::settings::Settings;
+use tempfile::TempDir;
+
+use crate::support::app::ADMIN_PASSWORD;
+
+/// A store with its first administrator, and the commands on it.
+struct Console {
+    services: Services,
+    _directory: TempDir,
+}
+
+impl Console {
+    async fn new() -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let uri = format!("embedded:{}", directory.path().join("data").display());
+        let pairs = [
+            ("store.uri", uri.as_str()),
+            ("auth.initial_admin_password", ADMIN_PASSWORD),
+            ("auth.argon2.memory_kib", "8"),
+            ("auth.argon2.iterations", "1"),
+        ];
+        let settings = Settings::defaults(&pairs).expect("valid settings");
+        let store = open_store(&settings.store).await.expect("the store opens");
+        let (services, _) = build_services(&settings, store, Arc::new(SystemClock)).await.expect("services");
+        Self { services, _directory: directory }
+    }
+
+    /// What the command prints when this is typed.
+    async fn run(&self, command: UserCommand, typed: &str) -> Result<String, UserCommandError> {
+        let mut output = Vec::new();
+        command.run(&self.services, &mut typed.as_bytes(), &mut output).await?;
+        Ok(String::from_utf8(output).expect("text"))
+    }
+
+    async fn can_sign_in(&self, user_name: &str, password: &str) -> bool {
+        self.services.accounts.login(user_name, password.into(), None).await.is_ok()
+    }
+}
+
+fn add(user_name: &str, group: &str) -> UserCommand {
+    UserCommand::Add { user_name: user_name.to_owned(), group: group.to_owned(), generate: false }
+}
+
+#[tokio::test]
+async fn an_added_user_signs_in_and_is_listed() {
+    let console = Console::new().await;
+    console.run(add("Ada", "admin"), "a long password\n").await.expect("a user");
+    assert!(console.can_sign_in("ada", "a long password").await);
+    let list = console.run(UserCommand::List, "").await.expect("a list");
+    let lines: Vec<Vec<&str>> = list.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines, [["1", "admin", "admin", "active"], ["2", "Ada", "admin", "active"]]);
+}
+
+#[tokio::test]
+async fn a_forgotten_password_is_replaced() {
+    let console = Console::new().await;
+    let passwd = |generate| UserCommand::Passwd { user_name: "ADMIN".to_owned(), generate };
+    console.run(passwd(false), "another password\r\n").await.expect("a new password");
+    assert!(console.can_sign_in("admin", "another password").await);
+    assert!(!console.can_sign_in("admin", ADMIN_PASSWORD).await);
+    let printed = console.run(passwd(true), "").await.expect("a new password");
+    let line = printed.lines().next().expect("a line");
+    assert!(console.can_sign_in("admin", line.strip_prefix("password: ").expect("the password")).await);
+}
+
+#[tokio::test]
+async fn a_locked_user_stays_out_until_unlocked() {
+    let console = Console::new().await;
+    console.run(add("ada", "user"), "a long password\n").await.expect("a user");
+    console.run(UserCommand::Lock { user_name: "Ada".to_owned() }, "").await.expect("locked");
+    assert!(!console.can_sign_in("ada", "a long password").await);
+    console.run(UserCommand::Unlock { user_name: "Ada".to_owned() }, "").await.expect("unlocked");
+    assert!(console.can_sign_in("ada", "a long password").await);
+    let last = console.run(UserCommand::Lock { user_name: "admin".to_owned() }, "").await.expect_err("the last one");
+    assert_eq!(last.to_string(), "user 1 is the last active administrator and stays one");
+}
+
+#[tokio::test]
+async fn a_dropped_key_signs_everybody_out_and_a_kept_one_does_not() {
+    let console = Console::new().await;
+    let login = console.services.accounts.login("admin", ADMIN_PASSWORD.into(), None).await.expect("signed in");
+    let accounts = &console.services.accounts;
+    console.run(UserCommand::RotateKey { drop_old: false }, "").await.expect("a new key");
+    assert!(accounts.authenticate_token(login.token.expose()).await.is_ok());
+    console.run(UserCommand::RotateKey { drop_old: true }, "").await.expect("a new key");
+    assert!(accounts.authenticate_token(login.token.expose()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_is_wrong() {
+    let console = Console::new().await;
+    let refusal = async |command, typed: &str| console.run(command, typed).await.expect_err("refused").to_string();
+    assert_eq!(refusal(add("ada", "nobody"), "").await, "there is no group nobody");
+    assert_eq!(refusal(add("ada", "user"), "short\n").await, "password: must have at least 8 characters");
+    let passwd = UserCommand::Passwd { user_name: "ada".to_owned(), generate: true };
+    assert_eq!(refusal(passwd, "").await, "there is no user ada");
+}
