@@ -24,7 +24,7 @@ impl Wire for Groups {
 }
 
 /// List groups.
-pub async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let page = resource::list::<Groups>(&state.services, &params.query).await?;
     let items = Items::of::<Groups>(&page.documents)?;
@@ -32,7 +32,7 @@ pub async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> R
 }
 
 /// Read a group.
-pub async fn get_group(
+pub(super) async fn get_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
@@ -43,7 +43,7 @@ pub async fn get_group(
 }
 
 /// Create a group.
-pub async fn create_group(
+pub(super) async fn create_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -55,7 +55,7 @@ pub async fn create_group(
 }
 
 /// Replace a group.
-pub async fn update_group(
+pub(super) async fn update_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -69,7 +69,7 @@ pub async fn update_group(
 }
 
 /// Merge a patch into a group.
-pub async fn patch_group(
+pub(super) async fn patch_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -83,7 +83,7 @@ pub async fn patch_group(
 }
 
 /// Delete a group, and move or delete its users.
-pub async fn delete_group(
+pub(super) async fn delete_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,

@@ -63,7 +63,7 @@ struct Explanation<'a> {
 }
 
 /// List rights, flat or as a tree.
-pub async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
     let sent = Parameters::of(&request)?.with_alias("optional", "view");
     let params = ListParams::read(sent, &LIST, &state.params)?;
@@ -88,14 +88,14 @@ fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
     let mut items = Items::default();
     for node in nodes.iter().filter(|_| params.query.page == 1) {
         let text = serde_json::to_vec(node).expect("strings, numbers and lists can always be written");
-        items.next().extend_from_slice(&text);
+        items.begin().extend_from_slice(&text);
     }
     // All on one page, whatever the limit says.
     Ok((items, params.query.limit.min(nodes.len() as u64)))
 }
 
 /// Read a right.
-pub async fn get_right(
+pub(super) async fn get_right(
     state: web::Data<HttpState>,
     request: HttpRequest,
     name: PathText,
@@ -105,7 +105,7 @@ pub async fn get_right(
 }
 
 /// List security levels.
-pub async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let levels: Map<String, Value> =
         LEVELS.iter().map(|(name, level)| ((*name).to_owned(), Value::from(*level))).collect();
@@ -113,7 +113,7 @@ pub async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> R
 }
 
 /// Say which right a route needs, and whether the caller holds it.
-pub async fn explain_right(
+pub(super) async fn explain_right(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,

@@ -23,7 +23,7 @@ impl Wire for UserSettings {
 }
 
 /// List the settings of a user.
-pub async fn list_settings(
+pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -33,7 +33,7 @@ pub async fn list_settings(
 }
 
 /// Read a setting of a user, as a list of one.
-pub async fn get_setting(
+pub(super) async fn get_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -45,7 +45,7 @@ pub async fn get_setting(
 }
 
 /// Create a setting of a user.
-pub async fn create_setting(
+pub(super) async fn create_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -59,7 +59,7 @@ pub async fn create_setting(
 }
 
 /// Replace a setting of a user.
-pub async fn update_setting(
+pub(super) async fn update_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -74,7 +74,7 @@ pub async fn update_setting(
 }
 
 /// Merge a patch into a setting of a user.
-pub async fn patch_setting(
+pub(super) async fn patch_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -89,7 +89,7 @@ pub async fn patch_setting(
 }
 
 /// Delete a setting of a user.
-pub async fn delete_setting(
+pub(super) async fn delete_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,

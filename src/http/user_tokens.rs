@@ -21,7 +21,7 @@ impl Wire for UserTokens {
 }
 
 /// List the tokens of a user.
-pub async fn list_tokens(
+pub(super) async fn list_tokens(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
@@ -32,7 +32,7 @@ pub async fn list_tokens(
 }
 
 /// Create a token of a user; the answer shows it this once.
-pub async fn create_token(
+pub(super) async fn create_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -48,7 +48,7 @@ pub async fn create_token(
 }
 
 /// Revoke a token of a user.
-pub async fn delete_token(
+pub(super) async fn delete_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,

@@ -24,7 +24,7 @@ impl Wire for Users {
 }
 
 /// List users.
-pub async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let page = service::list_users(&state.services, &params.query).await?;
     let items = Items::of::<Users>(&page.documents)?;
@@ -32,14 +32,18 @@ pub async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Re
 }
 
 /// Read a user.
-pub async fn get_user(state: web::Data<HttpState>, request: HttpRequest, id: PathId) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let found = resource::get::<Users>(&state.services, id.0).await?;
     envelope::single::<Users>(&state, &request, &found)
 }
 
 /// Create a user.
-pub async fn create_user(
+pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -51,7 +55,7 @@ pub async fn create_user(
 }
 
 /// Replace a user.
-pub async fn update_user(
+pub(super) async fn update_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -65,7 +69,7 @@ pub async fn update_user(
 }
 
 /// Merge a patch into a user.
-pub async fn patch_user(
+pub(super) async fn patch_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -79,7 +83,7 @@ pub async fn patch_user(
 }
 
 /// Give a user another password.
-pub async fn change_password(
+pub(super) async fn change_password(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -93,7 +97,7 @@ pub async fn change_password(
 }
 
 /// Delete a user.
-pub async fn delete_user(
+pub(super) async fn delete_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
