@@ -13,7 +13,7 @@ const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 /// What an inclusion or exclusion leaves.
 pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
-    /// Whether places are held for elements that were dropped.
+    /// Whether places are held for what was dropped.
     pub(super) has_gaps: bool,
     includes: bool,
 }
@@ -45,8 +45,8 @@ impl Kept {
         end(&mut self.bytes, start);
     }
 
-    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them. What has to
-    /// be known of them until [`settle`]: their positions in arrays, and where computed members take their place.
+    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, but holds
+    /// their places until [`settle`], as positions in arrays count and computed members may take them.
     fn below(&mut self, branch: &Branch, element: Element<'_>) {
         let Element { name, value } = element;
         if value.is_document() {
@@ -56,16 +56,14 @@ impl Kept {
             head(&mut self.bytes, value.kind, name);
             let start = begin(&mut self.bytes);
             for element in Elements::of(value.bytes) {
-                let before = self.bytes.len();
                 self.below(branch, element);
-                if self.bytes.len() == before {
-                    self.has_gaps = true;
-                    head(&mut self.bytes, kind::MISSING, element.name);
-                }
             }
             end(&mut self.bytes, start);
         } else if !self.includes || branch.computes {
             append(&mut self.bytes, name, value);
+        } else {
+            self.has_gaps = true;
+            head(&mut self.bytes, kind::MISSING, name);
         }
     }
 }
