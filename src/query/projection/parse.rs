@@ -7,8 +7,9 @@ use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::QueryError;
-use crate::query::filter::{Level, Limits, Parser as FilterParser};
+use crate::query::filter::Limits;
 use crate::query::number::Number;
+use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
 
 /// The state of one parse.
