@@ -212,6 +212,7 @@ impl Parser {
         above: &[String],
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
+        check_field_path(&self.filter.at, name)?;
         match operator(document) {
             Some(("$slice", operand)) => match slice(operand) {
                 Some(slice) => self.slice(name, slice, above, branch),
