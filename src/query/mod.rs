@@ -14,6 +14,7 @@ mod filter;
 mod matcher;
 pub mod number;
 mod operators;
+mod parser;
 mod path;
 mod projection;
 pub mod raw;
