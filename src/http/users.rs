@@ -32,7 +32,11 @@ pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest
 }
 
 /// Read a user.
-pub(super) async fn get_user(state: web::Data<HttpState>, request: HttpRequest, id: PathId) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_user(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let found = resource::get::<Users>(&state.services, id.0).await?;
     envelope::single::<Users>(&state, &request, &found)
