@@ -154,7 +154,7 @@ impl Settings {
     /// # Errors
     /// When a source cannot be read, a key is unknown, or a value is out of its range.
     pub fn load(directory: &Path, overrides: &Overrides) -> Result<Self, SettingsError> {
-        let environment = std::env::var("INVENTORY_ENVIRONMENT").unwrap_or_else(|_| "local".to_owned());
+        let environment = environment();
         let mut builder = Config::builder()
             .add_source(File::from_str(BASE, FileFormat::Toml))
             .add_source(File::from(directory.join("config/base.toml")).required(false))
@@ -266,6 +266,12 @@ impl QuerySettings {
     pub fn max_time(&self) -> Duration {
         Duration::from_millis(self.max_time_ms)
     }
+}
+
+/// The name of the settings file beside `base.toml`.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn environment() -> String {
+    std::env::var("INVENTORY_ENVIRONMENT").unwrap_or_else(|_| "local".to_owned())
 }
 
 fn positive(key: &'static str, value: u64) -> Result<(), SettingsError> {

@@ -15,8 +15,8 @@ use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::service::{Caller, ServiceError, Services, categories, objects, types};
 use crate::store::{FindQuery, StoreError};
 
-/// Objects that are on their way at the same time: enough for the store to put many of them into one write.
-const IN_FLIGHT: usize = 256;
+/// Objects that are on their way at the same time: while the store writes one group of them, the next one gets ready.
+const IN_FLIGHT: usize = 512;
 
 /// Hears how far loading has come.
 pub trait Progress {

@@ -2,7 +2,7 @@
 
 use bson::DateTime;
 
-/// The step of SplitMix64, the golden ratio in 64 bits: every state comes up once before one comes again.
+/// The step of `SplitMix64`, the golden ratio in 64 bits: every state comes up once before one comes again.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Sets this inventory apart from what another program would make with the same generator.
 const SEED: u64 = 0x1A2B_57E4_0DC0_FFEE;
@@ -12,7 +12,7 @@ const MILLIS_PER_DAY: i64 = 86_400_000;
 /// Digits and capitals that cannot be taken for one another.
 const SERIAL_LETTERS: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 
-/// A source of numbers that look random (SplitMix64).
+/// A source of numbers that look random (`SplitMix64`).
 ///
 /// It is written out here because the generators of a library may change with its version, and the demo must not.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ pub fn mac_address(number: u32) -> String {
     format!("02:1c:{first:02x}:{second:02x}:{third:02x}:{fourth:02x}")
 }
 
-/// The mixing of SplitMix64: near numbers become far ones.
+/// The mixing of `SplitMix64`: near numbers become far ones.
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -153,7 +153,7 @@ mod tests {
     fn the_numbers_of_a_thing_never_change() {
         let mut random = Random::of(3, 14);
         let numbers: Vec<u32> = (0..4).map(|_| random.below(1_000_000)).collect();
-        assert_eq!(numbers, [480222, 110490, 867906, 422097]);
+        assert_eq!(numbers, [480_222, 110_490, 867_906, 422_097]);
         assert_eq!(Random::of(3, 14).serial(10), "H5VF664JB3");
     }
 

@@ -33,7 +33,7 @@ struct LoginResponse<'a> {
 }
 
 /// Sign in with user name and password.
-pub async fn login(
+pub(super) async fn login(
     state: web::Data<HttpState>,
     request: HttpRequest,
     body: JsonBody,

@@ -14,10 +14,10 @@ use crate::domain::Violation;
 use crate::json;
 
 /// A body that is a JSON object, as a document: key order kept, `{"$date": ...}` read as a date.
-pub struct JsonBody(pub Document);
+pub(super) struct JsonBody(pub Document);
 
 /// A body that is any JSON value.
-pub struct JsonValue(pub serde_json::Value);
+pub(super) struct JsonValue(pub serde_json::Value);
 
 impl FromRequest for JsonBody {
     type Error = ApiError;

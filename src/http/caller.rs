@@ -29,7 +29,7 @@ pub enum Access {
 }
 
 /// The caller of a route that is not public; a public route that asks for one answers 401.
-pub struct Authenticated(pub Arc<Caller>);
+pub(super) struct Authenticated(pub Arc<Caller>);
 
 impl FromRequest for Authenticated {
     type Error = ApiError;
@@ -45,7 +45,7 @@ impl FromRequest for Authenticated {
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
-pub async fn authorize<B: MessageBody + 'static>(
+pub(super) async fn authorize<B: MessageBody + 'static>(
     access: Access,
     request: ServiceRequest,
     next: Next<B>,

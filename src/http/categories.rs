@@ -23,7 +23,10 @@ impl Wire for Categories {
 }
 
 /// List categories, flat or as a tree.
-pub async fn list_categories(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_categories(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let (items, total) = if params.view == Some("tree") {
         tree_page(&state, &params).await?
@@ -42,7 +45,7 @@ async fn tree_page(state: &HttpState, params: &ListParams) -> Result<(Items, u64
     let skip = (params.query.page - 1).saturating_mul(params.query.limit);
     let mut items = Items::default();
     for (_, root) in (0_u64..).zip(&roots).filter(|(at, _)| *at >= skip && at - skip < params.query.limit) {
-        write_node(root, items.next())?;
+        write_node(root, items.begin())?;
     }
     Ok((items, total))
 }
@@ -70,7 +73,7 @@ fn write_node(node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), ApiError> {
 }
 
 /// Read a category.
-pub async fn get_category(
+pub(super) async fn get_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
@@ -81,7 +84,7 @@ pub async fn get_category(
 }
 
 /// Create a category.
-pub async fn create_category(
+pub(super) async fn create_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     body: JsonBody,
@@ -92,7 +95,7 @@ pub async fn create_category(
 }
 
 /// Replace a category.
-pub async fn update_category(
+pub(super) async fn update_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
@@ -105,7 +108,7 @@ pub async fn update_category(
 }
 
 /// Merge a patch into a category.
-pub async fn patch_category(
+pub(super) async fn patch_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
@@ -118,7 +121,7 @@ pub async fn patch_category(
 }
 
 /// Delete a category; its children move up.
-pub async fn delete_category(
+pub(super) async fn delete_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,

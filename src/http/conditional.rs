@@ -9,7 +9,7 @@ use super::error::ApiError;
 use crate::service::precondition::IfMatch;
 
 /// The `If-Match` of a request.
-pub struct Precondition(pub IfMatch);
+pub(super) struct Precondition(pub IfMatch);
 
 impl FromRequest for Precondition {
     type Error = ApiError;
@@ -35,7 +35,7 @@ fn strong(tags: Vec<String>) -> Vec<String> {
 }
 
 /// Whether the client has the current state already: `If-None-Match` compares weakly.
-pub fn is_known(request: &HttpRequest, tag: &str) -> bool {
+pub(super) fn is_known(request: &HttpRequest, tag: &str) -> bool {
     tags(request, &header::IF_NONE_MATCH).any(|known| {
         let known = known.strip_prefix("W/").unwrap_or(&known);
         known == "*" || known.strip_prefix('"').and_then(|known| known.strip_suffix('"')) == Some(tag)
@@ -43,12 +43,12 @@ pub fn is_known(request: &HttpRequest, tag: &str) -> bool {
 }
 
 /// The tag as a header value.
-pub fn quoted(tag: &str) -> HeaderValue {
+pub(super) fn quoted(tag: &str) -> HeaderValue {
     HeaderValue::try_from(format!("\"{tag}\"")).expect("tags are hexadecimal digits and dots")
 }
 
 /// 304 with the tag.
-pub fn not_modified(tag: &str) -> HttpResponse {
+pub(super) fn not_modified(tag: &str) -> HttpResponse {
     HttpResponse::NotModified().insert_header((header::ETAG, quoted(tag))).finish()
 }
 

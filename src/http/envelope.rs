@@ -104,8 +104,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// Begins the next item.
-    pub fn next(&mut self) -> &mut Vec<u8> {
+    /// Where the next item is to be written.
+    pub fn begin(&mut self) -> &mut Vec<u8> {
         if self.count > 0 {
             self.text.push(b',');
         }
@@ -120,7 +120,7 @@ impl Items {
     pub fn of<W: Wire>(documents: &Documents) -> Result<Self, ApiError> {
         let mut items = Self::default();
         for document in documents.iter() {
-            write_document(&W::view(document), W::DATES, items.next())?;
+            write_document(&W::view(document), W::DATES, items.begin())?;
         }
         Ok(items)
     }
@@ -136,6 +136,9 @@ pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8
 }
 
 /// The list envelope.
+///
+/// # Errors
+/// When what the client sent cannot be echoed.
 pub fn list<W: Wire>(
     state: &HttpState,
     request: &HttpRequest,

@@ -175,7 +175,10 @@ impl From<StoreError> for ApiError {
                 unavailable("store_unavailable", "the store cannot be reached now; try again")
             }
             error => {
-                log::error!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+                log::error!(
+                    "{error}: {}",
+                    std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
+                );
                 Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
             }
         }

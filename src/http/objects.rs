@@ -31,7 +31,7 @@ impl Wire for Objects {
 }
 
 /// List objects, as stored or rendered.
-pub async fn list_objects(
+pub(super) async fn list_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -42,7 +42,7 @@ pub async fn list_objects(
 }
 
 /// List objects, with the parameters in a JSON body.
-pub async fn query_objects(
+pub(super) async fn query_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -55,7 +55,7 @@ pub async fn query_objects(
 }
 
 /// List the objects that refer to an object.
-pub async fn list_references(
+pub(super) async fn list_references(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -71,7 +71,7 @@ pub async fn list_references(
 }
 
 /// List the unclean objects of a type.
-pub async fn list_unclean(
+pub(super) async fn list_unclean(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -103,10 +103,10 @@ async fn answer(
             let views = rendering::render_objects(&state.services, caller, &page.documents).await?;
             for view in views.iter() {
                 match &params.query.projection {
-                    None => items.next().extend_from_slice(view),
+                    None => items.begin().extend_from_slice(view),
                     Some(projection) => {
                         let projected = rendering::project(view, projection, &params.query.filter)?;
-                        envelope::write_document(&projected, Objects::DATES, items.next())?;
+                        envelope::write_document(&projected, Objects::DATES, items.begin())?;
                     }
                 }
             }
@@ -117,7 +117,7 @@ async fn answer(
 }
 
 /// Read an object, rendered.
-pub async fn render_object(
+pub(super) async fn render_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -133,7 +133,7 @@ pub async fn render_object(
 }
 
 /// Read an object as it is stored.
-pub async fn get_object(
+pub(super) async fn get_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -145,7 +145,7 @@ pub async fn get_object(
 }
 
 /// Create an object.
-pub async fn create_object(
+pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -157,7 +157,7 @@ pub async fn create_object(
 }
 
 /// Replace an object.
-pub async fn update_object(
+pub(super) async fn update_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -171,7 +171,7 @@ pub async fn update_object(
 }
 
 /// Merge a patch into an object.
-pub async fn patch_object(
+pub(super) async fn patch_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -185,7 +185,7 @@ pub async fn patch_object(
 }
 
 /// Delete an object, or several with commas between their ids.
-pub async fn delete_object(
+pub(super) async fn delete_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -202,7 +202,7 @@ pub async fn delete_object(
 }
 
 /// Delete several objects.
-pub async fn delete_objects(
+pub(super) async fn delete_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -235,7 +235,7 @@ fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReference
 }
 
 /// Read whether an object is active.
-pub async fn get_state(
+pub(super) async fn get_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -248,7 +248,7 @@ pub async fn get_state(
 }
 
 /// Set whether an object is active.
-pub async fn set_state(
+pub(super) async fn set_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -268,7 +268,7 @@ pub async fn set_state(
 }
 
 /// Clean the unclean objects of a type.
-pub async fn clean_objects(
+pub(super) async fn clean_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,

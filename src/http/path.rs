@@ -10,16 +10,16 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 
 /// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere (decisions 1).
-pub struct PathId(pub i64);
+pub(super) struct PathId(pub i64);
 
 /// The `{public_ids}` of a path: positive integers with commas between them.
-pub struct PathIds(pub Vec<i64>);
+pub(super) struct PathIds(pub Vec<i64>);
 
 /// The `{token_id}` of a path.
-pub struct PathTokenId(pub i64);
+pub(super) struct PathTokenId(pub i64);
 
 /// The `{name}` of a path: any text, decoded.
-pub struct PathText(pub String);
+pub(super) struct PathText(pub String);
 
 impl FromRequest for PathTokenId {
     type Error = ApiError;

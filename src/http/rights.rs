@@ -88,7 +88,7 @@ fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
     let mut items = Items::default();
     for node in nodes.iter().filter(|_| params.query.page == 1) {
         let text = serde_json::to_vec(node).expect("strings, numbers and lists can always be written");
-        items.next().extend_from_slice(&text);
+        items.begin().extend_from_slice(&text);
     }
     // All on one page, whatever the limit says.
     Ok((items, params.query.limit.min(nodes.len() as u64)))

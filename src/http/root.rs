@@ -9,7 +9,7 @@ use super::error::ApiError;
 use super::state::HttpState;
 
 /// Say what this service is and whether its store can be reached.
-pub async fn service(state: web::Data<HttpState>) -> HttpResponse {
+pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
     let store = &state.services.store;
     let reachable = store.ping().await.is_ok();
     let body = json!({
@@ -21,12 +21,12 @@ pub async fn service(state: web::Data<HttpState>) -> HttpResponse {
 }
 
 /// Say that the process answers.
-pub async fn live() -> HttpResponse {
+pub(super) async fn live() -> HttpResponse {
     envelope::json(StatusCode::OK, json!({"status": "live"}).to_string().into_bytes(), |_| {})
 }
 
 /// Say whether requests can be served: 503 while the store is away.
-pub async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
+pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     state.services.store.ping().await?;
     Ok(envelope::json(StatusCode::OK, json!({"status": "ready"}).to_string().into_bytes(), |_| {}))
 }

@@ -24,7 +24,7 @@ impl Wire for Types {
 }
 
 /// List types.
-pub async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let page = resource::list::<Types>(&state.services, &params.query).await?;
     let items = Items::of::<Types>(&page.documents)?;
@@ -32,14 +32,18 @@ pub async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Re
 }
 
 /// Read a type.
-pub async fn get_type(state: web::Data<HttpState>, request: HttpRequest, id: PathId) -> Result<HttpResponse, ApiError> {
+pub(super) async fn get_type(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let found = resource::get::<Types>(&state.services, id.0).await?;
     envelope::single::<Types>(&state, &request, &found)
 }
 
 /// Create a type.
-pub async fn create_type(
+pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
     body: JsonBody,
@@ -50,7 +54,7 @@ pub async fn create_type(
 }
 
 /// Replace a type.
-pub async fn update_type(
+pub(super) async fn update_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -64,7 +68,7 @@ pub async fn update_type(
 }
 
 /// Merge a patch into a type.
-pub async fn patch_type(
+pub(super) async fn patch_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -78,7 +82,7 @@ pub async fn patch_type(
 }
 
 /// Delete a type.
-pub async fn delete_type(
+pub(super) async fn delete_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,

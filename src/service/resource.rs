@@ -17,6 +17,10 @@ use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collect
 /// How often a change is tried again when others change the same document at the same time.
 const ATTEMPTS: usize = 64;
 
+/// The largest id that a client may choose: the largest whole number that every JSON reader keeps exact. The counter
+/// goes on behind the largest id, so a chosen one near the end of its range would leave no ids for others.
+const MAX_WANTED_ID: i64 = (1 << 53) - 1;
+
 /// A kind of thing that the interface offers: where it is stored and what it is called.
 pub trait Resource {
     /// The collection of its documents.
@@ -182,8 +186,8 @@ pub async fn create_with<R: Resource>(
     wanted: Option<i64>,
     build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    if let Some(id) = wanted.filter(|id| *id < 1) {
-        return Err(ServiceError::violation("/public_id", format!("{id} is no id: ids begin with 1")));
+    if let Some(id) = wanted.filter(|id| !(1..=MAX_WANTED_ID).contains(id)) {
+        return Err(ServiceError::violation("/public_id", format!("{id} is no id: ids are from 1 to {MAX_WANTED_ID}")));
     }
     for _ in 0..ATTEMPTS {
         let id = match wanted {

@@ -1,6 +1,6 @@
 //! The types, compiled once and kept until the store says that one of them changed.
 //!
-//! The catalog asks [`Store::revision`](crate::store::Store::revision) before each use; that costs no round trip.
+//! The catalog asks [`Store::revision`] before each use; that costs no round trip.
 //! When the number moved, the types are read again in one query and only those whose bytes differ are compiled
 //! anew. So a render is at most as stale as the store's revision: not at all on the embedded store and for changes
 //! made through this process, one second for changes made elsewhere.

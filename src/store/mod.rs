@@ -10,6 +10,7 @@
 pub mod collections;
 pub mod embedded;
 mod error;
+#[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 
 use std::time::Duration;
@@ -36,9 +37,10 @@ pub trait Store: Send + Sync + 'static {
     /// MUST be [`StoreError::Duplicate`] when stored documents break a unique index that is to be made.
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError>;
 
-    /// The documents that the query selects, in the order of its sort, else in insertion order.
+    /// The documents that the query selects, in the order of its sort.
     ///
-    /// All come from one point in time.
+    /// Without a sort the embedded store gives insertion order, MongoDB the order in which it finds them. All come from
+    /// one point in time (on MongoDB: where the deployment is a replica set).
     ///
     /// # Errors
     /// MUST be [`StoreError::Query`] when evaluating the query failed on a document,

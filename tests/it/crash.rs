@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bson::RawDocument;
 use inventory_service::query::Filter;
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{FindQuery, Store, collections};
@@ -30,7 +31,7 @@ impl Client {
         let mut client = Self { http, origin: origin.to_owned(), token: String::new() };
         let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
         let answer = send(client.request(Method::POST, "/auth/login").json(&body)).await;
-        client.token = answer.json()["token"].as_str().expect("a token").to_owned();
+        answer.json()["token"].as_str().expect("a token").clone_into(&mut client.token);
         client
     }
 
@@ -119,14 +120,14 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
 async fn unique_index_agrees_with_documents(directory: &TempDir, acknowledged: &HashMap<i64, u64>) {
     let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store opens");
     store.prepare(collections::ALL).await.expect("the collections are there");
-    let patience = Duration::from_secs(60);
+    let patience = Duration::from_mins(1);
     let all = store.find(collections::OBJECTS, &FindQuery::new(Filter::all(), patience)).await.expect("a scan");
     assert!(all.len() >= acknowledged.len());
     for document in all.iter() {
         let id = document.get_i64("public_id").expect("an id");
         let by_key = FindQuery::new(Filter::equals("public_id", id), patience);
         let found = store.find(collections::OBJECTS, &by_key).await.expect("an answer");
-        assert_eq!(found.iter().map(|found| found.as_bytes()).collect::<Vec<_>>(), [document.as_bytes()]);
+        assert_eq!(found.iter().map(RawDocument::as_bytes).collect::<Vec<_>>(), [document.as_bytes()]);
     }
 }
 

@@ -48,20 +48,26 @@ fn every_case_has_a_reason() {
     }
 }
 
-/// The data files, in the order of their names.
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filters");
+    files_in("tests/filters")
+}
+
+/// The data files of a folder, in the order of their names.
+pub(crate) fn files_in(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn read(file: &Path) -> Document {
+/// The document in a data file.
+pub(crate) fn read(file: &Path) -> Document {
     let text = std::fs::read_to_string(file).unwrap();
     document_from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-fn raw_documents(contents: &Document) -> Vec<RawDocumentBuf> {
+/// The documents that the cases of a data file are about.
+pub(crate) fn raw_documents(contents: &Document) -> Vec<RawDocumentBuf> {
     let documents = contents.get_array("documents").unwrap();
     documents.iter().map(|document| RawDocumentBuf::try_from(document.as_document().unwrap()).unwrap()).collect()
 }

@@ -1,5 +1,9 @@
 //! The tests, in one binary.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_types, reason = "tests play the part of other tools")]
+#![expect(clippy::disallowed_methods, reason = "tests take their sizes from variables")]
+
 #[macro_use]
 mod contract;
 
@@ -14,6 +18,7 @@ mod embedded_indexes;
 mod filters;
 mod group_crash;
 mod mongo;
+mod projections;
 mod render;
 mod support;
 mod user_command;

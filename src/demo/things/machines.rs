@@ -158,7 +158,7 @@ fn short(word: &str) -> &str {
 }
 
 fn role(index: u32, random: &mut Random) -> &'static str {
-    if index % SERVERS_PER_HYPERVISOR == 0 {
+    if index.is_multiple_of(SERVERS_PER_HYPERVISOR) {
         return "hypervisor";
     }
     random.pick(&["compute", "compute", "database", "storage", "backup"])

@@ -7,9 +7,11 @@ use bson::{Bson, DateTime};
 use super::accumulate::Total;
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
+use super::evaluate::Node;
+use super::parse::{Parser, call};
 use super::series;
 use super::value::{Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, type_name};
-use crate::query::error::EvalError;
+use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -26,6 +28,29 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$pow", shape: Shape::Exactly(2), folding: Folding::Whole, run: pow },
     Operator { name: "$sqrt", shape: Shape::Exactly(1), folding: Folding::Whole, run: sqrt },
 ];
+
+/// `{$rand: {}}`
+pub(super) fn parse_rand(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<Node, QueryError> {
+    match operand {
+        Bson::Document(document) if !document.is_empty() => {
+            parser.refuse(3_040_501, "$rand does not currently accept arguments")
+        }
+        Bson::Array(elements) if !elements.is_empty() => {
+            parser.refuse(3_040_501, "$rand does not currently accept arguments")
+        }
+        Bson::Document(_) | Bson::Array(_) => Ok(call(operator, Vec::new())),
+        _ => parser.refuse(10065, "invalid parameter: expected an object ($rand)"),
+    }
+}
+
+/// A double from 0 up to, but not including, 1.
+pub(super) fn rand() -> Outcome {
+    found(rand::random::<f64>())
+}
 
 /// The single operand as a number; nothing when it is absent.
 pub(super) fn number(arguments: &Arguments<'_>) -> Result<Option<Number>, EvalError> {

@@ -359,7 +359,7 @@ fn zip(arguments: &Arguments<'_>) -> Outcome {
     }
     let lengths = inputs.iter().map(Vec::len);
     let rows = if longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
-    let defaults: Vec<Value> = if longest {
+    let defaults: Vec<Value> = if longest && rows > 0 {
         (1..=count).map(|index| arguments.value(count + index)).collect::<Result<_, _>>()?
     } else {
         Vec::new()

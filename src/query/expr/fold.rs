@@ -107,6 +107,7 @@ fn fold_call(mut call: Call) -> Result<Node, EvalError> {
     }
     match call.operator.name {
         "$ifNull" => return Ok(first_not_null(call)),
+        "$cond" => return Ok(decided(call)),
         "$setIsSubset" => check_array(&call, 1, 17311)?,
         "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
@@ -123,6 +124,16 @@ fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
         return Ok(());
     }
     Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
+}
+
+/// A choice whose condition is constant is the branch chosen; the other one was computed for its failures.
+fn decided(mut call: Call) -> Node {
+    let condition = call.operands.first().and_then(Option::as_ref).and_then(Node::constant);
+    let Some(truth) = condition.map(|value| is_true(value.as_ref())) else {
+        return Node::Call(Box::new(call));
+    };
+    let branch = call.operands.swap_remove(if truth { 1 } else { 2 });
+    branch.unwrap_or(Node::Constant(None))
 }
 
 /// Constants that are null are never the answer, and behind one that is not nothing is looked at.

@@ -20,6 +20,7 @@ mod decimal;
 mod divisor;
 mod evaluate;
 mod fold;
+mod hashed_key;
 mod natural;
 mod object;
 mod operators;

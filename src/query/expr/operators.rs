@@ -3,14 +3,21 @@
 use super::call::{Folding, Operator, Shape};
 use super::value::null;
 use super::{
-    accumulate, arithmetic, array, boolean, convert, date, object, regex, rounding, set, string, trigonometry,
-    variables,
+    accumulate, arithmetic, array, boolean, convert, date, hashed_key, object, regex, rounding, set, string,
+    trigonometry, variables,
 };
 
 const JAVASCRIPT: Shape = Shape::Refused("it runs JavaScript on the server");
 const SERVER: Shape = Shape::Refused("only a MongoDB server has what it asks for");
 
 const NEVER: Folding = Folding::Never;
+
+const HASHED_KEY: Operator = Operator {
+    name: "$toHashedIndexKey",
+    shape: Shape::Special(hashed_key::parse),
+    folding: Folding::Whole,
+    run: hashed_key::run,
+};
 
 /// Operators with a notation of their own; their nodes are not calls, so nothing runs here.
 const OTHERS: &[Operator] = &[
@@ -22,9 +29,14 @@ const OTHERS: &[Operator] = &[
     Operator { name: "$regexFind", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
     Operator { name: "$regexFindAll", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
     Operator { name: "$regexMatch", shape: Shape::Special(regex::parse), folding: NEVER, run: |_| null() },
-    Operator { name: "$rand", shape: SERVER, folding: NEVER, run: |_| null() },
+    Operator {
+        name: "$rand",
+        shape: Shape::Special(arithmetic::parse_rand),
+        folding: NEVER,
+        run: |_| arithmetic::rand(),
+    },
     Operator { name: "$meta", shape: SERVER, folding: NEVER, run: |_| null() },
-    Operator { name: "$toHashedIndexKey", shape: SERVER, folding: NEVER, run: |_| null() },
+    HASHED_KEY,
     Operator { name: "$function", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
     Operator { name: "$_internalJsEmit", shape: JAVASCRIPT, folding: NEVER, run: |_| null() },
 ];

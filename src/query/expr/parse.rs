@@ -174,17 +174,18 @@ impl<'a> Parser<'a> {
         let Bson::Document(document) = operand else {
             return self.refuse(names.not_an_object, format!("{operator} only supports an object as its argument"));
         };
-        let mut operands = vec![None; names.known.len()];
-        for (name, value) in document {
-            let Some(index) = names.known.iter().position(|(known, _)| known == name) else {
-                return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
-            };
-            operands[index] = Some(self.at(name, value)?);
+        let unknown = document.keys().find(|name| names.known.iter().all(|(known, _)| known != name));
+        if let Some(name) = unknown {
+            return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
         }
-        for ((name, required), operand) in names.known.iter().zip(&operands) {
-            if let (Some(code), None) = (required, operand) {
+        for (name, required) in names.known {
+            if let (Some(code), None) = (required, document.get(name)) {
                 return self.refuse(*code, format!("missing '{name}' parameter to {operator}"));
             }
+        }
+        let mut operands = Vec::with_capacity(names.known.len());
+        for (name, _) in names.known {
+            operands.push(document.get(name).map(|value| self.at(name, value)).transpose()?);
         }
         Ok(operands)
     }

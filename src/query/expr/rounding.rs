@@ -71,7 +71,12 @@ fn to_places(arguments: &Arguments<'_>, double: fn(f64) -> f64, rounding: Roundi
             let Some(rounded) = number.to_decimal().quantized(exponent, rounding).to_i64_truncated() else {
                 return failure(51080, format!("the result of {} does not fit its type", arguments.name()));
             };
-            if matches!(number, Number::Int(_)) { int_or_long(rounded) } else { Bson::Int64(rounded) }
+            match i32::try_from(rounded) {
+                _ if matches!(number, Number::Long(_)) => Bson::Int64(rounded),
+                // Below the range the upper bits are lost in MongoDB 6.0; above it the result is a long.
+                Err(_) if rounded < 0 => Bson::Int32(low_bits(rounded)),
+                _ => int_or_long(rounded),
+            }
         }
         Number::Double(number) if !number.is_finite() => Bson::Double(number),
         Number::Double(number) if places == 0 => Bson::Double(double(number)),
@@ -80,6 +85,12 @@ fn to_places(arguments: &Arguments<'_>, double: fn(f64) -> f64, rounding: Roundi
         }
         Number::Decimal(number) => Bson::from(Number::Decimal(number.quantized(exponent, rounding))),
     })
+}
+
+/// The lower 32 bits as a number with sign.
+fn low_bits(number: i64) -> i32 {
+    let [a, b, c, d, ..] = number.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
 }
 
 fn precision(arguments: &Arguments<'_>, value: Option<&Bson>) -> Result<i32, EvalError> {

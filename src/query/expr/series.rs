@@ -3,6 +3,8 @@
 //! They are computed with fixed-point numbers of 90 places by their power series and rounded to 34 digits at
 //! the end. MongoDB goes through binary numbers of 113 bits; the last of its digits can be off by a few.
 
+use std::sync::OnceLock;
+
 use super::decimal::{DIGITS, Decimal, MIN_EXPONENT, round};
 use super::natural::Natural;
 
@@ -126,11 +128,25 @@ fn ln_fixed(x: &Fixed) -> Fixed {
 }
 
 fn ln_10() -> Fixed {
-    ln_fixed(&Fixed::whole(10))
+    static LN_10: OnceLock<Fixed> = OnceLock::new();
+    LN_10.get_or_init(|| ln_fixed(&Fixed::whole(10))).clone()
 }
 
-/// The circle's half circumference with so many places, by Machin's formula.
+/// The circle's half circumference with so many places.
 fn pi_units(places: usize) -> Natural {
+    /// Enough for angles of ordinary size.
+    const FEW: usize = 2 * PLACES;
+    /// Enough for the largest decimal.
+    const ALL: usize = PLACES + 6200;
+    static SHORT: OnceLock<Natural> = OnceLock::new();
+    static LONG: OnceLock<Natural> = OnceLock::new();
+    let (known, has) = if places <= FEW { (&SHORT, FEW) } else { (&LONG, ALL) };
+    let units = known.get_or_init(|| machin(has));
+    units.divide(&Natural::power_of_ten(has.saturating_sub(places))).0
+}
+
+/// Pi by Machin's formula.
+fn machin(places: usize) -> Natural {
     let guard = places + 10;
     let arccot = |x: u32| {
         let mut power = Natural::power_of_ten(guard).divide_small(x).0;
@@ -307,7 +323,7 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
                 let (value, power) = exp_parts(&precise);
                 value.to_decimal(power)
             } else {
-                exp(exponent_value)
+                padded(exp(exponent_value))
             };
             let odd = whole.is_some_and(|whole| whole % 2 != 0);
             if negative && odd { power.negated() } else { power }
@@ -421,10 +437,12 @@ pub(super) fn atan(x: Decimal) -> Decimal {
         }
         _ if x.is_zero() => Decimal::ZERO,
         _ if is_tiny(x) => padded(x),
-        Decimal::Finite { negative, coefficient, exponent } if leading(coefficient, exponent) > 80 => {
-            atan(Decimal::Infinity { negative })
+        Decimal::Finite { negative, coefficient, exponent } => {
+            if leading(coefficient, exponent) > 80 {
+                return atan(Decimal::Infinity { negative });
+            }
+            atan_fixed(&Fixed::from_decimal(x)).to_decimal(0)
         }
-        _ => atan_fixed(&Fixed::from_decimal(x)).to_decimal(0),
     }
 }
 

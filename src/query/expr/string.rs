@@ -84,7 +84,7 @@ fn substr_bytes(arguments: &Arguments<'_>) -> Outcome {
     let Some(count) = count.as_ref().and_then(Number::of) else {
         return failure(16035, "$substrBytes: length must be a numeric type");
     };
-    let start = to_long(start)?;
+    let (start, count) = (to_long(start)?, to_long(count)?);
     let Ok(start) = usize::try_from(start) else {
         return failure(50752, format!("$substrBytes: starting index must be non-negative (got: {start})"));
     };
@@ -95,7 +95,7 @@ fn substr_bytes(arguments: &Arguments<'_>) -> Outcome {
         return failure(28656, "$substrBytes: starting index is a UTF-8 continuation byte");
     }
     // A negative length means the rest.
-    let count = usize::try_from(to_long(count)?).unwrap_or(usize::MAX);
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
     let end = start.saturating_add(count).min(string.len());
     if !string.is_char_boundary(end) {
         return failure(28657, "$substrBytes: ending index is in the middle of a UTF-8 character");

@@ -425,7 +425,10 @@ fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
             wanted.push((path.as_str(), *descending));
         }
     }
-    let covered = wanted.len() == free.len() || (index.unique && !index.is_multikey() && wanted.len() > free.len());
+    // Behind a unique key nothing is left to order. One further path is passed over; with two, a document may
+    // have arrays at both, which MongoDB refuses, and which is only found out by sorting.
+    let is_settled = index.unique && !index.is_multikey() && wanted.len() == free.len() + 1;
+    let covered = wanted.len() == free.len() || is_settled;
     let pairs = || wanted.iter().zip(free);
     let usable =
         covered && !index.has_cut_keys && pairs().all(|((path, _), own)| own.path == *path && !own.is_multikey());

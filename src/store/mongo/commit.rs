@@ -37,7 +37,7 @@
 //! | `Unchanged` alone | together: two of one scope write the same counter document, so one of them starts anew and sees it moved |
 //! | everything else | together: a transaction |
 //!
-//! On a standalone server `Unchanged` is exclusive, too: it marks its scope, and [`steps`](super::steps) take the place of the
+//! On a standalone server `Unchanged` is exclusive, too: it marks its scope, and [`steps`] take the place of the
 //! transaction. Removals that are too large for a transaction are [thinned out](super::thinning) before it.
 
 use std::collections::BTreeSet;

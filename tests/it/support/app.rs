@@ -84,7 +84,7 @@ impl TestApp {
         let origin = format!("http://{}", application.address().expect("an address"));
         tokio::spawn(application.run_without_signals());
         let client = reqwest::Client::builder()
-            .timeout(Duration::from_secs(60))
+            .timeout(Duration::from_mins(1))
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client");

@@ -91,12 +91,18 @@ fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<
         }
         Unit::Millis(1) => end.checked_sub(start)?,
         Unit::Millis(length) => {
-            // One offset for both: an hour that the clock shows twice counts twice.
-            let shift = zone.offset_at(start) * 1000;
-            end.saturating_add(shift).div_euclid(length) - start.saturating_add(shift).div_euclid(length)
+            // By the clock, less the whole units of its offset: an hour that it shows twice counts twice.
+            let index = |millis| {
+                let (offset, length) = (i128::from(zone.offset_at(millis)) * 1000, i128::from(length));
+                (i128::from(millis) + offset).div_euclid(length) - offset / length
+            };
+            i64::try_from(index(end) - index(start)).ok()?
         }
     })
 }
+
+/// Bins of any unit but milliseconds are smaller than this.
+const TOO_LARGE: i64 = 100_000_000_000;
 
 /// `{date, unit, binSize, timezone, startOfWeek}`
 pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
@@ -114,9 +120,13 @@ pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
     let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
     let first =
         if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
-    match truncated(date, unit, size, first, zone) {
-        Some(millis) => found(DateTime::from_millis(millis)),
-        None => failure(5_439_006, "dateTrunc unsupported binSize value"),
+    if size >= TOO_LARGE && unit != Unit::Millis(1) {
+        return failure(5_439_006, "dateTrunc unsupported binSize value");
+    }
+    match (truncated(date, unit, size, first, zone), unit) {
+        (Some(millis), _) => found(DateTime::from_millis(millis)),
+        (None, Unit::Millis(_)) => failure(5_439_000, "dateTrunc overflowed"),
+        (None, _) => failure(5_166_406, "dateTrunc overflowed"),
     }
 }
 
@@ -134,11 +144,7 @@ fn size_of_bin(arguments: &Arguments<'_>, value: &Value) -> Result<i64, EvalErro
 
 /// Bins are counted from the first of January 2000 by the clock of the time zone.
 fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option<i64> {
-    const LARGEST: i64 = 100_000_000_000;
     let reference = days_from_civil(2000, 1, 1);
-    if size >= LARGEST && unit != Unit::Millis(1) {
-        return None;
-    }
     let local = zone.to_local(date);
     match unit {
         Unit::Months(length) => {

@@ -115,6 +115,11 @@ fn deep_nesting_is_refused_before_the_stack_ends() {
         expression = bson!({ "$abs": [expression] });
     }
     assert_eq!(parse(expression).err(), Some(15));
+    let mut expression = bson!("$a");
+    for _ in 0..58 {
+        expression = bson!({ "$map": { "input": [expression], "in": { "$cond": [true, ["$$this"], { "$abs": 1 }] } } });
+    }
+    assert!(on(&doc! { "a": 1 }, expression).is_ok());
 }
 
 #[test]

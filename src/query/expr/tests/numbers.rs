@@ -109,3 +109,23 @@ fn accumulators_look_into_a_single_array_and_skip_what_is_no_number() {
     assert_eq!(value(bson!({ "$stdDevSamp": [1] })), Bson::Null);
     assert_eq!(value(bson!({ "$stdDevPop": [1, 2, 3, 4] })), bson!(1.118_033_988_749_895));
 }
+
+#[test]
+fn random_numbers_are_drawn_anew_for_each_document() {
+    let expression = super::parse(bson!({ "$rand": {} })).expect("good");
+    assert!(!expression.is_constant());
+    let document = bson::RawDocumentBuf::new();
+    let first = expression.evaluate(&document).expect("no failure");
+    assert_ne!(first, expression.evaluate(&document).expect("no failure"));
+    assert_eq!(code(bson!({ "$rand": { "a": 1 } })), 3_040_501);
+    assert_eq!(code(bson!({ "$rand": 1 })), 10065);
+}
+
+#[test]
+fn angles_of_any_size_are_brought_into_the_circle() {
+    let sine = value(bson!({ "$sin": decimal("1E+6111") }));
+    let cosine = value(bson!({ "$cos": decimal("1E+6111") }));
+    let one =
+        value(bson!({ "$add": [{ "$multiply": [sine.clone(), sine] }, { "$multiply": [cosine.clone(), cosine] }] }));
+    assert_eq!(value(bson!({ "$round": [one, 30] })), decimal("1.000000000000000000000000000000"));
+}
