@@ -23,7 +23,7 @@ const ROUNDS: &str = "INVENTORY_CRASH_ROUNDS";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_outlive_kill_9() {
     let directory = tempfile::tempdir().expect("a directory for the test");
-    let rounds: u32 = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4);
+    let rounds: u32 = std::env::var_os(ROUNDS).and_then(|rounds| rounds.to_str()?.parse().ok()).unwrap_or(4);
     let mut expected = BTreeSet::new();
     for round in 0..rounds {
         let delay = Duration::from_millis(300 + u64::from(round * 7919 % 400));

@@ -148,7 +148,7 @@ fn run() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let directory = tempfile::tempdir().expect("a directory for the test");
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
-    let cases = std::env::var(CASES).ok().and_then(|cases| cases.parse().ok()).unwrap_or(150);
+    let cases = std::env::var_os(CASES).and_then(|cases| cases.to_str()?.parse().ok()).unwrap_or(150);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let strategy = (vec(document(), 0..12), vec(question(), 20));
     let turns = Cell::new(0);

@@ -13,7 +13,8 @@ use crate::store::StoreError;
 use super::catalog::Collection;
 use super::failure;
 use super::key;
-use super::planner::{IndexScan, KeyRange, Order, Plan};
+use super::planner::{IndexScan, Order, Plan};
+use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
 
 /// How many steps go by between two looks at the clock.

@@ -1,20 +1,14 @@
 //! Chooses how the documents of a query are found. The choice is a plain value; running it is `execute`'s part.
 //!
-//! A filter is taken apart into conditions that must all hold. For each index they become bounds of its
-//! components, then ranges of its keys. The rules for arrays (see `index`):
-//!
-//! - two conditions on one path with arrays may be met by different elements, so only one of them bounds the keys;
-//! - conditions of one `$elemMatch` are met by the same element, so all of them do;
-//! - the same holds for two paths through one array: only conditions of one `$elemMatch` bound both.
+//! A filter is taken apart into `conditions`, which become `bounds` of the components of an index, and those
+//! `ranges` of its keys. Of the indexes that help, the one that leaves least to be looked at is taken.
 
-use crate::query::{Node, Sort, SortKey, Test};
+use crate::query::{Node, Sort, SortKey};
 
-use super::bounds::{Bounds, Span};
-use super::catalog::{Collection, Component, Index};
-use super::key::{self, kind};
-
-/// More ranges than this are not worth their list.
-const MAX_RANGES: usize = 2000;
+use super::bounds::Bounds;
+use super::catalog::{Collection, Index};
+use super::conditions::{Conditions, choose_bounds};
+use super::ranges::{KeyRange, Ranges};
 
 /// How the documents of a query are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,13 +36,6 @@ pub(super) struct IndexScan {
     pub(super) exact: bool,
     /// Each range holds a single key.
     pub(super) points: bool,
-}
-
-/// Keys from `start` to below `end`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyRange {
-    pub(super) start: Vec<u8>,
-    pub(super) end: Vec<u8>,
 }
 
 /// What the order of keys is good for.
@@ -126,90 +113,6 @@ fn union(collection: &Collection, branches: &[Node]) -> Option<Plan> {
     Some(if scans.is_empty() { Plan::Nothing } else { Plan::Union(scans) })
 }
 
-/// What must hold for a document to match, as far as indexes can use it.
-#[derive(Debug, Default)]
-struct Conditions<'f> {
-    list: Vec<Condition>,
-    /// The branches of each `$or`.
-    alternatives: Vec<&'f [Node]>,
-    /// Something is not in `list`.
-    incomplete: bool,
-    /// Nothing can match.
-    never: bool,
-    elements: u32,
-}
-
-/// Bounds of the keys at a path.
-#[derive(Debug)]
-struct Condition {
-    path: String,
-    bounds: Bounds,
-    /// The `$elemMatch` that it belongs to.
-    element: Option<Element>,
-}
-
-/// An `$elemMatch`: one element of one array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Element {
-    /// Tells this one from others of the filter.
-    number: u32,
-    /// How many names lead to its array.
-    depth: usize,
-    /// The element is itself what is compared, and not looked into if it is an array.
-    is_value: bool,
-}
-
-impl<'f> Conditions<'f> {
-    fn of(filter: &'f Node) -> Self {
-        let mut conditions = Self::default();
-        conditions.add(filter, "", None);
-        conditions
-    }
-
-    fn add(&mut self, node: &'f Node, prefix: &str, element: Option<Element>) {
-        match node {
-            Node::Always => {}
-            Node::Never if element.is_none() => self.never = true,
-            Node::And(nodes) => nodes.iter().for_each(|node| self.add(node, prefix, element)),
-            Node::Path(path, test) => self.add_test(&format!("{prefix}{}", path.as_str()), test, element),
-            Node::Or(branches) => {
-                self.incomplete = true;
-                if element.is_none() {
-                    self.alternatives.push(branches);
-                }
-            }
-            _ => self.incomplete = true,
-        }
-    }
-
-    fn add_test(&mut self, path: &str, test: &'f Test, element: Option<Element>) {
-        match test {
-            Test::All(tests) => tests.iter().for_each(|test| self.add_test(path, test, element)),
-            Test::ElemMatchDocument(node) => {
-                self.incomplete = true;
-                let element = self.new_element(path, false);
-                self.add(node, &format!("{path}."), Some(element));
-            }
-            Test::ElemMatchValue(tests) => {
-                self.incomplete = true;
-                let element = self.new_element(path, true);
-                for bounds in tests.iter().filter_map(Bounds::of_test) {
-                    self.list.push(Condition { path: path.to_owned(), bounds, element: Some(element) });
-                }
-            }
-            test => match Bounds::of_test(test) {
-                Some(bounds) => self.list.push(Condition { path: path.to_owned(), bounds, element }),
-                None => self.incomplete = true,
-            },
-        }
-    }
-
-    fn new_element(&mut self, path: &str, is_value: bool) -> Element {
-        self.elements += 1;
-        Element { number: self.elements, depth: path.split('.').count(), is_value }
-    }
-}
-
 /// What an index could do for a query.
 struct Candidate {
     scan: IndexScan,
@@ -262,153 +165,6 @@ fn is_position(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The bounds chosen for the components of an index.
-struct Chosen {
-    by_component: Vec<Option<Bounds>>,
-    /// How many conditions are in them.
-    used: usize,
-}
-
-/// Gives each component the conditions that may bound it together.
-fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chosen {
-    let on = |component: &Component| -> Vec<&Condition> {
-        conditions.list.iter().filter(|condition| condition.path == component.path).collect()
-    };
-    let mut chosen = Chosen { by_component: vec![None; index.components.len()], used: 0 };
-    let element = preferred_element(index, conditions);
-    let mut taken: Vec<usize> = Vec::new();
-    for (position, component) in index.components.iter().enumerate() {
-        let mut usable = on(component);
-        if component.is_multikey() {
-            let shares = taken.iter().any(|other| share_array(component, &index.components[*other]));
-            let of_element =
-                |condition: &&Condition| element.is_some() && condition.element.map(|own| own.number) == element;
-            if usable.iter().any(of_element) {
-                usable.retain(of_element);
-                if !usable.iter().all(|condition| may_intersect(component, condition)) {
-                    usable.truncate(1);
-                }
-            } else if shares {
-                usable.clear();
-            } else {
-                usable.truncate(1);
-            }
-            if !usable.is_empty() {
-                taken.push(position);
-            }
-        }
-        chosen.used += usable.len();
-        chosen.by_component[position] =
-            usable.iter().map(|condition| condition.bounds.clone()).reduce(|a, b| a.and(&b));
-    }
-    chosen
-}
-
-/// The `$elemMatch` that bounds the first component with arrays, and the most components in all.
-fn preferred_element(index: &Index, conditions: &Conditions<'_>) -> Option<u32> {
-    let first = index.components.iter().find(|component| component.is_multikey())?;
-    let elements = conditions.list.iter().filter(|condition| condition.path == first.path).filter_map(|c| c.element);
-    elements.map(|element| element.number).max_by_key(|number| {
-        let own = conditions.list.iter().filter(|c| c.element.is_some_and(|element| element.number == *number));
-        own.filter(|c| index.components.iter().any(|component| component.path == c.path)).count()
-    })
-}
-
-/// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.
-fn may_intersect(component: &Component, condition: &Condition) -> bool {
-    let Some(element) = condition.element else { return false };
-    element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0
-}
-
-/// Whether both paths lead through one array.
-fn share_array(left: &Component, right: &Component) -> bool {
-    let common = left.path.split('.').zip(right.path.split('.')).take_while(|(left, right)| left == right).count();
-    let mask = 1_u64.checked_shl(u32::try_from(common).unwrap_or(64)).map_or(u64::MAX, |bit| bit - 1);
-    (left.arrays | right.arrays) & mask != 0
-}
-
-/// The ranges of keys that bounds of components come to.
-struct Ranges {
-    list: Vec<KeyRange>,
-    /// How many components are in them.
-    depth: usize,
-    /// How many components from the first on are bound to values.
-    equalities: usize,
-    /// Each range is one whole key.
-    points: bool,
-    cut: bool,
-}
-
-impl Ranges {
-    fn of(index: &Index, bounds: &[Option<Bounds>]) -> Self {
-        let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
-        let mut ranges = Self { list: Vec::new(), depth: 0, equalities: 0, points: false, cut: false };
-        for (component, bounds) in index.components.iter().zip(bounds) {
-            let Some(bounds) = bounds else { break };
-            if prefixes.len() * bounds.spans.len().max(1) > MAX_RANGES {
-                break;
-            }
-            ranges.depth += 1;
-            let spans: Vec<Span> = if component.descending {
-                bounds.spans.iter().rev().map(Span::inverted).collect()
-            } else {
-                bounds.spans.clone()
-            };
-            if !bounds.is_points() {
-                ranges.list = joined(&prefixes, &spans);
-                return ranges.finished();
-            }
-            ranges.equalities += 1;
-            prefixes = joined(&prefixes, &spans).into_iter().map(|range| range.start).collect();
-        }
-        ranges.points = ranges.depth == index.components.len();
-        ranges.list = prefixes.into_iter().map(KeyRange::beginning_with).collect();
-        ranges.finished()
-    }
-
-    /// Cuts what is too long as the keys themselves are cut, and puts overlapping ranges together.
-    fn finished(mut self) -> Self {
-        for range in &mut self.list {
-            self.cut |= range.cut();
-        }
-        self.points &= !self.cut;
-        self.list.sort_by(|left, right| left.start.cmp(&right.start));
-        self.list.dedup_by(|next, previous| {
-            let overlap = next.start < previous.end;
-            if overlap && next.end > previous.end {
-                previous.end = std::mem::take(&mut next.end);
-            }
-            overlap
-        });
-        self
-    }
-}
-
-/// Each span behind each prefix.
-fn joined(prefixes: &[Vec<u8>], spans: &[Span]) -> Vec<KeyRange> {
-    let join = |prefix: &[u8], rest: &[u8]| [prefix, rest].concat();
-    let pairs = prefixes.iter().flat_map(|prefix| spans.iter().map(move |span| (prefix, span)));
-    pairs.map(|(prefix, span)| KeyRange { start: join(prefix, &span.start), end: join(prefix, &span.end) }).collect()
-}
-
-impl KeyRange {
-    /// All keys that begin with these bytes.
-    pub(super) fn beginning_with(prefix: Vec<u8>) -> Self {
-        let end = key::successor(&prefix).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
-        Self { start: prefix, end }
-    }
-
-    fn cut(&mut self) -> bool {
-        let start_cut = self.start.len() > key::MAX_KEY;
-        self.start.truncate(key::MAX_KEY);
-        let end_cut = self.end.len() > key::MAX_KEY;
-        if end_cut {
-            self.end = key::successor(&self.end[..key::MAX_KEY]).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
-        }
-        start_cut || end_cut
-    }
-}
-
 /// Whether the keys are in the order of `sort`: documents that are equal in it must then come in insertion order.
 ///
 /// A path with arrays is never taken for it: what a document is sorted by may lie outside of the bounds.
@@ -448,6 +204,7 @@ fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
 mod tests {
     use bson::{Bson, Document, doc};
 
+    use super::super::key::{self, kind};
     use super::*;
     use crate::query::{Filter, Limits};
 

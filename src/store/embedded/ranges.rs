@@ -1,0 +1,98 @@
+//! Bounds of the components of an index as ranges of its keys.
+
+use super::bounds::{Bounds, Span};
+use super::catalog::Index;
+use super::key::{self, kind};
+
+/// More ranges than this are not worth their list.
+const MAX_RANGES: usize = 2000;
+
+/// Keys from `start` to below `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeyRange {
+    pub(super) start: Vec<u8>,
+    pub(super) end: Vec<u8>,
+}
+
+/// The ranges of keys that bounds of components come to.
+pub(super) struct Ranges {
+    pub(super) list: Vec<KeyRange>,
+    /// How many components are in them.
+    pub(super) depth: usize,
+    /// How many components from the first on are bound to values.
+    pub(super) equalities: usize,
+    /// Each range is one whole key.
+    pub(super) points: bool,
+    pub(super) cut: bool,
+}
+
+impl Ranges {
+    /// The ranges of an index whose components are bound like this.
+    pub(super) fn of(index: &Index, bounds: &[Option<Bounds>]) -> Self {
+        let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+        let mut ranges = Self { list: Vec::new(), depth: 0, equalities: 0, points: false, cut: false };
+        for (component, bounds) in index.components.iter().zip(bounds) {
+            let Some(bounds) = bounds else { break };
+            if prefixes.len() * bounds.spans.len().max(1) > MAX_RANGES {
+                break;
+            }
+            ranges.depth += 1;
+            let spans: Vec<Span> = if component.descending {
+                bounds.spans.iter().rev().map(Span::inverted).collect()
+            } else {
+                bounds.spans.clone()
+            };
+            if !bounds.is_points() {
+                ranges.list = joined(&prefixes, &spans);
+                return ranges.finished();
+            }
+            ranges.equalities += 1;
+            prefixes = joined(&prefixes, &spans).into_iter().map(|range| range.start).collect();
+        }
+        ranges.points = ranges.depth == index.components.len();
+        ranges.list = prefixes.into_iter().map(KeyRange::beginning_with).collect();
+        ranges.finished()
+    }
+
+    /// Cuts what is too long as the keys themselves are cut, and puts overlapping ranges together.
+    fn finished(mut self) -> Self {
+        for range in &mut self.list {
+            self.cut |= range.cut();
+        }
+        self.points &= !self.cut;
+        self.list.sort_by(|left, right| left.start.cmp(&right.start));
+        self.list.dedup_by(|next, previous| {
+            let overlap = next.start < previous.end;
+            if overlap && next.end > previous.end {
+                previous.end = std::mem::take(&mut next.end);
+            }
+            overlap
+        });
+        self
+    }
+}
+
+/// Each span behind each prefix.
+fn joined(prefixes: &[Vec<u8>], spans: &[Span]) -> Vec<KeyRange> {
+    let join = |prefix: &[u8], rest: &[u8]| [prefix, rest].concat();
+    let pairs = prefixes.iter().flat_map(|prefix| spans.iter().map(move |span| (prefix, span)));
+    pairs.map(|(prefix, span)| KeyRange { start: join(prefix, &span.start), end: join(prefix, &span.end) }).collect()
+}
+
+impl KeyRange {
+    /// All keys that begin with these bytes.
+    pub(super) fn beginning_with(prefix: Vec<u8>) -> Self {
+        let end = key::successor(&prefix).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
+        Self { start: prefix, end }
+    }
+
+    fn cut(&mut self) -> bool {
+        let start_cut = self.start.len() > key::MAX_KEY;
+        self.start.truncate(key::MAX_KEY);
+        let end_cut = self.end.len() > key::MAX_KEY;
+        if end_cut {
+            self.end = key::successor(&self.end[..key::MAX_KEY]).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
+        }
+        start_cut || end_cut
+    }
+}
