@@ -32,6 +32,11 @@ on_each_store! {
         assert_eq!((&body["response_type"], &body["model"]), (&json!("GET"), &json!("Type")));
     }
 
+    async fn the_current_url_is_the_one_that_was_sent(app) {
+        let body = app.get("/object/?limit=3").await.json();
+        assert_eq!(body["pagination"]["current"], format!("{}/rest/object/?limit=3", app.origin));
+    }
+
     async fn one_page_is_its_own_neighbour(app) {
         let body = app.get("/types/").await.json();
         let url = format!("{}/rest/types/", app.origin);
