@@ -20,4 +20,5 @@ mod mongo;
 mod projections;
 mod render;
 mod support;
+mod tidy;
 mod user_command;
