@@ -1,12 +1,14 @@
 //! Passwords as Argon2id hashes, computed off the request threads and never too many at once.
 //!
 //! Three things could make sign-in a weapon, and each is met here: a hash costs memory (a bound on parallel hashes and on
-//! those that wait), it costs time (a thread of its own), and skipping it tells which users exist (it is never skipped).
+//! those that wait, in memory that is used again), it costs time (a thread of its own), and skipping it tells which users
+//! exist (it is never skipped).
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use argon2::password_hash::phc::{Output, PasswordHash, Salt};
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Argon2Settings, AuthSettings, Secret};
@@ -43,6 +45,7 @@ pub struct Passwords {
     params: Params,
     /// A hash that no password has, to be checked in place of one that is missing.
     nobody: Arc<str>,
+    workspaces: Workspaces,
     /// Room for those who hash and those who wait.
     places: Arc<Semaphore>,
     /// Room for those who hash.
@@ -68,6 +71,7 @@ impl Passwords {
         Ok(Self {
             nobody: hash_of_nobody(&params)?.into(),
             params,
+            workspaces: Workspaces::default(),
             places: Arc::new(Semaphore::new(
                 parallel.saturating_add(settings.max_waiting_hashes).min(Semaphore::MAX_PERMITS),
             )),
@@ -101,8 +105,24 @@ impl Passwords {
         self.turn().await?.check(password, stored).await
     }
 
-    fn argon2(&self) -> Argon2<'static> {
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone())
+    fn hash_now(&self, password: &Secret) -> Result<String, PasswordError> {
+        let salt = Salt::new(&rand::random::<[u8; 16]>()).map_err(failed)?;
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone());
+        let output = self.workspaces.compute(&argon2, password, &salt, Params::DEFAULT_OUTPUT_LEN)?;
+        written(&self.params, salt, output)
+    }
+
+    fn check_now(&self, password: &Secret, stored: Option<&str>) -> Result<Checked, PasswordError> {
+        let hash = PasswordHash::new(stored.unwrap_or(&self.nobody)).map_err(|_| PasswordError::Damaged)?;
+        let (Some(salt), Some(expected)) = (&hash.salt, &hash.hash) else { return Err(PasswordError::Damaged) };
+        let algorithm = Algorithm::try_from(hash.algorithm.as_str()).map_err(|_| PasswordError::Damaged)?;
+        let version =
+            hash.version.map_or(Ok(Version::default()), Version::try_from).map_err(|_| PasswordError::Damaged)?;
+        let params = Params::try_from(&hash).map_err(|_| PasswordError::Damaged)?;
+        let argon2 = Argon2::new(algorithm, version, params);
+        let found = self.workspaces.compute(&argon2, password, salt, expected.len())?;
+        // The library compares outputs in constant time.
+        Ok(Checked { matches: found == *expected && stored.is_some(), outdated: self.is_outdated(&hash) })
     }
 
     fn is_outdated(&self, hash: &PasswordHash) -> bool {
@@ -117,10 +137,7 @@ impl Turn {
     /// # Errors
     /// [`PasswordError::Failed`] when the machine cannot compute it.
     pub async fn hash(&self, password: Secret) -> Result<String, PasswordError> {
-        self.work(move |passwords| {
-            passwords.argon2().hash_password(password.expose().as_bytes()).map(|hash| hash.to_string()).map_err(failed)
-        })
-        .await
+        self.work(move |passwords| passwords.hash_now(&password)).await
     }
 
     /// Checks a password against a stored hash; without one it does the same work and finds no match.
@@ -128,17 +145,7 @@ impl Turn {
     /// # Errors
     /// [`PasswordError::Damaged`] when `stored` is not a hash, [`PasswordError::Failed`] when the machine cannot compute it.
     pub async fn check(&self, password: Secret, stored: Option<String>) -> Result<Checked, PasswordError> {
-        self.work(move |passwords| {
-            let text = stored.as_deref().unwrap_or(&passwords.nobody);
-            let hash = PasswordHash::new(text).map_err(|_| PasswordError::Damaged)?;
-            let matches = match passwords.argon2().verify_password(password.expose().as_bytes(), &hash) {
-                Ok(()) => stored.is_some(),
-                Err(argon2::password_hash::Error::PasswordInvalid) => false,
-                Err(error) => return Err(failed(error)),
-            };
-            Ok(Checked { matches, outdated: passwords.is_outdated(&hash) })
-        })
-        .await
+        self.work(move |passwords| passwords.check_now(&password, stored.as_deref())).await
     }
 
     /// Runs on a thread for slow work. The permits go with it: a client that hangs up does not stop the hash that was begun.
@@ -156,15 +163,57 @@ impl Turn {
     }
 }
 
+/// Memory for hashing, used again and again: as many pieces as hashes run at once.
+///
+/// Left to the allocator, every thread that ever hashed keeps a piece, and there are hundreds of threads for slow work.
+#[derive(Clone, Default)]
+struct Workspaces(Arc<Mutex<Vec<Vec<Block>>>>);
+
+impl Workspaces {
+    fn compute(
+        &self,
+        argon2: &Argon2<'_>,
+        password: &Secret,
+        salt: &Salt,
+        length: usize,
+    ) -> Result<Output, PasswordError> {
+        let mut memory = self.pieces().pop().unwrap_or_default();
+        memory.resize(argon2.params().block_count(), Block::default());
+        let mut output = vec![0; length];
+        let password = password.expose().as_bytes();
+        let done = argon2.hash_password_into_with_memory(password, salt, &mut output, memory.as_mut_slice());
+        self.pieces().push(memory);
+        done.map_err(failed)?;
+        Output::new(&output).map_err(failed)
+    }
+
+    fn pieces(&self) -> MutexGuard<'_, Vec<Vec<Block>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Workspaces {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Workspaces")
+    }
+}
+
 /// A hash of the right shape and cost, with a random salt and a random result: checking against it takes as long as
 /// against any other, and no password fits.
 fn hash_of_nobody(params: &Params) -> Result<String, PasswordError> {
+    let salt = Salt::new(&rand::random::<[u8; 16]>()).map_err(failed)?;
+    let output = Output::new(&rand::random::<[u8; Params::DEFAULT_OUTPUT_LEN]>()).map_err(failed)?;
+    written(params, salt, output)
+}
+
+/// A hash as a PHC string.
+fn written(params: &Params, salt: Salt, output: Output) -> Result<String, PasswordError> {
     let hash = PasswordHash {
         algorithm: Algorithm::Argon2id.ident(),
         version: Some(Version::V0x13.into()),
         params: params.try_into().map_err(failed)?,
-        salt: Some(Salt::new(&rand::random::<[u8; 16]>()).map_err(failed)?),
-        hash: Some(Output::new(&rand::random::<[u8; Params::DEFAULT_OUTPUT_LEN]>()).map_err(failed)?),
+        salt: Some(salt),
+        hash: Some(output),
     };
     Ok(hash.to_string())
 }
@@ -230,6 +279,27 @@ mod tests {
     async fn a_damaged_hash_is_an_error_not_a_mismatch() {
         let checked = passwords().check("anything".into(), Some("{sha256}abcdef".to_owned())).await;
         assert_eq!(checked, Err(PasswordError::Damaged));
+    }
+
+    #[tokio::test]
+    async fn a_hash_that_another_program_made_is_checked() {
+        // Of the reference implementation: echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1
+        let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
+        let passwords = passwords();
+        for (password, matches) in [("password", true), ("Password", false), ("password", true)] {
+            let checked = passwords.check(password.into(), Some(hash.to_owned())).await;
+            assert_eq!(checked, Ok(Checked { matches, outdated: true }));
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_is_used_again() {
+        let passwords = passwords();
+        for _ in 0..5 {
+            passwords.hash("correct horse".into()).await.expect("hash");
+        }
+        let pieces = passwords.workspaces.pieces();
+        assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [8]);
     }
 
     #[tokio::test]

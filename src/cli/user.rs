@@ -10,12 +10,13 @@ use clap::Subcommand;
 
 use crate::auth::Secret;
 use crate::auth::rights::Rights;
+use crate::domain::document::integer;
 use crate::domain::{document, user};
 use crate::query::{Filter, Sort};
 use crate::service::first_start::made_up_password;
 use crate::service::keys::OldKeys;
 use crate::service::precondition::IfMatch;
-use crate::service::resource::{Groups, Resource, Users, whole};
+use crate::service::resource::{Groups, Resource, Users};
 use crate::service::{Caller, ServiceError, Services, users};
 use crate::store::{FindQuery, StoreError};
 
@@ -106,7 +107,7 @@ impl UserCommand {
                 let password = password(*generate, input, output)?;
                 let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
                 let created = users::create_user(services, &operator(), &body).await?;
-                let id = whole(&created, "public_id").unwrap_or_default();
+                let id = integer(&created, "public_id").unwrap_or_default();
                 writeln!(output, "user {id}, {user_name}, added to the group {group}")?;
             }
             Self::Passwd { user_name, generate } => {
@@ -172,15 +173,15 @@ async fn list(services: &Services, output: &mut (dyn Write + Send)) -> Result<()
         |services: &Services| FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("public_id", false));
     let groups = services.store.find(Groups::COLLECTION, &all(services)).await?;
     let name_of = |id: Option<i64>| {
-        let group = groups.iter().find(|group| whole(group, "public_id") == id);
+        let group = groups.iter().find(|group| integer(group, "public_id") == id);
         group.and_then(|group| document::text(group, "name")).unwrap_or("-").to_owned()
     };
     writeln!(output, "{:>6}  {:<24}  {:<16}  state", "id", "user name", "group")?;
     for stored in services.store.find(Users::COLLECTION, &all(services)).await?.iter() {
-        let id = whole(stored, "public_id").unwrap_or_default();
+        let id = integer(stored, "public_id").unwrap_or_default();
         let name = document::text(stored, "user_name").unwrap_or("-");
         let state = if document::flag(stored, "active") == Some(true) { "active" } else { "locked" };
-        writeln!(output, "{id:>6}  {name:<24}  {:<16}  {state}", name_of(whole(stored, "group_id")))?;
+        writeln!(output, "{id:>6}  {name:<24}  {:<16}  {state}", name_of(integer(stored, "group_id")))?;
     }
     Ok(())
 }
@@ -193,13 +194,17 @@ async fn user_named(services: &Services, user_name: &str) -> Result<i64, UserCom
         let name = document::text(stored, "user_name").unwrap_or_default();
         user::login_of(name) == user::login_of(user_name)
     };
-    found.iter().find(is_meant).and_then(|stored| whole(stored, "public_id")).ok_or_else(|| unknown("user", user_name))
+    found
+        .iter()
+        .find(is_meant)
+        .and_then(|stored| integer(stored, "public_id"))
+        .ok_or_else(|| unknown("user", user_name))
 }
 
 async fn group_named(services: &Services, name: &str) -> Result<i64, UserCommandError> {
     let query = FindQuery::new(Filter::equals("name", name), services.max_time).limited(1);
     let found = services.store.find(Groups::COLLECTION, &query).await?;
-    found.first().and_then(|group| whole(group, "public_id")).ok_or_else(|| unknown("group", name))
+    found.first().and_then(|group| integer(group, "public_id")).ok_or_else(|| unknown("group", name))
 }
 
 fn unknown(what: &'static str, name: &str) -> UserCommandError {

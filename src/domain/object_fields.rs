@@ -125,8 +125,20 @@ impl FieldRules {
                 continue;
             }
             let pointer = format!("/fields/{index}/value");
+            if stored.contains(entry) {
+                // What is read can be sent back, whatever the type says of it by now.
+                values.insert(position, entry.value.clone());
+                continue;
+            }
+            let confirmed = references.len();
             match self.rules[position].check(&entry.value, &pointer, &mut references) {
-                Ok(value) => drop(values.insert(position, value)),
+                Ok(value) => {
+                    // The same for a reference whose object is gone, which JSON may have made a shorter integer.
+                    if stored.iter().any(|old| old.name == entry.name && old.value == value) {
+                        references.truncate(confirmed);
+                    }
+                    values.insert(position, value);
+                }
                 Err(message) => violations.push(Violation::new(pointer, message)),
             }
         }

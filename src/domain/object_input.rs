@@ -65,13 +65,10 @@ pub struct ObjectInput {
 }
 
 impl ObjectInput {
-    /// Checks a body against the schema.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the body.
-    pub fn read(body: &Document) -> Result<Self, Vec<Violation>> {
-        let accepted = OBJECT.apply(body)?;
-        Ok(Self {
+    /// Checks a body against the schema; gives what could be read, and everything that is wrong.
+    pub fn read(body: &Document) -> (Self, Vec<Violation>) {
+        let (accepted, violations) = OBJECT.check_all(body);
+        let input = Self {
             public_id: accepted.get_i64("public_id").ok(),
             type_id: accepted.get_i64("type_id").ok(),
             status: accepted.get_bool("status").ok(),
@@ -80,7 +77,8 @@ impl ObjectInput {
             active: accepted.get_bool("active").ok(),
             fields: read_fields(accepted.get("fields")),
             views: accepted.get_i64("views").ok(),
-        })
+        };
+        (input, violations)
     }
 
     /// The stored document of a new object.
@@ -102,21 +100,21 @@ impl ObjectInput {
 
     /// The stored document after an update by `editor`; ids, author, creation time, views and foreign members stay.
     pub fn updated(&self, stored: &Document, fields: &[FieldValue], editor: i64, now: DateTime) -> Document {
-        let kept = |name: &str| stored.get(name).cloned().unwrap_or(Bson::Null);
+        let kept = |name: &str, default: Bson| stored.get(name).cloned().unwrap_or(default);
         let mut document = Document::new();
         document.extend(stored.get("_id").map(|id| ("_id".to_owned(), id.clone())));
         document.extend(doc! {
-            "public_id": kept("public_id"),
-            "type_id": kept("type_id"),
-            "status": self.status.map_or_else(|| kept("status"), Bson::Boolean),
+            "public_id": kept("public_id", Bson::Null),
+            "type_id": kept("type_id", Bson::Null),
+            "status": self.status.map_or_else(|| kept("status", true.into()), Bson::Boolean),
             "version": self.next_version(stored, fields),
-            "author_id": kept("author_id"),
-            "creation_time": kept("creation_time"),
+            "author_id": kept("author_id", editor.into()),
+            "creation_time": kept("creation_time", Bson::Null),
             "last_edit_time": now,
-            "active": self.active.map_or_else(|| kept("active"), Bson::Boolean),
+            "active": self.active.map_or_else(|| kept("active", true.into()), Bson::Boolean),
             "fields": write_fields(fields),
             "editor_id": editor,
-            "views": kept("views"),
+            "views": kept("views", Bson::Int64(0)),
         });
         keep_foreign(&mut document, stored, &KNOWN);
         document
@@ -128,14 +126,40 @@ impl ObjectInput {
         if let Some(version) = self.version.as_deref().filter(|version| *version != current) {
             return version.to_owned();
         }
-        let before = read_fields(stored.get("fields"));
-        let changed = fields.iter().filter(|field| !before.contains(field)).count();
-        let removed = before.iter().filter(|old| fields.iter().all(|field| field.name != old.name)).count();
         let differs =
             |name: &str, sent: Option<bool>| sent.is_some_and(|sent| stored.get_bool(name).ok() != Some(sent));
-        let beside = differs("active", self.active) || differs("status", self.status);
-        bumped(current, changed + removed, fields.len(), beside)
+        counted_on(stored, fields, differs("active", self.active) || differs("status", self.status))
     }
+}
+
+/// The version of a stored object after its fields became `fields`; `beside` says whether anything else changed.
+pub fn counted_on(stored: &Document, fields: &[FieldValue], beside: bool) -> String {
+    let current = stored.get_str("version").unwrap_or(DEFAULT_VERSION);
+    let before = read_fields(stored.get("fields"));
+    let changed = fields.iter().filter(|field| !before.contains(field)).count();
+    let removed = before.iter().filter(|old| fields.iter().all(|field| field.name != old.name)).count();
+    bumped(current, changed + removed, fields.len(), beside)
+}
+
+/// The body of a PUT that does what a merge patch (RFC 7396) asks for. A PUT keeps what is not sent, so only the
+/// members that the patch clears have to be made explicit.
+pub fn patched(mut patch: Document, stored: &Document) -> Document {
+    let defaults = [("active", Bson::Boolean(true)), ("status", Bson::Boolean(true))];
+    for (name, default) in defaults {
+        if patch.get(name) == Some(&Bson::Null) {
+            patch.insert(name, default);
+        }
+    }
+    for name in ["public_id", "type_id", "version", "views", "fields"] {
+        if patch.get(name) == Some(&Bson::Null) {
+            patch.remove(name);
+        }
+    }
+    if !patch.contains_key("author_id") {
+        patch
+            .insert("author_id", stored.get("author_id").filter(|id| id.as_i64().is_some()).unwrap_or(&Bson::Int64(0)));
+    }
+    patch
 }
 
 /// The entries of a stored `fields` member; entries of an odd shape are left out.
@@ -184,7 +208,7 @@ mod tests {
     #[test]
     fn an_object_needs_an_author_and_whole_field_entries() {
         let body = doc! {"type_id": 1, "version": "1.0", "fields": [{"name": "a"}, {"value": 1}]};
-        let violations = ObjectInput::read(&body).expect_err("the body is wrong in several places");
+        let violations = ObjectInput::read(&body).1;
         let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/version", "/author_id", "/fields/0/value", "/fields/1/name"]);
     }
@@ -192,7 +216,7 @@ mod tests {
     #[test]
     fn a_value_that_json_cannot_say_is_refused() {
         let body = doc! {"author_id": 1, "fields": [{"name": "a", "value": {"$gt": [Bson::MaxKey]}}]};
-        let violations = ObjectInput::read(&body).expect_err("the value is no JSON");
+        let violations = ObjectInput::read(&body).1;
         let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/fields/0/value/$gt", "/fields/0/value/$gt/0"]);
     }
@@ -204,7 +228,8 @@ mod tests {
             "_id": 1, "public_id": 9_i64, "type_id": 3_i64, "author_id": 4_i64, "creation_time": then, "views": 7_i64,
             "version": "1.0.0", "active": true, "status": true, "fields": [], "note": "by hand",
         };
-        let input = ObjectInput::read(&doc! {"author_id": 5, "views": 0, "active": false}).expect("the body is right");
+        let (input, violations) = ObjectInput::read(&doc! {"author_id": 5, "views": 0, "active": false});
+        assert!(violations.is_empty());
         let document = input.updated(&stored, &[], 6, now);
         let expected = doc! {
             "_id": 1, "public_id": 9_i64, "type_id": 3_i64, "status": true, "version": "1.0.1", "author_id": 4_i64,

@@ -81,9 +81,16 @@ impl Schema {
     /// # Errors
     /// Every violation, in the order of the body's members.
     pub fn apply(&self, body: &Document) -> Result<Document, Vec<Violation>> {
+        let (accepted, violations) = self.check_all(body);
+        if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+    }
+
+    /// As [`Schema::apply`], but gives what is right of the body also when something is wrong, so that further rules
+    /// can be checked; null stands where a value was refused.
+    pub fn check_all(&self, body: &Document) -> (Document, Vec<Violation>) {
         let mut violations = Vec::new();
         let accepted = self.check(body, &mut String::new(), &mut violations);
-        if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+        (accepted, violations)
     }
 
     fn check(&self, body: &Document, pointer: &mut String, violations: &mut Vec<Violation>) -> Document {

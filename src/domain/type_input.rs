@@ -129,10 +129,10 @@ const KNOWN: [&str; 14] = [
 /// # Errors
 /// Everything that is wrong with the body.
 pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
-    let mut accepted = TYPE.apply(body)?;
-    let mut violations = Vec::new();
+    let (mut accepted, mut violations) = TYPE.check_all(body);
     let fields = fill_fields(&mut accepted);
-    let names = unique_names(&fields, &mut violations);
+    let fields_are_known = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
+    let names = if fields_are_known { unique_names(&fields, &mut violations) } else { HashSet::new() };
     accepted.insert("fields", fields);
     let label = title_case(accepted.get_str("name").unwrap_or_default());
     default_to(&mut accepted, "label", label);
@@ -143,12 +143,17 @@ pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
     default_to(&mut accepted, "render_meta", Document::new());
     if let Ok(render_meta) = accepted.get_document_mut("render_meta") {
         fill_render_meta(render_meta);
-        check_render_meta(render_meta, &names, &mut violations);
+        if fields_are_known {
+            check_render_meta(render_meta, &names, &mut violations);
+        }
     }
     default_to(&mut accepted, "acl", Document::new());
     if let Ok(acl) = accepted.get_document_mut("acl") {
         fill_acl(acl, &mut violations);
     }
+    // A place is named once, by the first rule that it breaks.
+    let mut places = HashSet::new();
+    violations.retain(|violation| places.insert(violation.pointer.clone()));
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 

@@ -2,6 +2,7 @@
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
+use actix_web::http::Method;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use actix_web::web::Bytes;
@@ -77,9 +78,11 @@ fn unreadable(error: &actix_web::Error) -> ApiError {
     }
 }
 
-/// `application/json` and `application/merge-patch+json`, with any parameters.
+/// `application/json`, and on PATCH `application/merge-patch+json`, with any parameters.
 fn is_json(request: &HttpRequest) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    ["application/json", "application/merge-patch+json"].iter().any(|known| essence.eq_ignore_ascii_case(known))
+    let is_merge_patch =
+        request.method() == Method::PATCH && essence.eq_ignore_ascii_case("application/merge-patch+json");
+    is_merge_patch || essence.eq_ignore_ascii_case("application/json")
 }

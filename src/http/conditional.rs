@@ -8,6 +8,9 @@ use std::future::{Ready, ready};
 use super::error::ApiError;
 use crate::service::precondition::IfMatch;
 
+/// Answers belong to their caller, and have to be asked for again before they are used again.
+pub(super) const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
+
 /// The `If-Match` of a request.
 pub(super) struct Precondition(pub IfMatch);
 
@@ -49,7 +52,10 @@ pub(super) fn quoted(tag: &str) -> HeaderValue {
 
 /// 304 with the tag.
 pub(super) fn not_modified(tag: &str) -> HttpResponse {
-    HttpResponse::NotModified().insert_header((header::ETAG, quoted(tag))).finish()
+    HttpResponse::NotModified()
+        .insert_header((header::ETAG, quoted(tag)))
+        .insert_header((header::CACHE_CONTROL, CACHE_CONTROL))
+        .finish()
 }
 
 fn tags(request: &HttpRequest, name: &HeaderName) -> impl Iterator<Item = String> {

@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use bson::raw::RawDocument;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -11,8 +11,10 @@ use serde_json::value::RawValue;
 use super::conditional;
 use super::error::ApiError;
 use super::links::{encode_query, resource_url};
+use super::outermost::AsSent;
 use super::params::ListParams;
 use super::state::HttpState;
+use crate::domain::document::integer;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
 use crate::service::resource::Resource;
@@ -193,8 +195,9 @@ fn pagination(
         format!("{list_url}?page={number}{separator}{others}")
     };
     let current = params.query.page;
+    let sent = request.extensions().get::<AsSent>().map_or_else(|| request.uri().clone(), |sent| sent.0.clone());
     Pagination {
-        current: format!("{origin}{}", request.uri()),
+        current: format!("{origin}{sent}"),
         first: page(1),
         prev: page(current.saturating_sub(1).clamp(1, total_pages)),
         next: page(current.saturating_add(1).min(total_pages)),
@@ -378,7 +381,7 @@ fn time<W: Wire>(now: DateTime<Utc>) -> String {
 
 /// The id of a stored document, 0 where other tools left none.
 fn public_id(document: &RawDocument) -> i64 {
-    crate::service::resource::whole(document, "public_id").unwrap_or_default()
+    integer(document, "public_id").unwrap_or_default()
 }
 
 /// A JSON answer.
@@ -391,7 +394,7 @@ pub fn json(status: StatusCode, body: Vec<u8>, finish: impl FnOnce(&mut HttpResp
 /// The answer with an entity tag.
 pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
     response.headers_mut().insert(header::ETAG, conditional::quoted(tag));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response.headers_mut().insert(header::CACHE_CONTROL, conditional::CACHE_CONTROL);
     response
 }
 

@@ -14,6 +14,7 @@ use super::path::{PathId, PathIds};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::objects::{self as service, Seen};
+use crate::service::precondition::IfMatch;
 use crate::service::references::OnReferences;
 use crate::service::resource::Objects;
 use crate::service::{Caller, references, rendering};
@@ -64,7 +65,7 @@ pub(super) async fn list_references(
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
-    query.filter = query.filter.and(references::referring_to(&state.services, &object).await?);
+    query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
     let page = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
     answer(&state, &request, &caller.0, &path, &params, &page).await
@@ -194,7 +195,7 @@ pub(super) async fn delete_object(
     condition: Precondition,
 ) -> Result<HttpResponse, ApiError> {
     if request.match_info().get("public_id").is_some_and(|segment| segment.contains(',')) {
-        return remove_many(&state, &request, &caller.0, &ids?).await;
+        return remove_many(&state, &request, &caller.0, &ids?, &condition.0).await;
     }
     let on_references = on_references(&state, &request)?;
     let deleted = service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
@@ -207,8 +208,9 @@ pub(super) async fn delete_objects(
     request: HttpRequest,
     caller: Authenticated,
     ids: PathIds,
+    condition: Precondition,
 ) -> Result<HttpResponse, ApiError> {
-    remove_many(&state, &request, &caller.0, &ids).await
+    remove_many(&state, &request, &caller.0, &ids, &condition.0).await
 }
 
 async fn remove_many(
@@ -216,7 +218,12 @@ async fn remove_many(
     request: &HttpRequest,
     caller: &Caller,
     ids: &PathIds,
+    condition: &IfMatch,
 ) -> Result<HttpResponse, ApiError> {
+    if *condition != IfMatch::Absent {
+        let message = "If-Match speaks of one object; delete them one by one, or leave it out";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "if_match_on_several", message));
+    }
     let on_references = on_references(state, request)?;
     let outcome = service::delete_objects(&state.services, caller, &ids.0, on_references).await?;
     let items = Items::of::<Objects>(&outcome.removed)?;

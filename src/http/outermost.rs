@@ -32,6 +32,9 @@ const ALIASES: [(&str, &str); 6] = [
     ("/rest/right", "/rest/rights"),
 ];
 
+/// The URI of a request whose path was turned into the plural one.
+pub struct AsSent(pub Uri);
+
 /// Wraps every request and answer.
 ///
 /// # Errors
@@ -90,6 +93,7 @@ fn use_plural_path(request: &mut ServiceRequest) {
     let mut parts = request.uri().clone().into_parts();
     parts.path_and_query = Some(path);
     if let Ok(uri) = Uri::from_parts(parts) {
+        request.extensions_mut().insert(AsSent(request.uri().clone()));
         request.match_info_mut().get_mut().update(&uri);
         request.head_mut().uri = uri;
     }

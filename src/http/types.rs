@@ -85,13 +85,14 @@ pub(super) async fn patch_type(
 pub(super) async fn delete_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     id: PathId,
     condition: Precondition,
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&["cascade"], state.params.unknown)?;
     let cascade = sent.flag("cascade")?;
-    let (deleted, also_changed) = service::delete_type(&state.services, id.0, &condition.0, cascade).await?;
+    let (deleted, also_changed) = service::delete_type(&state.services, &caller.0, id.0, &condition.0, cascade).await?;
     envelope::deleted::<Types>(
         &state,
         StatusCode::ACCEPTED,

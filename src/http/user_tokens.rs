@@ -10,9 +10,10 @@ use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::path::{PathId, PathTokenId};
 use super::state::HttpState;
+use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::api_tokens as service;
-use crate::service::resource::{UserTokens, whole};
+use crate::service::resource::UserTokens;
 
 impl Wire for UserTokens {
     const PATH: &'static str = "/users/";
@@ -41,7 +42,7 @@ pub(super) async fn create_token(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let created = service::create_token(&state.services, &caller.0, user.0, &body.0).await?;
-    let id = whole(&created.stored, "public_id").unwrap_or_default();
+    let id = integer(&created.stored, "public_id").unwrap_or_default();
     let path = format!("/users/{}/tokens/{id}", user.0);
     let token = json!({"token": created.token.expose()});
     envelope::inserted_at::<UserTokens>(&state, &request, (StatusCode::CREATED, &path), &id, &created.stored, &token)

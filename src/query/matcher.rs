@@ -101,7 +101,7 @@ fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) ->
     }
     match test {
         Test::Not(test) => without_position(run, |run| !path_matches(path, test, document, run)),
-        Test::All(tests) => tests.iter().all(|test| path_matches(path, test, document, run)),
+        Test::All(tests) => !tests.is_empty() && tests.iter().all(|test| path_matches(path, test, document, run)),
         _ => path.any_in(document, leaf_of(test), &mut |value, position| {
             let matched = value_matches(test, value, run);
             if matched && position.is_some() {
@@ -137,7 +137,7 @@ fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run<'_>) -> bo
             .and_then(Number::truncated)
             .is_some_and(|number| number.checked_rem(*divisor).unwrap_or(0) == *remainder),
         Test::Bits(bits) => value.is_some_and(|value| bits.matches(value.view())),
-        Test::All(tests) => tests.iter().all(|test| value_matches(test, value, run)),
+        Test::All(tests) => !tests.is_empty() && tests.iter().all(|test| value_matches(test, value, run)),
         Test::ElemMatchDocument(node) => value.is_some_and(|value| element_matches(node, value, run)),
         Test::ElemMatchValue(tests) => value.is_some_and(|value| element_passes(tests, value, run)),
         Test::Not(test) => without_position(run, |run| !value_matches(test, value, run)),

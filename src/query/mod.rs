@@ -15,6 +15,7 @@ mod filter;
 mod matcher;
 pub mod number;
 mod operators;
+mod parser;
 mod path;
 mod projection;
 pub mod raw;

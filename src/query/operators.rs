@@ -5,8 +5,9 @@ use bson::{Bson, Document};
 use super::bits::{BitQuestion, BitTest};
 use super::compare::number;
 use super::error::{QueryError, code};
-use super::filter::{Level, Parser};
+
 use super::number::Number;
+use super::parser::{Level, Parser};
 use super::path::Path;
 use super::raw::View;
 use super::regex::Regex;

@@ -19,20 +19,18 @@ pub struct Path {
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    name_with_end: Box<[u8]>,
+    name: Box<[u8]>,
     position: Option<usize>,
 }
 
 impl Part {
     fn new(name: &str) -> Self {
-        let mut bytes = name.as_bytes().to_vec();
-        bytes.push(0);
-        Self { name_with_end: bytes.into(), position: position(name) }
+        Self { name: name.as_bytes().into(), position: position(name) }
     }
 
     /// The name of the member.
     pub fn name(&self) -> &[u8] {
-        &self.name_with_end[..self.name_with_end.len() - 1]
+        &self.name
     }
 
     /// The position in an array, when the step is a number in its shortest form.
@@ -43,7 +41,7 @@ impl Part {
     /// The member that the step leads to.
     #[inline]
     pub fn member<'a>(&self, document: &'a [u8]) -> Option<Value<'a>> {
-        member(document, &self.name_with_end)
+        member(document, &self.name)
     }
 }
 

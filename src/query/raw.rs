@@ -97,7 +97,7 @@ impl<'a> Iterator for Elements<'a> {
     #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
         let (&kind, after_kind) = self.rest.split_first()?;
-        let name_length = after_kind.iter().position(|&byte| byte == 0)?;
+        let name_length = end_of_name(after_kind)?;
         let (name, after_name) = after_kind.split_at(name_length);
         let after_name = &after_name[1..];
         let Some(size) = size_of(kind, after_name).filter(|&size| size <= after_name.len()) else {
@@ -110,26 +110,38 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The value of the member whose name, with its end byte, is `name_with_end`.
+/// The value of the member of that name.
 #[inline]
-pub fn member<'a>(document: &'a [u8], name_with_end: &[u8]) -> Option<Value<'a>> {
+pub fn member<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
     let mut rest = document.get(4..)?;
     loop {
         let (&kind, after_kind) = rest.split_first()?;
-        let hit = after_kind.starts_with(name_with_end);
-        let name_size = if hit { name_with_end.len() } else { after_kind.iter().position(|&byte| byte == 0)? + 1 };
-        let after_name = after_kind.get(name_size..)?;
+        let name_length = end_of_name(after_kind)?;
+        let after_name = after_kind.get(name_length + 1..)?;
         let size = size_of(kind, after_name)?;
-        if hit {
+        // Lengths first: most names differ in them.
+        if name_length == name.len() && after_kind.get(..name_length)? == name {
             return after_name.get(..size).map(|bytes| Value { kind, bytes });
         }
         rest = after_name.get(size..)?;
     }
 }
 
-/// The value of the member of that name.
-pub fn member_named<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
-    Elements::of(document).find(|element| element.name == name).map(|element| element.value)
+/// Where the zero byte is that ends a name, eight bytes at a time.
+#[inline]
+fn end_of_name(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(eight) = bytes.get(at..)?.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        // The lowest bit that is left belongs to the first byte that is zero.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    bytes.get(at..)?.iter().position(|&byte| byte == 0).map(|rest| at + rest)
 }
 
 /// How many bytes the value at the start of `bytes` takes; nothing when the type byte is no type.
@@ -351,7 +363,7 @@ impl Owned {
         let mut document = bson::Document::new();
         document.insert("", value.clone());
         let bytes = document.to_vec()?;
-        Ok(member(&bytes, b"\0").map_or(Self { kind: ElementType::Null as u8, bytes: Box::default() }, Self::copy))
+        Ok(member(&bytes, b"").map_or(Self { kind: ElementType::Null as u8, bytes: Box::default() }, Self::copy))
     }
 
     /// The value to look at.

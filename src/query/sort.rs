@@ -330,11 +330,11 @@ fn entry<'a>(array: &Path, name: &str, document: &'a RawDocument) -> Value<'a> {
         let entry = value.filter(|value| value.is_array()).and_then(|array| {
             Elements::of(array.bytes).find(|element| {
                 element.value.is_document()
-                    && member(element.value.bytes, b"name\0")
+                    && member(element.value.bytes, b"name")
                         .is_some_and(|value| matches!(value.view(), View::Text(text) if text == name.as_bytes()))
             })
         });
-        if let Some(value) = entry.and_then(|entry| member(entry.value.bytes, b"value\0")) {
+        if let Some(value) = entry.and_then(|entry| member(entry.value.bytes, b"value")) {
             found = value;
         }
         entry.is_some()

@@ -114,6 +114,7 @@ pub enum Test {
     /// `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
     Bits(BitTest),
     /// `$all`, and several operators under `$not`: each test holds, though maybe for another value.
+    /// An empty list never holds.
     All(Vec<Test>),
     /// `$elemMatch` on documents: one element of the array, a document or an array, matches the node.
     ElemMatchDocument(Box<Node>),

@@ -7,9 +7,10 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use super::precondition::IfMatch;
-use super::resource::{self, Categories, Decision, ListQuery, Resource, whole};
+use super::resource::{self, Categories, Decision, ListQuery, Resource};
 use super::type_catalog::{self, TypeEntry};
 use super::{ServiceError, Services};
+use crate::domain::document::integer;
 use crate::domain::{self, Violation, category_input};
 use crate::query::{Filter, Sort, Update};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit, scope_version};
@@ -149,10 +150,14 @@ async fn check_links(
     let types = services.types.current(&*services.store, services.max_time).await?;
     let mut conditions = vec![Condition::Unchanged { scope: SCOPE, at }];
     let mut violations = Vec::new();
+    let mut listed = HashSet::new();
     for (index, type_id) in accepted.get_array("types").into_iter().flatten().enumerate() {
         let type_id = type_id.as_i64().unwrap_or_default();
         if types.get(type_id).is_none() {
             violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} does not exist")));
+        }
+        if !listed.insert(type_id) {
+            violations.push(Violation::new(format!("/types/{index}"), format!("type {type_id} is there twice")));
         }
         let filter = Filter::equals("public_id", type_id);
         conditions.push(Condition::Exists { collection: resource::Types::COLLECTION, filter });
@@ -168,8 +173,10 @@ async fn check_links(
 async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Result<Option<Violation>, ServiceError> {
     let all = FindQuery::new(Filter::all(), services.max_time);
     let found = services.store.find(Categories::COLLECTION, &all).await?;
-    let parents: HashMap<i64, Option<i64>> =
-        found.iter().filter_map(|category| Some((whole(category, "public_id")?, whole(category, "parent")))).collect();
+    let parents: HashMap<i64, Option<i64>> = found
+        .iter()
+        .filter_map(|category| Some((integer(category, "public_id")?, integer(category, "parent"))))
+        .collect();
     if !parents.contains_key(&parent) {
         return Ok(Some(Violation::new("/parent", format!("category {parent} does not exist"))));
     }
@@ -199,13 +206,18 @@ pub async fn read_forest(services: &Services, query: &ListQuery) -> Result<Fores
 impl Forest {
     /// The categories without a parent among them, each with its branches, ordered by `meta.order` (null last), then name.
     pub fn roots(&self) -> Vec<Node<'_>> {
-        let ids: HashSet<i64> = self.categories.iter().filter_map(|category| whole(category, "public_id")).collect();
+        let ids: HashSet<i64> = self.categories.iter().filter_map(|category| integer(category, "public_id")).collect();
         let mut below: HashMap<Option<i64>, Vec<&RawDocument>> = HashMap::new();
         for category in self.categories.iter() {
-            let parent = whole(category, "parent").filter(|parent| ids.contains(parent));
+            let parent = integer(category, "parent").filter(|parent| ids.contains(parent));
             below.entry(parent).or_default().push(category);
         }
-        self.grow(None, &mut below)
+        let mut roots = self.grow(None, &mut below);
+        // Only categories in a cycle that other tools made are left; without this they would show nowhere.
+        while let Some(parent) = below.keys().copied().min() {
+            roots.extend(self.grow(parent, &mut below));
+        }
+        roots
     }
 
     /// Each category is taken out as it is placed, so that a cycle made with other tools ends.
@@ -216,9 +228,9 @@ impl Forest {
     ) -> Vec<Node<'a>> {
         let mut nodes: Vec<Node<'a>> = Vec::new();
         for category in below.remove(&parent).unwrap_or_default() {
-            let id = whole(category, "public_id");
+            let id = integer(category, "public_id");
             let children = if id.is_some() { self.grow(id, below) } else { Vec::new() };
-            let order = category.get_document("meta").ok().and_then(|meta| whole(meta, "order"));
+            let order = category.get_document("meta").ok().and_then(|meta| integer(meta, "order"));
             nodes.push(Node { category, order, children, types: self.types_of(category) });
         }
         nodes.sort_by_cached_key(|node| {

@@ -4,10 +4,11 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use super::precondition::IfMatch;
-use super::resource::{self, Decision, Groups, Users, whole};
+use super::resource::{self, Decision, Groups, Users};
 use super::{Caller, ServiceError, Services, rights, users};
 use crate::auth::Rights;
 use crate::auth::rights as catalogue;
+use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::group_input;
 use crate::query::{Filter, Update};
@@ -150,7 +151,7 @@ async fn move_users(services: &Services, caller: &Caller, id: i64, group_id: i64
 async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<Unit, ServiceError> {
     let found = services.store.find(Users::COLLECTION, &FindQuery::new(members(id), services.max_time)).await?;
     let mut ids = Vec::with_capacity(found.len());
-    for user_id in found.iter().filter_map(|user| whole(user, "public_id")) {
+    for user_id in found.iter().filter_map(|user| integer(user, "public_id")) {
         users::may_delete(caller, user_id)?;
         ids.push(Bson::Int64(user_id));
     }

@@ -12,10 +12,11 @@ use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
 use crate::domain::acl::Permission;
-use crate::domain::object_fields::{Accepted, Reference};
+use crate::domain::document::integer;
+use crate::domain::object_fields::{Accepted, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Condition, Documents, FindQuery, Page, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, Page, StoreError, Unit};
 
 /// Most ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
@@ -90,19 +91,60 @@ pub async fn create_object(
     caller: &Caller,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let input = ObjectInput::read(body).map_err(ServiceError::Violations)?;
-    let type_id = input.type_id.ok_or_else(|| ServiceError::violation("/type_id", "is required"))?;
+    let (input, mut violations) = ObjectInput::read(body);
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let unknown_type = || ServiceError::violation("/type_id", format!("type {type_id} does not exist"));
-    let entry = types.get(type_id).ok_or_else(unknown_type)?;
-    entry.permit(caller, Permission::Create)?;
-    entry.require_active()?;
-    let accepted = check_fields(services, entry, &input, &[]).await?;
-    let now = services.now();
-    let condition = Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id) };
+    let entry = input.type_id.and_then(|type_id| types.get(type_id));
+    if let Some(entry) = entry {
+        entry.permit(caller, Permission::Create)?;
+        entry.require_active()?;
+    } else if violations.iter().all(|violation| violation.pointer != "/type_id") {
+        violations.push(unknown_type(input.type_id));
+    }
+    let accepted = check_fields(services, entry, &input, &[], &mut violations).await?;
+    let has_author = violations.iter().all(|violation| violation.pointer != "/author_id");
+    if has_author && !services.directory.user_exists(input.author_id).await? {
+        violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
+    }
+    let Some(entry) = entry.filter(|_| violations.is_empty()) else { return Err(ServiceError::Violations(violations)) };
+    let (type_id, now) = (entry.object_type.public_id, services.now());
+    let mut conditions = vec![exists(Types::COLLECTION, type_id)];
+    conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| input.created(id, type_id, &accepted.fields, now);
-    match resource::create::<Objects>(services, input.public_id, vec![condition], build).await {
-        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(unknown_type()),
+    match resource::create::<Objects>(services, input.public_id, conditions, build).await {
+        Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
+            Err(ServiceError::Violations(vec![unknown_type(Some(type_id))]))
+        }
+        outcome => lost_target(&accepted.references, 1, outcome),
+    }
+}
+
+fn unknown_type(type_id: Option<i64>) -> Violation {
+    let message = type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
+    Violation::new("/type_id", message)
+}
+
+/// The condition that something with this id exists when the unit takes effect.
+fn exists(collection: &'static str, public_id: i64) -> Condition {
+    Condition::Exists { collection, filter: Filter::equals("public_id", public_id) }
+}
+
+/// Says which reference lost its object between the check and the write, where that is why the store refused.
+fn lost_target<T>(
+    references: &[Reference],
+    conditions_before: usize,
+    outcome: Result<T, ServiceError>,
+) -> Result<T, ServiceError> {
+    match outcome {
+        Err(ServiceError::Store(StoreError::Condition { index })) => {
+            let lost = index.checked_sub(conditions_before).and_then(|index| references.get(index));
+            Err(lost.map_or_else(
+                || ServiceError::Contended("the object".to_owned()),
+                |reference| {
+                    let message = format!("object {} does not exist", reference.object_id);
+                    ServiceError::violation(reference.pointer.as_str(), message)
+                },
+            ))
+        }
         outcome => outcome,
     }
 }
@@ -119,7 +161,7 @@ pub async fn update_object(
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| replace_object(services, caller, id, body, before).await;
-    Ok(resource::change::<Objects>(services, id, if_match, decide).await?.1)
+    change_object(services, id, if_match, decide).await
 }
 
 /// Merges the patch (RFC 7396) into the object, its `fields` by name, and goes on as [`update_object`].
@@ -134,16 +176,26 @@ pub async fn patch_object(
     patch: &serde_json::Value,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
-        let mut body = resource::merged(before, patch)?;
-        // What is not in the patch stays by itself: unsent fields keep their value, the version is counted on.
-        for name in ["fields", "version"] {
-            if patch.get(name).is_none() {
-                body.remove(name);
-            }
-        }
+        let body = object_input::patched(resource::body_of_patch(patch)?, &resource::decode(before)?);
         replace_object(services, caller, id, &body, before).await
     };
-    Ok(resource::change::<Objects>(services, id, if_match, decide).await?.1)
+    change_object(services, id, if_match, decide).await
+}
+
+/// As [`resource::change`]; when a new reference lost its object meanwhile, looking again says which.
+async fn change_object(
+    services: &Services,
+    id: i64,
+    if_match: &IfMatch,
+    decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    for _ in 0..resource::ATTEMPTS {
+        match resource::change::<Objects>(services, id, if_match, &decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(_, after)| after),
+        }
+    }
+    Err(ServiceError::Contended(format!("object {id}")))
 }
 
 async fn replace_object(
@@ -153,38 +205,47 @@ async fn replace_object(
     body: &Document,
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
-    let input = ObjectInput::read(body).map_err(ServiceError::Violations)?;
+    let (input, mut violations) = ObjectInput::read(body);
     resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
     let stored = resource::decode(before)?;
     let entry = changeable(services, caller, before, Permission::Update).await?;
     let type_id = entry.object_type.public_id;
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {
         let message = format!("is {other}, but the object is of type {type_id}; the type of an object cannot change");
-        return Err(ServiceError::violation("/type_id", message));
+        violations.push(Violation::new("/type_id", message));
     }
     let kept = object_input::read_fields(stored.get("fields"));
-    let accepted = check_fields(services, &entry, &input, &kept).await?;
+    let accepted = check_fields(services, Some(&entry), &input, &kept, &mut violations).await?;
+    if !violations.is_empty() {
+        return Err(ServiceError::Violations(violations));
+    }
     let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
-    Decision::replace::<Objects>(before, &after)
+    let mut decision = Decision::replace::<Objects>(before, &after)?;
+    let targets = accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id));
+    decision.unit.conditions.extend(targets);
+    Ok(decision)
 }
 
-/// Checks the fields against the type, then that author and references lead somewhere; reports all at once.
+/// Checks the fields against the type, and that references lead somewhere. Not when the entries are not even whole.
 async fn check_fields(
     services: &Services,
-    entry: &TypeEntry,
+    entry: Option<&Arc<TypeEntry>>,
     input: &ObjectInput,
-    stored: &[crate::domain::object_fields::FieldValue],
+    stored: &[FieldValue],
+    violations: &mut Vec<Violation>,
 ) -> Result<Accepted, ServiceError> {
-    let mut violations = Vec::new();
-    let accepted = entry.rules.check(&input.fields, stored).unwrap_or_else(|found| {
-        violations = found;
-        Accepted::default()
-    });
-    if !services.directory.user_exists(input.author_id).await? {
-        violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
+    let whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
+    let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
+    match entry.rules.check(&input.fields, stored) {
+        Ok(accepted) => {
+            violations.extend(dangling(services, &accepted.references).await?);
+            Ok(accepted)
+        }
+        Err(found) => {
+            violations.extend(found);
+            Ok(Accepted::default())
+        }
     }
-    violations.extend(dangling(services, &accepted.references).await?);
-    if violations.is_empty() { Ok(accepted) } else { Err(ServiceError::Violations(violations)) }
 }
 
 /// References to objects that do not exist or have another type; one query for all of them.
@@ -197,8 +258,8 @@ async fn dangling(services: &Services, references: &[Reference]) -> Result<Vec<V
     query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
     let found = services.store.find(Objects::COLLECTION, &query).await?;
     let type_of = |id: i64| {
-        let target = found.iter().find(|document| resource::whole(document, "public_id") == Some(id))?;
-        Some(resource::whole(target, "type_id"))
+        let target = found.iter().find(|document| integer(document, "public_id") == Some(id))?;
+        Some(integer(target, "type_id"))
     };
     let wrong = references.iter().filter_map(|reference| {
         let id = reference.object_id;
@@ -227,22 +288,17 @@ pub async fn delete_object(
     if_match: &IfMatch,
     on_references: OnReferences,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| {
-        changeable(services, caller, before, Permission::Delete).await?;
-        references::unit_for_removal(services, before, on_references).await
-    };
-    match resource::remove::<Objects>(services, id, if_match, decide).await {
-        Ok((removed, _)) => Ok(removed),
-        // Someone referred to it between the count and the delete.
-        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(references::refused(1)),
-        Err(error) => Err(error),
+    let mut removal = remove_objects(services, caller, &[id], if_match, on_references).await?;
+    match removal.removed.first() {
+        Some(removed) => Ok(removed.to_owned()),
+        None => Err(ServiceError::not_found(Objects::NAME, removal.not_found.pop().unwrap_or(id))),
     }
 }
 
-/// Removes several objects, each by itself.
+/// Removes several objects: all that exist, or none.
 ///
 /// # Errors
-/// Too many ids, none of them found, or the first refusal of [`delete_object`]; what was removed before stays removed.
+/// Too many ids, none of them found, and as [`delete_object`].
 pub async fn delete_objects(
     services: &Services,
     caller: &Caller,
@@ -253,33 +309,49 @@ pub async fn delete_objects(
         let message = format!("{} ids are too many; send at most {MAX_BULK_IDS} at once", ids.len());
         return Err(ServiceError::invalid("too_many_ids", message));
     }
-    check_removable(services, caller, ids).await?;
-    let mut outcome = BulkRemoval { removed: Documents::new(), not_found: Vec::new() };
-    for &id in ids {
-        match delete_object(services, caller, id, &IfMatch::Absent, on_references).await {
-            Ok(removed) => outcome.removed.push(&removed),
-            Err(ServiceError::NotFound { .. }) => outcome.not_found.push(id),
-            Err(error) => return Err(error),
-        }
-    }
-    if outcome.removed.is_empty() {
+    let removal = remove_objects(services, caller, ids, &IfMatch::Absent, on_references).await?;
+    if removal.removed.is_empty() {
         return Err(ServiceError::NotFound {
             code: "object_not_found".to_owned(),
             message: "none of these objects exists".to_owned(),
         });
     }
-    Ok(outcome)
+    Ok(removal)
 }
 
-/// Refuses the whole bulk when one of the objects may not be removed, before anything is.
-async fn check_removable(services: &Services, caller: &Caller, ids: &[i64]) -> Result<(), ServiceError> {
-    let wanted = ids.iter().copied().map(Bson::Int64).collect();
-    let mut query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
-    query.projection = Some(Projection::parse(&doc! {"type_id": 1}, &query.filter)?);
-    for object in services.store.find(Objects::COLLECTION, &query).await?.iter() {
-        changeable(services, caller, object, Permission::Delete).await?;
+/// Removes those of the objects that exist, as one unit with what happens to references to them.
+async fn remove_objects(
+    services: &Services,
+    caller: &Caller,
+    ids: &[i64],
+    if_match: &IfMatch,
+    on_references: OnReferences,
+) -> Result<BulkRemoval, ServiceError> {
+    let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
+    let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
+    for _ in 0..resource::ATTEMPTS {
+        let removed = services.store.find(Objects::COLLECTION, &query).await?;
+        let found: Vec<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
+        let not_found = ids.iter().copied().filter(|id| !found.contains(id)).collect();
+        if removed.is_empty() {
+            return Ok(BulkRemoval { removed, not_found });
+        }
+        for object in removed.iter() {
+            changeable(services, caller, object, Permission::Delete).await?;
+            if_match.check(object)?;
+        }
+        let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
+        for object in removed.iter() {
+            unit = unit.and(Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() });
+        }
+        match services.store.commit(unit).await {
+            Ok(_) => return Ok(BulkRemoval { removed, not_found }),
+            // Someone changed one of them, or referred to one of them, since they were looked at.
+            Err(StoreError::Stale | StoreError::Condition { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(())
+    Err(ServiceError::Contended("the objects".to_owned()))
 }
 
 /// Sets `active`. Returns `None` when it was so already.
@@ -340,7 +412,7 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
         let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false)).limited(CLEAN_BATCH);
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         for object in found.iter() {
-            let id = resource::whole(object, "public_id").unwrap_or_default();
+            let id = integer(object, "public_id").unwrap_or_default();
             last_id = last_id.max(id);
             match clean_object(services, &entry, id).await {
                 Ok(cleaned) => outcome.cleaned.push(&cleaned),
@@ -381,7 +453,7 @@ async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntr
 }
 
 /// The type of an object that the caller may change.
-async fn changeable(
+pub(super) async fn changeable(
     services: &Services,
     caller: &Caller,
     object: &RawDocument,
@@ -398,5 +470,5 @@ async fn changeable(
 
 async fn type_of(services: &Services, object: &RawDocument) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    Ok(resource::whole(object, "type_id").and_then(|id| types.get(id).cloned()))
+    Ok(integer(object, "type_id").and_then(|id| types.get(id).cloned()))
 }

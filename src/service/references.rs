@@ -1,16 +1,23 @@
 //! Who refers to an object, and what becomes of the references when it goes (decisions 9).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bson::raw::RawDocument;
-use bson::{Bson, Document, doc};
+use bson::{Bson, doc};
 
+use super::objects::changeable;
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::{TypeEntry, Types};
-use super::{ServiceError, Services};
+use super::{Caller, ServiceError, Services};
+use crate::domain::acl::Permission;
+use crate::domain::document::integer;
 use crate::domain::object_input;
 use crate::query::{Filter, Limits};
-use crate::store::{Change, Condition, FindQuery, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, Unit};
+
+/// The right that changing objects needs.
+const EDIT: &str = "base.framework.object.edit";
 
 /// What a delete does to objects that refer to the one that goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,23 +31,29 @@ pub enum OnReferences {
     Clear,
 }
 
-/// The condition for objects that refer to this object: their type has a field that may refer to objects of its
+/// The condition for objects that refer to one of these: their type has a field that may refer to objects of its
 /// type, and the value in that very field is its id.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn referring_to(services: &Services, object: &RawDocument) -> Result<Filter, ServiceError> {
+pub async fn referring_to<'a>(
+    services: &Services,
+    objects: impl Iterator<Item = &'a RawDocument>,
+) -> Result<Filter, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let id = resource::whole(object, "public_id").unwrap_or_default();
-    let branches: Vec<Document> = referring_fields(&types, resource::whole(object, "type_id"))
-        .into_iter()
-        .map(|(entry, names)| {
-            let field = doc! {"name": {"$in": names}, "value": id};
-            doc! {"type_id": entry.object_type.public_id, "fields": {"$elemMatch": field}}
-        })
-        .collect();
+    let mut ids: BTreeMap<Option<i64>, Vec<i64>> = BTreeMap::new();
+    for object in objects {
+        ids.entry(integer(object, "type_id")).or_default().extend(integer(object, "public_id"));
+    }
+    let mut branches: Vec<Bson> = Vec::new();
+    for (type_id, ids) in ids {
+        for (entry, names) in referring_fields(&types, type_id) {
+            let field = doc! {"name": {"$in": names}, "value": {"$in": ids.clone()}};
+            branches.push(doc! {"type_id": entry.object_type.public_id, "fields": {"$elemMatch": field}}.into());
+        }
+    }
     let document = if branches.is_empty() {
-        // No type can refer to it: nothing matches.
+        // No type can refer to them: nothing matches.
         doc! {"public_id": {"$in": []}}
     } else {
         doc! {"$or": branches}
@@ -67,55 +80,72 @@ fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>,
     referring
 }
 
-/// What has to happen to references when `object` is removed, as the beginning of the unit that removes it.
+/// What has to happen to references when the objects are removed, as the beginning of the unit that removes them.
+/// References among themselves do not count.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] when there are references and they are to be refused.
+/// [`ServiceError::Invalid`] when there are references and they are to be refused; [`ServiceError::Forbidden`] when they
+/// are to be cleared and the caller may not change one of the objects that have them.
 pub async fn unit_for_removal(
     services: &Services,
-    object: &RawDocument,
+    caller: &Caller,
+    objects: &Documents,
     on_references: OnReferences,
 ) -> Result<Unit, ServiceError> {
     if on_references == OnReferences::Keep {
         return Ok(Unit::default());
     }
-    let filter = referring_to(services, object).await?;
-    if on_references == OnReferences::Refuse {
-        let count = services.store.count(Objects::COLLECTION, &filter, services.max_time).await?;
-        if count > 0 {
-            return Err(refused(count));
-        }
-        return Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter }));
+    let ids: Vec<i64> = objects.iter().filter_map(|object| integer(object, "public_id")).collect();
+    let others = Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect());
+    let filter = referring_to(services, objects.iter()).await?.and(others);
+    if on_references == OnReferences::Clear {
+        return clear_references(services, caller, &ids, filter).await;
     }
-    clear_references(services, object, filter).await
+    match services.store.count(Objects::COLLECTION, &filter, services.max_time).await? {
+        0 => Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter })),
+        count => {
+            let message = format!("objects refer to this ({count}); on_references=clear sets their references to null");
+            Err(ServiceError::invalid("object_referenced", message))
+        }
+    }
 }
 
-/// The refusal to remove an object that `count` others refer to.
-pub fn refused(count: u64) -> ServiceError {
-    let message = format!("objects refer to this one ({count}); on_references=clear sets their references to null");
-    ServiceError::invalid("object_referenced", message)
-}
-
-async fn clear_references(services: &Services, object: &RawDocument, filter: Filter) -> Result<Unit, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    let id = resource::whole(object, "public_id").unwrap_or_default();
-    let own_id = object.get("_id").ok().flatten();
-    let referring = referring_fields(&types, resource::whole(object, "type_id"));
-    let found = services.store.find(Objects::COLLECTION, &FindQuery::new(filter, services.max_time)).await?;
-    let mut unit = Unit::default();
-    for before in found.iter().filter(|found| found.get("_id").ok().flatten() != own_id) {
-        let type_id = resource::whole(before, "type_id");
-        let names = referring.iter().find(|(entry, _)| Some(entry.object_type.public_id) == type_id);
-        let Some((_, names)) = names else { continue };
+/// Takes the ids out of the reference fields of the objects that the filter finds; nobody else may refer meanwhile.
+async fn clear_references(
+    services: &Services,
+    caller: &Caller,
+    ids: &[i64],
+    filter: Filter,
+) -> Result<Unit, ServiceError> {
+    let found = services.store.find(Objects::COLLECTION, &FindQuery::new(filter.clone(), services.max_time)).await?;
+    if !found.is_empty() && !caller.rights.grants(EDIT) {
+        return Err(ServiceError::forbidden("right_missing", format!("clearing references needs the right {EDIT}")));
+    }
+    let cleared = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
+    let meanwhile = filter.and(Filter::none_of("public_id", cleared));
+    let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
+    for before in found.iter() {
+        let entry = changeable(services, caller, before, Permission::Update).await?;
+        let object_type = &entry.object_type;
         let mut after = resource::decode(before)?;
         let mut fields = object_input::read_fields(after.get("fields"));
-        for field in fields.iter_mut().filter(|field| names.contains(&field.name)) {
-            if field.value == Bson::Int64(id) || i32::try_from(id).is_ok_and(|id| field.value == Bson::Int32(id)) {
+        for field in &mut fields {
+            let refers =
+                object_type.field(&field.name).is_some_and(|known| object_type.targets(known).next().is_some());
+            if refers
+                && field
+                    .value
+                    .as_i64()
+                    .or_else(|| field.value.as_i32().map(i64::from))
+                    .is_some_and(|id| ids.contains(&id))
+            {
                 field.value = Bson::Null;
             }
         }
+        after.insert("version", object_input::counted_on(&after, &fields, false));
         after.insert("fields", object_input::write_fields(&fields));
         after.insert("last_edit_time", services.now());
+        after.insert("editor_id", caller.user_id);
         let after = resource::encode(&after)?;
         unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: before.to_owned(), after });
     }

@@ -10,6 +10,7 @@ use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::Types;
 use super::{Caller, ServiceError, Services};
+use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
 use crate::json;
 use crate::json::raw::CorruptBson;
@@ -127,7 +128,7 @@ async fn gather(services: &Services, page: &Documents) -> Result<PageCatalog, Se
             let found = services.store.find(Objects::COLLECTION, &query).await?;
             let batch = catalog.objects.len();
             for (index, object) in found.iter().enumerate() {
-                if let Some(id) = resource::whole(object, "public_id") {
+                if let Some(id) = integer(object, "public_id") {
                     catalog.places.insert(id, (batch, index));
                 }
             }

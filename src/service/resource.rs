@@ -15,7 +15,7 @@ use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
-const ATTEMPTS: usize = 64;
+pub(super) const ATTEMPTS: usize = 64;
 
 /// The largest id that a client may choose: the largest whole number that every JSON reader keeps exact. The counter
 /// goes on behind the largest id, so a chosen one near the end of its range would leave no ids for others.
@@ -294,14 +294,24 @@ pub fn same_id(body: &Document, id: i64) -> Result<(), ServiceError> {
     }
 }
 
+/// A merge patch as a document, nulls and all.
+///
+/// # Errors
+/// When the patch is no object.
+pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError> {
+    if !patch.is_object() {
+        return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
+    }
+    json::read::document_from_str(&patch.to_string())
+        .map_err(|error| ServiceError::invalid("patch_unreadable", format!("the patch cannot be read: {error}")))
+}
+
 /// The body that a merge patch (RFC 7396) makes of a stored document.
 ///
 /// # Errors
 /// When the patch is no object, or makes a body that cannot be read.
 pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
-    if !patch.is_object() {
-        return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
-    }
+    body_of_patch(patch)?;
     let unreadable = |what: String| ServiceError::invalid("patch_unreadable", format!("the patched resource: {what}"));
     let mut text = Vec::new();
     write_document(stored, Shape::new(DateStyle::Millis), &mut text)
@@ -309,12 +319,6 @@ pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Documen
     let mut body: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
     json_patch::merge(&mut body, patch);
     json::read::document_from_str(&body.to_string()).map_err(|error| unreadable(error.to_string()))
-}
-
-/// A whole number that this service or another tool stored.
-pub fn whole(document: &RawDocument, name: &str) -> Option<i64> {
-    let value = document.get(name).ok()??;
-    value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
 /// A document as bytes.

@@ -6,6 +6,7 @@ use bson::{Bson, Document};
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types};
 use super::{Caller, ServiceError, Services};
+use crate::domain::acl::Permission;
 use crate::domain::{self, type_input};
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, StoreError, Unit};
@@ -85,11 +86,15 @@ fn replace_type(
 /// [`ServiceError::Invalid`] saying how many objects there are, and those of [`resource::remove`].
 pub async fn delete_type(
     services: &Services,
+    caller: &Caller,
     id: i64,
     if_match: &IfMatch,
     cascade: bool,
 ) -> Result<(RawDocumentBuf, TypeRemoval), ServiceError> {
     let objects = Filter::equals("type_id", id);
+    if cascade {
+        may_delete_objects(services, caller, id).await?;
+    }
     let decide = async |_: &RawDocument| {
         let pull = Change::UpdateMany {
             collection: Categories::COLLECTION,
@@ -116,6 +121,16 @@ pub async fn delete_type(
         Err(ServiceError::Store(StoreError::Condition { .. })) => Err(in_use(services, id, &objects).await?),
         Err(error) => Err(error),
     }
+}
+
+/// A cascade deletes objects, so it needs what deleting them one by one would need.
+async fn may_delete_objects(services: &Services, caller: &Caller, id: i64) -> Result<(), ServiceError> {
+    const DELETE: &str = "base.framework.object.delete";
+    if !caller.rights.grants(DELETE) {
+        return Err(ServiceError::forbidden("right_missing", format!("cascade=true needs the right {DELETE} too")));
+    }
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    types.get(id).map_or(Ok(()), |entry| entry.permit(caller, Permission::Delete))
 }
 
 async fn in_use(services: &Services, id: i64, objects: &Filter) -> Result<ServiceError, ServiceError> {

@@ -5,9 +5,10 @@ use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
 use super::precondition::IfMatch;
-use super::resource::{self, Decision, Groups, ListQuery, Resource, Users, whole};
+use super::resource::{self, Decision, Groups, ListQuery, Resource, Users};
 use super::{Caller, ServiceError, Services, credentials, rights};
 use crate::auth::{Rights, Secret};
+use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{Violation, document, user_input};
@@ -181,9 +182,9 @@ async fn change_user(
         check_own(caller, id, &accepted, &stored)?;
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;
-        let group_id = whole(&decision.after, "group_id").unwrap_or_default();
+        let group_id = integer(&decision.after, "group_id").unwrap_or_default();
         let password = user_input::new_password(&body);
-        let moves = whole(before, "group_id") != Some(group_id);
+        let moves = integer(before, "group_id") != Some(group_id);
         if moves {
             decision.unit.conditions.push(group_exists(group_id));
         }
@@ -245,7 +246,7 @@ fn check_own(caller: &Caller, id: i64, accepted: &Document, stored: &Document) -
 }
 
 fn is_active_admin(user: &RawDocument) -> bool {
-    whole(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
+    integer(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
 }
 
 /// Checks that there is an active administrator beside this one, and gives the condition under which that stays so.

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::disallowed_types, reason = "tests play the part of other tools")]
-#![expect(clippy::disallowed_methods, reason = "tests take their sizes from variables")]
 
 #[macro_use]
 mod contract;
@@ -21,4 +20,5 @@ mod mongo;
 mod projections;
 mod render;
 mod support;
+mod tidy;
 mod user_command;

@@ -6,7 +6,7 @@ use super::{Branch, Child, Slice};
 use crate::query::budget::Budget;
 use crate::query::error::{EvalError, code};
 use crate::query::matcher::matched_position;
-use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member_named};
+use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kind, member};
 
 /// A document without members.
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
@@ -14,7 +14,7 @@ const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 /// What an inclusion or exclusion leaves.
 pub(super) struct Kept {
     pub(super) bytes: Vec<u8>,
-    /// Whether places are held for elements that were dropped.
+    /// Whether places are held for what was dropped.
     pub(super) has_gaps: bool,
     includes: bool,
 }
@@ -46,8 +46,8 @@ impl Kept {
         end(&mut self.bytes, start);
     }
 
-    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them. What has to
-    /// be known of them until [`settle`]: their positions in arrays, and where computed members take their place.
+    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, but holds
+    /// their places until [`settle`], as positions in arrays count and computed members may take them.
     fn below(&mut self, branch: &Branch, element: Element<'_>) {
         let Element { name, value } = element;
         if value.is_document() {
@@ -57,16 +57,14 @@ impl Kept {
             head(&mut self.bytes, value.kind, name);
             let start = begin(&mut self.bytes);
             for element in Elements::of(value.bytes) {
-                let before = self.bytes.len();
                 self.below(branch, element);
-                if self.bytes.len() == before {
-                    self.has_gaps = true;
-                    head(&mut self.bytes, kind::MISSING, element.name);
-                }
             }
             end(&mut self.bytes, start);
         } else if !self.includes || branch.computes {
             append(&mut self.bytes, name, value);
+        } else {
+            self.has_gaps = true;
+            head(&mut self.bytes, kind::MISSING, name);
         }
     }
 }
@@ -129,7 +127,7 @@ fn compute_members(
             }
             Child::ElemMatch(node) => first_match(node, name, document, budget)?,
             Child::Branch(branch) if branch.computes => {
-                Some(compute_below(branch, document, member_named(kept, name.as_bytes()), budget)?)
+                Some(compute_below(branch, document, member(kept, name.as_bytes()), budget)?)
             }
             Child::Branch(_) | Child::Whole | Child::Kept => continue,
         };
@@ -194,7 +192,7 @@ fn first_match(
     budget: &Budget,
 ) -> Result<Option<Owned>, EvalError> {
     let Some(position) = matched_position(node, document, budget)? else { return Ok(None) };
-    let array = member_named(document.as_bytes(), name.as_bytes());
+    let array = member(document.as_bytes(), name.as_bytes());
     Ok(array.and_then(|array| array.elements().nth(position)).map(|element| array_of(element.value)))
 }
 
@@ -266,7 +264,7 @@ pub(super) fn positional(
 ) -> Result<Vec<u8>, EvalError> {
     let mut inside = document;
     for (index, name) in path.iter().enumerate() {
-        match member_named(inside, name.as_bytes()) {
+        match member(inside, name.as_bytes()) {
             Some(array) if array.is_array() => {
                 let element = array.elements().nth(position()?).filter(|element| element.value.kind != kind::MISSING);
                 let Some(element) = element else {

@@ -7,8 +7,9 @@ use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::QueryError;
-use crate::query::filter::{Level, Limits, Parser as FilterParser};
+use crate::query::filter::Limits;
 use crate::query::number::Number;
+use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
 
 /// The state of one parse.
@@ -186,12 +187,21 @@ impl Parser {
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
         let expression = Computed::parse(value, &mut self.filter.at)?;
-        if self.includes == Some(false) {
-            return self.fail(refusal, "a projection that excludes cannot make up members");
+        // MongoDB looks at the path of a plain value first, at that of an operator last.
+        if matches!(value, Bson::Document(_)) {
+            self.refuse_in_exclusion(refusal)?;
         }
         self.add(name, Wish::Compute(Child::Computed(expression)), above, branch)?;
+        self.refuse_in_exclusion(refusal)?;
         self.includes = Some(true);
         Ok(())
+    }
+
+    fn refuse_in_exclusion(&self, code: i32) -> Result<(), QueryError> {
+        match self.includes {
+            Some(false) => self.fail(code, "a projection that excludes cannot make up members"),
+            _ => Ok(()),
+        }
     }
 
     /// `{name: {$operator: ..}}`.
@@ -202,6 +212,7 @@ impl Parser {
         above: &[String],
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
+        check_field_path(&self.filter.at, name)?;
         match operator(document) {
             Some(("$slice", operand)) => match slice(operand) {
                 Some(slice) => self.slice(name, slice, above, branch),

@@ -3,8 +3,12 @@
 //! The engine is `fancy-regex`; [`translate`] writes a pattern in the engine's own dialect, and refuses what
 //! the engine lacks. Patterns without references and lookaround run in linear time.
 
+mod brackets;
 mod class;
+mod escapes;
+mod groups;
 mod properties;
+mod repeat;
 mod translate;
 
 use super::error::EvalError;

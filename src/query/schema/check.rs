@@ -7,7 +7,7 @@ use bson::Bson;
 use super::{Limits, Properties, Rest, Rule, Schema};
 use crate::query::compare::{compare_bson, number, same_bracket};
 use crate::query::error::EvalError;
-use crate::query::raw::{Element, Value, View, member_named};
+use crate::query::raw::{Element, Value, View, member};
 
 /// The subtype of binary data that holds encrypted values.
 const ENCRYPTED: u8 = 6;
@@ -104,7 +104,7 @@ impl Rule {
     }
 
     fn accepts_document(&self, document: Value<'_>) -> Result<bool, EvalError> {
-        let has = |name: &str| member_named(document.bytes, name.as_bytes()).is_some();
+        let has = |name: &str| member(document.bytes, name.as_bytes()).is_some();
         match self {
             Self::PropertyCount(limits) => Ok(limits.contain(document.elements().count())),
             Self::Required(names) => Ok(names.iter().all(|name| has(name))),

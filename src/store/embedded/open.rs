@@ -1,7 +1,8 @@
 //! Opens the file of a store: makes it, repairs it, refuses it with words.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bson::{Document, doc};
@@ -86,7 +87,8 @@ impl Location {
             Ok(found) if found.is_dir() => {}
             Ok(_) => return Err(OpenError::NotADirectory(location.directory)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(directory).map_err(|error| location.io(error))?;
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+                made.map_err(|error| location.io(error))?;
             }
             Err(error) => return Err(location.io(error)),
         }
@@ -101,6 +103,9 @@ impl Location {
     /// Opens the database, after repairing it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
         let is_new = self.file_bytes() == 0;
+        if is_new {
+            self.make_private().map_err(|error| self.io(error))?;
+        }
         let database = self.create().map_err(|error| self.refused(error))?;
         if is_new {
             self.lay_down(&database).map_err(|error| self.failed(error))?;
@@ -109,6 +114,12 @@ impl Location {
         }
         let catalog = self.read_catalog(&database)?;
         Ok((database, catalog))
+    }
+
+    /// The file holds hashes of passwords and the keys of tokens: its owner alone reads and writes it.
+    fn make_private(&self) -> io::Result<()> {
+        let options = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&self.file);
+        options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)))
     }
 
     fn create(&self) -> Result<Database, DatabaseError> {

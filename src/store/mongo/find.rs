@@ -149,7 +149,8 @@ fn entry_value(array: &str, name: &str) -> Document {
     let named = doc! { "$filter": { "input": &array, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };
     doc! { "$let": {
         "vars": { "entry": { "$arrayElemAt": [{ "$cond": [{ "$isArray": [&array] }, named, []] }, 0] } },
-        "in": "$$entry.value",
+        // In a document of its own: a value that is an array is then ordered as a whole, as the embedded store does.
+        "in": { "value": { "$ifNull": ["$$entry.value", null] } },
     } }
 }
 

@@ -84,6 +84,21 @@ on_each_store! {
         }
     }
 
+    async fn an_object_never_goes_while_it_gets_a_reference_that_is_refused(app) {
+        let target = app.create_type("target", &[]).await;
+        let fields = json!([{"type": "ref", "name": "to", "label": "To", "ref_types": [target]}]);
+        let referring = app.created("/types/", &json!({"name": "referring", "author_id": 1, "fields": fields})).await;
+        for _ in 0..10 {
+            let id = app.create_object(target, &json!({})).await;
+            let body = json!({"type_id": referring, "author_id": 1, "fields": [{"name": "to", "value": id}]});
+            let post = |_| app.post("/objects/", &body);
+            let path = format!("/objects/{id}?on_references=refuse");
+            let (posted, deleted) = tokio::join!(join_all((0..4).map(post)), app.delete(&path));
+            let referred = posted.iter().any(|answer| answer.status == 200);
+            assert!(!(referred && deleted.status == 200), "{}", deleted.text);
+        }
+    }
+
     async fn categories_moved_at_once_never_close_a_cycle(app) {
         let first = app.created("/categories/", &json!({"name": "first"})).await;
         let second = app.created("/categories/", &json!({"name": "second"})).await;

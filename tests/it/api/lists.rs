@@ -32,6 +32,11 @@ on_each_store! {
         assert_eq!((&body["response_type"], &body["model"]), (&json!("GET"), &json!("Type")));
     }
 
+    async fn the_current_url_is_the_one_that_was_sent(app) {
+        let body = app.get("/object/?limit=3").await.json();
+        assert_eq!(body["pagination"]["current"], format!("{}/rest/object/?limit=3", app.origin));
+    }
+
     async fn one_page_is_its_own_neighbour(app) {
         let body = app.get("/types/").await.json();
         let url = format!("{}/rest/types/", app.origin);
@@ -105,6 +110,17 @@ on_each_store! {
         let answer = app.get("/objects/?sort=fields.size&order=-1").await;
         assert_eq!(answer.results("/public_id"), [json!(3), json!(2), json!(1), json!(4)]);
         app.get("/objects/?sort=a,b&order=1").await.error(400, "parameter_invalid");
+    }
+
+    async fn a_field_whose_value_is_an_array_is_sorted_as_a_whole(app) {
+        let kind = app.create_type("kind", &[("any", "free")]).await;
+        for value in [json!([9, 1]), json!(5), json!([2]), json!(null), json!("x"), json!([2, 1]), json!([])] {
+            app.create_object(kind, &json!({"any": value})).await;
+        }
+        let ascending: Vec<_> = [4, 2, 5, 7, 3, 6, 1].map(|id| json!(id)).into();
+        assert_eq!(app.get("/objects/?sort=fields.any").await.results("/public_id"), ascending);
+        let descending: Vec<_> = ascending.iter().rev().cloned().collect();
+        assert_eq!(app.get("/objects/?sort=fields.any&order=-1").await.results("/public_id"), descending);
     }
 
     async fn a_projection_chooses_members(app) {

@@ -171,6 +171,79 @@ on_each_store! {
         assert_eq!(values(&app.get(&format!("/objects/{guest}/native")).await.json())["host"], json!(null));
     }
 
+    async fn all_that_is_wrong_with_a_new_object_is_said_at_once(app) {
+        let nothing = app.post("/objects/", &json!({})).await;
+        assert_eq!((nothing.error(400, "validation_failed"), nothing.pointers()).1, ["/author_id", "/type_id"]);
+        let strangers = app.post("/objects/", &json!({"type_id": 99, "author_id": 99})).await;
+        assert_eq!((strangers.error(400, "validation_failed"), strangers.pointers()).1, ["/type_id", "/author_id"]);
+        let kind = server_type(app).await;
+        let body = json!({"type_id": kind, "fields": fields(&json!({"hostname": "Web 1"}))});
+        let mixed = app.post("/objects/", &body).await;
+        assert_eq!((mixed.error(400, "validation_failed"), mixed.pointers()).1, ["/author_id", "/fields/0/value"]);
+    }
+
+    async fn a_reference_that_dangles_already_can_be_sent_back(app) {
+        let kind = server_type(app).await;
+        let host = app.create_object(kind, &json!({"hostname": "host"})).await;
+        let guest = app.create_object(kind, &json!({"hostname": "guest", "host": host})).await;
+        app.delete(&format!("/objects/{host}")).await;
+        let native = app.get(&format!("/objects/{guest}/native")).await.json();
+        let answer = app.put(&format!("/objects/{guest}"), &native).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let other = app.patch(&format!("/objects/{guest}"), &json!({"fields": [{"name": "host", "value": 98}]})).await;
+        assert_eq!((other.error(400, "validation_failed"), other.pointers()).1, ["/fields/0/value"]);
+    }
+
+    async fn an_object_outlives_its_author(app) {
+        let user = app.created("/users/", &json!({"user_name": "maker", "password": "long enough"})).await;
+        let kind = app.create_type("kind", &[("colour", "text")]).await;
+        let body = json!({"type_id": kind, "author_id": user});
+        let id = app.created("/objects/", &body).await;
+        assert_eq!(app.delete(&format!("/users/{user}")).await.status, 202);
+        let patch = json!({"fields": [{"name": "colour", "value": "red"}]});
+        let answer = app.patch(&format!("/objects/{id}"), &patch).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["result"]["author_id"]), (202, &json!(user)));
+        let native = app.get(&format!("/objects/{id}/native")).await.json();
+        assert_eq!(app.put(&format!("/objects/{id}"), &native).await.status, 200);
+    }
+
+    async fn null_in_a_patch_takes_a_member_back_to_its_default(app) {
+        let kind = app.create_type("kind", &[]).await;
+        let id = app.create_object(kind, &json!({})).await;
+        app.put(&format!("/objects/{id}/state"), &json!(false)).await;
+        let answer = app.patch(&format!("/objects/{id}"), &json!({"active": null, "status": null, "version": null})).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["result"]["active"]), (202, &json!(true)));
+    }
+
+    async fn several_objects_go_all_or_none(app) {
+        let kind = server_type(app).await;
+        let host = app.create_object(kind, &json!({"hostname": "host"})).await;
+        let guest = app.create_object(kind, &json!({"hostname": "guest", "host": host})).await;
+        let free = app.create_object(kind, &json!({"hostname": "free"})).await;
+        app.delete(&format!("/objects/{free},{host}?on_references=refuse")).await.error(400, "object_referenced");
+        assert_eq!(app.get("/objects/").await.json()["total"], 3);
+        let request = app.request(Method::DELETE, &format!("/objects/{free},{host}")).header("If-Match", "\"x\"");
+        send(request).await.error(400, "if_match_on_several");
+        // References among those that go do not count.
+        let both = app.delete(&format!("/objects/{host},{guest}?on_references=refuse")).await;
+        assert_eq!(both.status, 200, "{}", both.text);
+        assert_eq!(app.get("/objects/").await.results("/public_id"), [json!(free)]);
+    }
+
+    async fn references_are_cleared_only_where_the_caller_may_write(app) {
+        let kind = server_type(app).await;
+        let host = app.create_object(kind, &json!({"hostname": "host"})).await;
+        let other = json!({"name": "other", "author_id": 1, "fields": [{"type": "ref", "name": "on", "label": "On", "ref_types": [kind]}]});
+        let other = app.created("/types/", &other).await;
+        let guest = app.create_object(other, &json!({"on": host})).await;
+        let acl = json!({"acl": {"activated": true, "groups": {"includes": {"1": ["READ"]}}}});
+        app.patch(&format!("/types/{other}"), &acl).await;
+        app.delete(&format!("/objects/{host}?on_references=clear")).await.error(403, "acl_denied");
+        app.delete(&format!("/types/{other}?cascade=true")).await.error(403, "acl_denied");
+        assert_eq!(app.get(&format!("/objects/{host}")).await.status, 200);
+        assert_eq!(values(&app.get(&format!("/objects/{guest}/native")).await.json())["on"], json!(host));
+    }
+
     async fn unclean_objects_are_listed_and_cleaned(app) {
         let kind = app.create_type("kind", &[("old", "text"), ("kept", "text")]).await;
         let unclean = app.create_object(kind, &json!({"old": "x", "kept": "y"})).await;

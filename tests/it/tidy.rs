@@ -1,0 +1,76 @@
+//! The shape of the sources: who imports whom, and that every file says what it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module, and the other modules of ours that it may name. `docs/architecture.md` has the same table.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("json", &[]),
+    ("query", &[]),
+    ("clock", &[]),
+    ("domain", &["json"]),
+    ("store", &["query"]),
+    ("render", &["domain", "json"]),
+    ("auth", &["domain"]),
+    ("service", &["domain", "query", "json", "store", "render", "auth", "clock"]),
+    ("http", &["service", "query", "json", "store", "auth", "domain", "settings"]),
+];
+
+/// Every Rust file below a folder of the package.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+                files.push(entry);
+            }
+        }
+    }
+    assert!(!files.is_empty());
+    files
+}
+
+/// The part of a file in front of its tests, without comments.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).expect("a readable file");
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The modules of ours that a piece of code names after `crate::`.
+fn named(code: &str) -> impl Iterator<Item = &str> {
+    code.split("crate::")
+        .skip(1)
+        .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    for file in sources("src").into_iter().chain(sources("tests")) {
+        let text = fs::read_to_string(&file).expect("a readable file");
+        assert!(text.starts_with("//! "), "{} does not begin with //!", file.display());
+    }
+}
+
+#[test]
+fn nothing_lower_knows_anything_higher() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    for file in sources("src") {
+        let inside = file.strip_prefix(&root).expect("a file below src").to_string_lossy().into_owned();
+        let module = inside.split(['/', '.']).next().unwrap_or_default();
+        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == module) else { continue };
+        let code = code(&file);
+        let strangers = named(&code).filter(|name| *name != module && LAYERS.iter().any(|(known, _)| known == name));
+        wrong.extend(strangers.filter(|name| !allowed.contains(name)).map(|name| format!("{inside} names {name}")));
+        for (library, home) in [("actix_web", "http"), ("mongodb::", "store"), ("redb::", "store")] {
+            if code.contains(library) && module != home {
+                wrong.push(format!("{inside} names {library}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
