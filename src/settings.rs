@@ -100,7 +100,7 @@ pub struct QuerySettings {
     pub max_time_ms: u64,
     /// How deep a filter may nest.
     pub max_depth: usize,
-    /// How many operators and values a filter may have.
+    /// How many conditions and values a filter may have.
     pub max_nodes: usize,
     /// How many items `$in`, `$nin` and `$all` may have.
     pub max_in_items: usize,

@@ -1,5 +1,7 @@
 //! Routes of objects (section 4.5).
 
+use std::time::Instant;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
@@ -13,6 +15,7 @@ use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch;
 use crate::service::references::OnReferences;
@@ -101,12 +104,13 @@ async fn answer(
         Seen::Native => Items::of::<Objects>(&page.documents)?,
         Seen::Rendered => {
             let mut items = Items::default();
+            let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
             let views = rendering::render_objects(&state.services, caller, &page.documents).await?;
             for view in views.iter() {
                 match &params.query.projection {
                     None => items.begin().extend_from_slice(view),
                     Some(projection) => {
-                        let projected = rendering::project(view, projection, &params.query.filter)?;
+                        let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
                         envelope::write_document(&projected, Objects::DATES, items.begin())?;
                     }
                 }

@@ -70,7 +70,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
     let (items, total) = if params.view == Some("tree") {
         tree(&params)?
     } else {
-        let page = service::list_rights(&params.query)?;
+        let page = service::list_rights(params.query.clone(), state.services.max_time).await?;
         (Items::of::<Rights>(&page.documents)?, page.total)
     };
     envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)

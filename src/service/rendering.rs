@@ -14,7 +14,7 @@ use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
 use crate::json;
 use crate::json::raw::CorruptBson;
-use crate::query::{Filter, Projection};
+use crate::query::{Budget, Filter, Projection};
 use crate::render::{Catalog, Gathering, RenderContext, render_object};
 use crate::store::{Documents, FindQuery, StoreError};
 
@@ -101,17 +101,21 @@ pub async fn render_one(
     Ok((view, tag))
 }
 
-/// The part of a view that a projection asks for.
+/// The part of a view that a projection asks for; the budget is the whole page's.
 ///
 /// # Errors
 /// What the projection reports.
-pub fn project(view: &[u8], projection: &Projection, filter: &Filter) -> Result<RawDocumentBuf, ServiceError> {
+pub fn project(
+    view: &[u8],
+    projection: &Projection,
+    filter: &Filter,
+    budget: &Budget,
+) -> Result<RawDocumentBuf, ServiceError> {
     let text = std::str::from_utf8(view).expect("a view is JSON text");
     let document = json::read::document_from_str(text)
         .map_err(|error| StoreError::Corrupt { what: format!("a rendered view: {error}") })?;
     let document = resource::encode(&document)?;
-    let projected = projection.apply(&document, filter);
-    Ok(projected.map_err(|error| StoreError::Query { code: error.code, message: error.message })?)
+    Ok(projection.apply_within(&document, filter, budget).map_err(StoreError::from)?)
 }
 
 async fn gather(services: &Services, page: &Documents) -> Result<PageCatalog, ServiceError> {

@@ -1,6 +1,7 @@
 //! The catalogue of rights as documents, so that filters and sorts mean the same here as everywhere.
 
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
@@ -10,25 +11,31 @@ use super::resource::ListQuery;
 use crate::auth::rights::{self, Right, RightNode, Rights};
 use crate::domain::document::raw;
 use crate::domain::group;
-use crate::query::{EvalError, SortValue};
+use crate::query::{Budget, SortValue};
 use crate::service::directory::Caller;
 use crate::store::{Documents, Page, StoreError};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&record(right))).collect());
 
-/// One page of the catalogue.
+/// One page of the catalogue; off the async workers, because a filter may compute for as long as its time budget.
 ///
 /// # Errors
-/// [`ServiceError::Store`] where evaluating the filter fails, or the filter needs a server.
-pub fn list_rights(query: &ListQuery) -> Result<Page, ServiceError> {
+/// As [`Store::page`](crate::store::Store::page).
+pub async fn list_rights(query: ListQuery, max_time: Duration) -> Result<Page, ServiceError> {
+    let page = tokio::task::spawn_blocking(move || page_of(&query, max_time)).await;
+    Ok(page.map_err(StoreError::backend)??)
+}
+
+fn page_of(query: &ListQuery, max_time: Duration) -> Result<Page, StoreError> {
     if let Some(operator) = query.filter.needs_server() {
-        return Err(StoreError::Unsupported { what: operator.to_owned() }.into());
+        return Err(StoreError::Unsupported { what: operator.to_owned() });
     }
+    let budget = Budget::until(Instant::now().checked_add(max_time));
     let mut found: Vec<(SortValue, &RawDocument)> = Vec::new();
     for right in CATALOGUE.iter() {
-        if query.filter.matches(right).map_err(failed)? {
-            found.push((query.sort.key_of(right).map_err(failed)?, right));
+        if query.filter.matches_within(right, &budget)? {
+            found.push((query.sort.key_of(right)?, right));
         }
     }
     found.sort_by(|(left, _), (right, _)| query.sort.compare(left, right));
@@ -75,10 +82,6 @@ fn record(right: &Right) -> Document {
     }
 }
 
-fn failed(error: EvalError) -> ServiceError {
-    StoreError::Query { code: error.code, message: error.message }.into()
-}
-
 /// Refuses to hand on rights that the caller does not hold.
 ///
 /// # Errors
@@ -111,7 +114,8 @@ mod tests {
 
     fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
         let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
-        let found = list_rights(&ListQuery { filter, sort, page, limit: 10, projection: None }).expect("a page");
+        let query = ListQuery { filter, sort, page, limit: 10, projection: None };
+        let found = page_of(&query, Duration::from_secs(10)).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)
     }

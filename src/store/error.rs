@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use crate::query::EvalError;
+
 /// The failures of a [`Store`](super::Store).
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -64,5 +66,15 @@ impl StoreError {
     /// Wraps an error of the store's own machinery.
     pub fn backend(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend { source: source.into() }
+    }
+}
+
+/// A query that failed on a document, or ran out of its time there.
+impl From<EvalError> for StoreError {
+    fn from(error: EvalError) -> Self {
+        if error.is_timeout() {
+            return Self::Timeout;
+        }
+        Self::Query { code: error.code, message: error.message }
     }
 }

@@ -24,10 +24,7 @@ pub(super) fn of_table(error: TableError) -> StoreError {
 
 /// A query that failed on a document.
 pub(super) fn of_evaluation(error: EvalError) -> StoreError {
-    if error.is_timeout() {
-        return StoreError::Timeout;
-    }
-    StoreError::Query { code: error.code, message: error.message }
+    error.into()
 }
 
 /// The storage cannot be used for now.
