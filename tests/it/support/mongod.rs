@@ -220,6 +220,8 @@ fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) ->
     guard.args(["-c", GUARD, "mongod-guard"]).arg(directory).arg(program);
     guard.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
     guard.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]);
+    // What a killed process had under way is given up sooner than after the usual minute.
+    guard.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
     if deployment == Deployment::ReplicaSet {
         guard.args(["--replSet", "rs0", "--oplogSize", "64"]);
