@@ -108,6 +108,7 @@ impl UserCommand {
                 let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
                 let created = users::create_user(services, &operator(), &body).await?;
                 let id = integer(&created, "public_id").unwrap_or_default();
+                show(*generate, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, added to the group {group}")?;
             }
             Self::Passwd { user_name, generate } => {
@@ -115,6 +116,7 @@ impl UserCommand {
                 let password = password(*generate, input, output)?;
                 let body = doc! {"password": password.expose()};
                 users::change_password(services, &operator(), id, &IfMatch::Absent, &body).await?;
+                show(*generate, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, has a new password")?;
             }
             Self::List => list(services, output).await?,
@@ -144,15 +146,18 @@ fn password(
     output: &mut (dyn Write + Send),
 ) -> Result<Secret, UserCommandError> {
     if generate {
-        let password = made_up_password();
-        writeln!(output, "password: {}", password.expose())?;
-        return Ok(password);
+        return Ok(made_up_password());
     }
     write!(output, "new password (visible as you type): ")?;
     output.flush()?;
     let mut line = String::new();
     input.read_line(&mut line)?;
     Ok(line.trim_end_matches(['\r', '\n']).into())
+}
+
+/// A made-up password is shown once it is one.
+fn show(generated: bool, password: &Secret, output: &mut (dyn Write + Send)) -> io::Result<()> {
+    if generated { writeln!(output, "password: {}", password.expose()) } else { Ok(()) }
 }
 
 async fn set_active(
