@@ -18,9 +18,6 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit, sc
 /// What the rules of the forest are serialised by: no filter can say "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
 
-/// How often a change is tried again when the forest changes at the same time.
-const ATTEMPTS: usize = 32;
-
 /// A category with what stands below it.
 pub struct Node<'a> {
     /// The stored category.
@@ -47,7 +44,7 @@ pub async fn create_category(services: &Services, body: &Document) -> Result<Raw
     let accepted = category_input::read(body).map_err(ServiceError::Violations)?;
     let wanted = accepted.get_i64("public_id").ok();
     let now = services.now();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         let conditions = check_links(services, &accepted, None).await?;
         let build = |id| domain::created(accepted.clone(), id, now);
         match resource::create::<Categories>(services, wanted, conditions, build).await {
@@ -99,7 +96,7 @@ async fn change_category(
         decision.unit.conditions = conditions;
         Ok(decision)
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         match resource::change::<Categories>(services, id, if_match, &decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome.map(|(_, after)| after),
@@ -127,7 +124,7 @@ pub async fn delete_category(
         };
         Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE, at }))
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         match resource::remove::<Categories>(services, id, if_match, decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => {

@@ -15,9 +15,6 @@ use crate::query::{Filter, Update};
 use crate::service::resource::Resource;
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 
-/// How often a deletion is tried again when users come and go at the same time.
-const ATTEMPTS: usize = 32;
-
 /// What becomes of the users of a group that is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsersOfGroup {
@@ -113,7 +110,7 @@ pub async fn delete_group(
             UsersOfGroup::Delete => delete_users(services, caller, id).await,
         }
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         match resource::remove::<Groups>(services, id, if_match, decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome.map(|(removed, _)| removed),

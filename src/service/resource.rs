@@ -17,6 +17,9 @@ use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collect
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
 
+/// How often a use case decides anew when what its decision rested on no longer holds.
+pub(super) const DECISIONS: usize = 32;
+
 /// The largest id that a client may choose: the largest whole number that every JSON reader keeps exact. The counter
 /// goes on behind the largest id, so a chosen one near the end of its range would leave no ids for others.
 const MAX_WANTED_ID: i64 = (1 << 53) - 1;

@@ -11,9 +11,6 @@ use crate::domain::setting_input;
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
-/// How often a change is tried again when others change the same setting at the same time.
-const ATTEMPTS: usize = 32;
-
 /// All settings of a user, by identifier.
 ///
 /// # Errors
@@ -105,7 +102,7 @@ pub async fn delete_setting(
     identifier: &str,
     if_match: &IfMatch,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
         let delete = Change::Delete { collection: UserSettings::COLLECTION, before: before.clone() };
@@ -125,7 +122,7 @@ async fn change_setting(
     if_match: &IfMatch,
     body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
         let body = body_for(&before)?;

@@ -22,9 +22,6 @@ pub const EDIT: &str = "base.user-management.user.edit";
 /// What changes of the set of active administrators are serialised by: no filter can say "at least one".
 const ADMINISTRATORS: &str = "management.users.administrators";
 
-/// How often a change is tried again when administrators change at the same time.
-const ATTEMPTS: usize = 32;
-
 /// One page of users.
 ///
 /// # Errors
@@ -121,7 +118,7 @@ pub async fn delete_user(
         }
         Ok(unit)
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         match resource::remove::<Users>(services, id, if_match, decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome.map(|(removed, _)| removed),
@@ -204,7 +201,7 @@ async fn change_user(
         decision.unit.changes.extend(credential_change(services, id, name, hash).await?);
         Ok(decision)
     };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..resource::DECISIONS {
         match resource::change::<Users>(services, id, if_match, &decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
             outcome => return outcome.map(|(_, after)| after),
