@@ -12,7 +12,6 @@ mod corpus;
 mod crash;
 mod demo;
 mod embedded;
-mod embedded_crash;
 mod embedded_indexes;
 mod filters;
 mod group_crash;

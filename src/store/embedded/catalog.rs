@@ -156,6 +156,16 @@ impl Collection {
         id < self.next_id.load(Ordering::Acquire)
     }
 
+    /// Forgets what was ever seen in documents; for indexes that are built anew.
+    pub(super) fn forget_what_was_seen(&mut self) {
+        for index in &mut self.indexes {
+            index.has_cut_keys = false;
+            for component in &mut index.components {
+                component.arrays = 0;
+            }
+        }
+    }
+
     /// As stored in the table `meta`.
     pub(super) fn to_document(&self) -> Document {
         let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();

@@ -15,27 +15,32 @@ mod bounds;
 mod catalog;
 mod check;
 mod conditions;
+mod copy;
 mod execute;
 mod explain;
 mod failure;
-#[cfg(test)]
-mod faults;
 mod find;
 mod index;
 mod key;
+pub mod maintenance;
 mod number;
 mod open;
+mod overlay;
 mod planner;
 mod prepare;
 mod ranges;
 mod snapshot;
+mod space;
+mod storage;
 mod tables;
+#[cfg(test)]
+mod trials;
 mod validate;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
@@ -47,8 +52,10 @@ use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
 use self::snapshot::Snapshot;
 
+pub use self::check::{Findings, Part, Problem};
 pub use self::explain::{Explanation, Strategy};
 pub use self::open::OpenError;
+pub use self::space::Compacted;
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
@@ -101,13 +108,15 @@ impl EmbeddedStore {
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
-    /// documents make them, counters behind what is stored. Nothing, if nothing is.
+    /// documents make them, counters behind what is stored. Nothing, if nothing is. For tests: it holds one snapshot
+    /// all the time, and does not compare checksums, as [`maintenance::check`] does.
     ///
     /// # Errors
     /// As [`Store::find`].
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
         let snapshot = self.snapshot()?;
-        self.on_blocking_pool(move || check::check(&snapshot)).await
+        let findings = self.on_blocking_pool(move || check::check(&snapshot)).await?;
+        Ok(findings.problems.iter().map(ToString::to_string).collect())
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
@@ -124,12 +133,14 @@ impl EmbeddedStore {
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
         let question = Question::new(&collection, query, with_total);
         if question.plan.is_quick(&collection) {
-            let tables = snapshot.tables(&collection);
-            return self.watched(tables.and_then(|tables| question.ask(&collection, tables)));
+            return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
         }
         let plan = question.plan;
-        let query = query.clone();
+        let mut query = query.clone();
+        let asked = Instant::now();
         self.on_blocking_pool(move || {
+            // Waiting for a thread counts: the snapshot is held meanwhile.
+            query.max_time = query.max_time.saturating_sub(asked.elapsed());
             Question { query: &query, plan, with_total }.ask(&collection, snapshot.tables(&collection)?)
         })
         .await
@@ -139,7 +150,8 @@ impl EmbeddedStore {
         &self,
         work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.watched(tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(StoreError::backend(error))))
+        let done = tokio::task::spawn_blocking(|| failure::guarded(work)).await;
+        self.watched(done.unwrap_or_else(|error| Err(StoreError::backend(error))))
     }
 
     /// Has the file opened again when reading failed.
@@ -173,11 +185,12 @@ impl Store for EmbeddedStore {
         let plan = planner::plan(&collection, filter.tree(), &Sort::default());
         let filter = filter.clone();
         let is_quick = plan.is_quick(&collection) || matches!(filter.tree(), crate::query::Node::Always);
+        let deadline = Deadline::after(max_time);
         let work = move || {
-            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, Deadline::after(max_time));
+            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline);
             reader.count(&plan, &filter)
         };
-        if is_quick { self.watched(work()) } else { self.on_blocking_pool(work).await }
+        if is_quick { self.watched(failure::guarded(work)) } else { self.on_blocking_pool(work).await }
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

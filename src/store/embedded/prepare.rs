@@ -44,7 +44,10 @@ pub(super) fn declare(
 }
 
 /// Fills a new index with the keys of the documents that are stored.
-fn build(
+///
+/// # Errors
+/// As [`declare`].
+pub(super) fn build(
     catalog: &mut Catalog,
     collection: u32,
     index: u32,

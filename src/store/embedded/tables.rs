@@ -21,9 +21,12 @@ pub(super) const META_COLLECTION: &str = "collection/";
 /// How many bytes a row takes at the end of a key.
 const ROW: usize = 8;
 
-type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
-type UniqueDefinition<'n> = TableDefinition<'n, &'static [u8], u64>;
-type PlainDefinition<'n> = TableDefinition<'n, &'static [u8], ()>;
+/// The table of a collection's documents.
+pub(super) type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
+/// The table of a unique index.
+pub(super) type UniqueDefinition<'n> = TableDefinition<'n, &'static [u8], u64>;
+/// The table of another index.
+pub(super) type PlainDefinition<'n> = TableDefinition<'n, &'static [u8], ()>;
 
 /// The name of the table of a collection's documents.
 pub(super) fn data_name(collection: u32) -> String {
@@ -157,6 +160,14 @@ impl<A: Access> IndexTable<A> {
         }
     }
 
+    /// All entries.
+    pub(super) fn all(&self) -> Result<Entries<'_>, StorageError> {
+        Ok(match self {
+            Self::Unique(table) => Entries::Unique(table.iter()?),
+            Self::Plain(table) => Entries::Plain(table.iter()?),
+        })
+    }
+
     /// The entries with keys from `start` to below `end`.
     pub(super) fn entries(&self, start: &[u8], end: &[u8]) -> Result<Entries<'_>, StorageError> {
         Ok(match self {
@@ -212,6 +223,11 @@ impl<'a> Entry<'a> {
         let key_length = bytes.len().saturating_sub(ROW);
         let row = bytes[key_length..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte));
         Self { row, stored, key_length }
+    }
+
+    /// The key as it is stored: of an index that is not unique with the row.
+    pub(super) fn stored_key(&self) -> &[u8] {
+        self.stored.value()
     }
 
     /// The key, without the row.

@@ -20,6 +20,7 @@ use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError};
 use super::prepare;
+use super::space;
 use super::snapshot::Snapshot;
 use super::tables::{META, META_COLLECTION};
 
@@ -56,7 +57,7 @@ enum Job {
 impl Handle {
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let (database, catalog) = location.open()?;
+        let (database, catalog) = space::open_compacted(&location)?;
         let (sender, jobs) = sync_channel(options.queue_length);
         let mut writer = Writer {
             location,
@@ -169,17 +170,27 @@ impl Writer {
 
     /// Commits a group and answers everyone in it.
     fn commit(&mut self, group: Group) {
-        let results = self.commit_units(&group.units);
-        if let Err(error) = &results {
-            self.fail(error);
-        }
-        match results {
+        match self.commit_units(&group.units) {
             Ok(results) => {
                 for (reply, result) in group.replies.into_iter().zip(results) {
                     let _ = reply.send(result);
                 }
             }
+            // One of them met damaged pages; the others may be possible all the same.
+            Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => {
+                for (unit, reply) in group.units.into_iter().zip(group.replies) {
+                    self.commit(Group { bytes: 0, units: vec![unit], replies: vec![reply] });
+                }
+            }
+            Err(error @ StoreError::Corrupt { .. }) => {
+                // The storage works, and what is not damaged can still be read and written.
+                log::error!("a write met damaged pages, nothing was written: {error}");
+                for reply in group.replies {
+                    let _ = reply.send(Err(StoreError::Corrupt { what: error.to_string() }));
+                }
+            }
             Err(error) => {
+                self.fail(&error);
                 for reply in group.replies {
                     let _ = reply.send(Err(failure::unavailable(&error)));
                 }
@@ -191,15 +202,17 @@ impl Writer {
     fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
         let transaction = self.begin()?;
         let mut batch = Batch::new(&transaction, self.catalog.clone());
-        let mut results = Vec::with_capacity(units.len());
-        for unit in units {
-            match batch.apply(unit) {
-                Ok(counts) => results.push(Ok(counts)),
-                Err(Refusal::Unit(error)) => results.push(Err(error)),
-                Err(Refusal::Batch(error)) => return Err(error),
-            }
-        }
+        // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
+        let results = failure::guarded(|| apply(&mut batch, units));
         let (catalog, touched) = batch.into_parts();
+        let results = match results {
+            Ok(results) => results,
+            Err(error) => {
+                // A transaction that cannot be given up is lost all the same, and the first error says why.
+                let _ = failure::caught(|| transaction.abort());
+                return Err(error);
+            }
+        };
         if touched.is_empty() {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
@@ -212,7 +225,7 @@ impl Writer {
     fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
         let transaction = self.begin()?;
         let mut catalog = self.catalog.clone();
-        let changed = prepare::declare(&transaction, &mut catalog, collections)?;
+        let changed = failure::guarded(|| prepare::declare(&transaction, &mut catalog, collections))?;
         if changed.is_empty() {
             return transaction.abort().map_err(failure::of_storage);
         }
@@ -236,7 +249,8 @@ impl Writer {
     }
 
     fn finish(&mut self, transaction: WriteTransaction, catalog: Catalog) -> Result<(), StoreError> {
-        transaction.commit().map_err(|error| failure::unavailable(&error))?;
+        let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
+        committed.map_err(|error| failure::unavailable(&error))?;
         self.catalog = catalog;
         self.publish();
         Ok(())
@@ -262,7 +276,10 @@ impl Writer {
     fn fail(&mut self, error: &dyn std::fmt::Display) {
         log::error!("the storage failed, opening it again: {error}");
         self.published.store(None);
-        self.database = None;
+        let database = self.database.take();
+        if let Err(panic) = failure::caught(|| drop(database)) {
+            log::error!("closing the file: {panic}");
+        }
         if let Err(error) = self.reopen() {
             log::error!("the store stays out of order, each write tries again: {error}");
         }
@@ -292,6 +309,16 @@ impl Writer {
     }
 }
 
+/// Applies units in turn; an error is one of the storage.
+fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+    let apply = |unit| match batch.apply(unit) {
+        Ok(counts) => Ok(Ok(counts)),
+        Err(Refusal::Unit(error)) => Ok(Err(error)),
+        Err(Refusal::Batch(error)) => Err(error),
+    };
+    units.iter().map(apply).collect()
+}
+
 /// Adds what is waiting to the group; returns a job that does not go into it.
 fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     while !group.is_full() {
@@ -304,7 +331,8 @@ fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     None
 }
 
-fn store_collections(
+/// Stores what the catalog says of these collections.
+pub(super) fn store_collections(
     transaction: &WriteTransaction,
     catalog: &Catalog,
     numbers: impl IntoIterator<Item = u32>,

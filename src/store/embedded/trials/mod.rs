@@ -1,0 +1,57 @@
+//! The store under what a store has to bear: failing and lying disks, loss of power, kills, damage, years of rewriting.
+//!
+//! Each trial has a small number of rounds here and a variable for more.
+
+mod faults;
+mod kill;
+mod memory;
+mod power;
+mod workload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::open::Location;
+use super::storage::Storage;
+use super::{EmbeddedStore, Options};
+
+/// Where a store in memory believes it is.
+fn directory() -> PathBuf {
+    PathBuf::from("/store")
+}
+
+fn location(storage: &Arc<impl Storage + 'static>) -> Location {
+    Location::on(Arc::clone(storage) as Arc<dyn Storage>, &directory(), &options()).expect("a directory")
+}
+
+/// A small cache, so that pages are really read and written.
+fn options() -> Options {
+    Options { cache_bytes: 1024 * 1024, ..Options::default() }
+}
+
+fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedStore {
+    EmbeddedStore::start(location(storage), options).expect("the store can be opened")
+}
+
+/// How many rounds a trial has: `usual`, or what the variable says.
+fn rounds(variable: &str, usual: usize) -> usize {
+    #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
+    std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+/// Numbers that look random and are the same each time (Vigna's splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+}
