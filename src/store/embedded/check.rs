@@ -182,7 +182,10 @@ impl Check<'_> {
                 self.report(Part::Catalog, format!("the index {} does not know of an array in row {row}", index.name));
             }
             if found.cut && !index.has_cut_keys {
-                self.report(Part::Catalog, format!("the index {} does not know of a long key of row {row}", index.name));
+                self.report(
+                    Part::Catalog,
+                    format!("the index {} does not know of a long key of row {row}", index.name),
+                );
             }
             keys[position] += found.distinct.len() as u64;
             for key in &found.distinct {

@@ -14,9 +14,7 @@ use super::batch::public_id;
 use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::prepare;
-use super::tables::{
-    DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, data_name, index_name,
-};
+use super::tables::{DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, data_name, index_name};
 use super::validate;
 use super::writer::store_collections;
 

@@ -27,7 +27,9 @@ pub enum RepairError {
     #[error("documents in {} are damaged and cannot be made whole: restore a backup; the file stays as it is", .0.display())]
     Documents(PathBuf),
     /// Two documents have what only one may have.
-    #[error("two documents of {collection} have the same {key}: a repair would have to drop one of them, restore a backup")]
+    #[error(
+        "two documents of {collection} have the same {key}: a repair would have to drop one of them, restore a backup"
+    )]
     Duplicate {
         /// The collection's name.
         collection: String,

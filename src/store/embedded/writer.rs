@@ -20,8 +20,8 @@ use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError};
 use super::prepare;
-use super::space;
 use super::snapshot::Snapshot;
+use super::space;
 use super::tables::{META, META_COLLECTION};
 
 /// How many units go into one transaction.

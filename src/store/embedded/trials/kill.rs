@@ -79,7 +79,7 @@ async fn writer() {
     #[expect(clippy::disallowed_methods, reason = "how the two processes of the test speak")]
     let Ok(directory) = std::env::var(DIRECTORY).map(PathBuf::from) else { return };
     // Every other process saves what makes opening quick.
-    let quick_repair_from_bytes = if std::process::id() % 2 == 0 { 0 } else { u64::MAX };
+    let quick_repair_from_bytes = if std::process::id().is_multiple_of(2) { 0 } else { u64::MAX };
     let options = Options { quick_repair_from_bytes, ..options() };
     let store = Arc::new(EmbeddedStore::open(&directory, &options).expect("the store can be opened"));
     store.prepare(COLLECTIONS).await.expect("it can be prepared");

@@ -2,10 +2,13 @@
 //!
 //! Each trial has a small number of rounds here and a variable for more.
 
+mod damage;
 mod faults;
 mod kill;
 mod memory;
 mod power;
+mod space;
+mod words;
 mod workload;
 
 use std::path::PathBuf;
@@ -37,6 +40,16 @@ fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedSt
 fn rounds(variable: &str, usual: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
     std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+/// A number of the test's own, as stored in documents.
+fn stored_number(number: usize) -> i64 {
+    i64::try_from(number).expect("numbers of tests are small")
+}
+
+/// One of these, by a number.
+fn one_of<const N: usize>(choices: [usize; N], number: i64) -> usize {
+    choices[usize::try_from(number.unsigned_abs()).expect("numbers of tests are small") % N]
 }
 
 /// Numbers that look random and are the same each time (Vigna's splitmix64).

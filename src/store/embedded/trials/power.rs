@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
 use super::{Random, location, options, rounds, start};
-use crate::store::embedded::{Options, maintenance};
 use crate::store::Store;
+use crate::store::embedded::{Options, maintenance};
 
 /// How many cuts there are at random moments, beside those at the syncs.
 const CUTS: &str = "INVENTORY_POWER_CUTS";
@@ -94,7 +94,9 @@ async fn acknowledged_writes_outlive_a_loss_of_power() {
     let fates = [Fate::Lost, Fate::Kept, Fate::Random, Fate::Torn(512), Fate::Torn(4096)];
     let (mut moment, mut at, mut acknowledged) = (Moment::default(), 0, 0);
     for (round, end) in moments.iter().enumerate() {
-        events[at..*end].iter().for_each(|event| moment.follow(event));
+        for event in &events[at..*end] {
+            moment.follow(event);
+        }
         at = *end;
         let fate = fates[round % fates.len()];
         let files = moment.disk.cut(fate, &mut random);
@@ -126,7 +128,9 @@ async fn a_sync_that_fails_and_then_lies_loses_nothing() {
         let events = memory.events();
         refused += events.iter().filter(|event| matches!(event, Event::SyncFailed(_))).count();
         let mut moment = Moment::default();
-        events.iter().for_each(|event| moment.follow(event));
+        for event in &events {
+            moment.follow(event);
+        }
         let files = moment.disk.cut(Fate::Lost, &mut Random(seed as u64));
         if let Err(error) = check(files, &moment.known).await {
             panic!("the disk failed to sync, seed {seed}: {error}");

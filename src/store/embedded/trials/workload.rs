@@ -10,7 +10,7 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
-use super::Random;
+use super::{Random, one_of, stored_number};
 use crate::query::{Filter, Update};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
@@ -196,7 +196,7 @@ impl Client {
     }
 
     fn mine(&self) -> Filter {
-        Filter::equals("client", self.number as i64)
+        Filter::equals("client", stored_number(self.number))
     }
 
     async fn insert(
@@ -242,10 +242,10 @@ fn insertion(collection: &'static str, document: RawDocumentBuf) -> Change {
 
 /// Of very different lengths, some over several pages.
 fn document(client: usize, id: i64, version: i64, made: i64) -> RawDocumentBuf {
-    let length = [20, 300, 900, 2_000, 6_000][(id % 5).unsigned_abs() as usize];
+    let length = one_of([20, 300, 900, 2_000, 6_000], id);
     let tags: Vec<i64> = (0..made % 4).map(|tag| tag * 100 + id).collect();
     let document: Document = doc! {
-        "_id": id, "public_id": id, "client": client as i64, "version": version, "made": made, "tags": tags,
+        "_id": id, "public_id": id, "client": stored_number(client), "version": version, "made": made, "tags": tags,
         "text": format!("{id} ").repeat(length / 4),
     };
     RawDocumentBuf::try_from(document).expect("it is BSON")
@@ -258,7 +258,11 @@ pub(super) async fn stored(store: &dyn Store) -> Result<BTreeMap<usize, Document
         let all = FindQuery::new(Filter::all(), Duration::from_mins(1));
         for stored in store.find(name, &all).await?.iter() {
             let (client, id, version, made) = members(stored);
-            assert_eq!(stored.as_bytes(), document(client, id, version, made).as_bytes(), "{id} is not what was written");
+            assert_eq!(
+                stored.as_bytes(),
+                document(client, id, version, made).as_bytes(),
+                "{id} is not what was written"
+            );
             found.entry(client).or_default().insert((name.to_owned(), id), (version, made));
         }
     }
