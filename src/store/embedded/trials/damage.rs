@@ -8,31 +8,27 @@ use std::time::Duration;
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
-use redb::ReadableDatabase;
+use redb::ReadableDatabase as _;
 
 use super::memory::Memory;
-use super::{Random, directory, location, one_of, options, rounds, start};
+use super::{Random, directory, location, one_of, options, rounds, start, up};
 use crate::query::{Filter, Limits, Sort};
 use crate::store::embedded::maintenance::{self, RepairError};
 use crate::store::embedded::tables::{DataDefinition, data_name};
 use crate::store::embedded::{EmbeddedStore, OpenError, failure, space};
-use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many files are damaged.
 const ROUNDS: &str = "INVENTORY_DAMAGE_ROUNDS";
 const THINGS: &str = "things";
 const DOCUMENTS: i64 = 600;
 
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
-
 const COLLECTIONS: &[CollectionSpec] = &[CollectionSpec {
     name: THINGS,
     indexes: &[
-        IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true },
-        IndexSpec { name: "kind", keys: &[up("kind"), up("public_id")], unique: false },
-        IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
+        IndexSpec::unique("public_id", &[up("public_id")]),
+        IndexSpec::plain("kind", &[up("kind"), up("public_id")]),
+        IndexSpec::plain("tags", &[up("tags")]),
     ],
 }];
 

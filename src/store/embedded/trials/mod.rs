@@ -5,6 +5,7 @@
 mod damage;
 mod faults;
 mod kill;
+mod large;
 mod memory;
 mod power;
 mod space;
@@ -13,6 +14,8 @@ mod workload;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use crate::store::IndexKey;
 
 use super::open::Location;
 use super::storage::Storage;
@@ -40,6 +43,11 @@ fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedSt
 fn rounds(variable: &str, usual: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
     std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+/// An ascending path of an index.
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
 }
 
 /// A number of the test's own, as stored in documents.

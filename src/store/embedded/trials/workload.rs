@@ -10,9 +10,9 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
-use super::{Random, one_of, stored_number};
+use super::{Random, one_of, stored_number, up};
 use crate::query::{Filter, Update};
-use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many clients there are.
 pub(super) const CLIENTS: usize = 16;
@@ -22,11 +22,7 @@ const MOST_DOCUMENTS: usize = 12;
 const THINGS: &str = "things";
 const PARTS: &str = "parts";
 
-const fn up(path: &'static str) -> IndexKey {
-    IndexKey { path, descending: false }
-}
-
-const PUBLIC_ID: IndexSpec = IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true };
+const PUBLIC_ID: IndexSpec = IndexSpec::unique("public_id", &[up("public_id")]);
 
 /// What the clients write to.
 pub(super) const COLLECTIONS: &[CollectionSpec] = &[
@@ -34,14 +30,11 @@ pub(super) const COLLECTIONS: &[CollectionSpec] = &[
         name: THINGS,
         indexes: &[
             PUBLIC_ID,
-            IndexSpec { name: "client", keys: &[up("client"), up("version")], unique: false },
-            IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
+            IndexSpec::plain("client", &[up("client"), up("version")]),
+            IndexSpec::plain("tags", &[up("tags")]),
         ],
     },
-    CollectionSpec {
-        name: PARTS,
-        indexes: &[PUBLIC_ID, IndexSpec { name: "client", keys: &[up("client")], unique: false }],
-    },
+    CollectionSpec { name: PARTS, indexes: &[PUBLIC_ID, IndexSpec::plain("client", &[up("client")])] },
 ];
 
 /// The documents of a client: collection and id, the version, and the version that they were written anew at.
