@@ -17,6 +17,8 @@ pub(super) const PRIMARY: &str = "_id";
 /// All collections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Catalog {
+    /// How many commits there were.
+    pub(super) commit: u64,
     collections: Vec<Arc<Collection>>,
 }
 
@@ -321,12 +323,12 @@ impl Catalog {
     ///
     /// # Errors
     /// A collection is missing.
-    pub(super) fn of(mut collections: Vec<Collection>) -> Result<Self, CatalogError> {
+    pub(super) fn of(mut collections: Vec<Collection>, commit: u64) -> Result<Self, CatalogError> {
         collections.sort_by_key(|collection| collection.number);
         if collections.iter().zip(0..).any(|(collection, number)| collection.number != number) {
             return Err(CatalogError("a collection is missing".to_owned()));
         }
-        Ok(Self { collections: collections.into_iter().map(Arc::new).collect() })
+        Ok(Self { commit, collections: collections.into_iter().map(Arc::new).collect() })
     }
 
     /// The collection of this name.

@@ -61,7 +61,7 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Resu
             documents(&source, &target, catalog.at(*number)).map_err(failure::of_engine)?;
             rebuild_collection(&target, &mut catalog, *number)?;
         }
-        store_collections(&target, &catalog, numbers)?;
+        store_collections(&target, &mut catalog, numbers)?;
         target.commit().map_err(|error| failure::of_engine(error.into()))
     })
 }

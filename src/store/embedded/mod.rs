@@ -10,6 +10,7 @@
 //! - Every key of every document is in its index, and nothing else is.
 //! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
 
+mod acknowledged;
 mod batch;
 mod bounds;
 mod catalog;

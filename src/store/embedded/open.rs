@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use bson::{Document, doc};
 use redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableError,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
+    TableError,
 };
 
 use crate::store::StoreError;
 
 use super::Options;
+use super::acknowledged::{self, Acknowledged};
 use super::catalog::{Catalog, CatalogError, Collection};
 use super::copy;
 use super::failure;
 use super::overlay::Overlay;
 use super::storage::{Disk, Storage, Watched};
-use super::tables::{META, META_COLLECTION, META_FORMAT};
+use super::tables::{META, META_COLLECTION, META_COMMIT, META_FORMAT};
 
 /// The file in the directory of a store.
 const FILE: &str = "inventory.redb";
@@ -30,6 +32,8 @@ const NEW_FILE: &str = "inventory.redb.new";
 const UNSYNCED: &str = "inventory.redb.unsynced";
 /// Is there when a sync of [`NEW_FILE`] failed.
 const NEW_UNSYNCED: &str = "inventory.redb.new.unsynced";
+/// See [`acknowledged`].
+const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";
 /// The version of the layout that this build reads and writes.
 const FORMAT: i64 = 1;
 /// How far recovery is when it finds that the last commit is not whole, in redb's terms.
@@ -100,6 +104,15 @@ pub enum OpenError {
     },
 }
 
+/// What to do about a last commit that is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Torn {
+    /// Give up.
+    Refuse,
+    /// Take the commit before it.
+    GoBack,
+}
+
 /// Where a store is and how it is opened; kept to open it again after a failure of the storage.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
@@ -151,13 +164,10 @@ impl Location {
             if self.is_unsynced()? {
                 self.make_durable()?;
             }
-            let file = Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED));
-            let file = file.map_err(|error| self.io(error))?;
-            let database = self.builder().create_with_backend(file).map_err(|error| self.refused(error))?;
+            let opened = self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
-            let catalog = self.read_catalog(&database)?;
-            Ok((database, catalog))
+            Ok(opened)
         })
     }
 
@@ -167,11 +177,47 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let file = self.storage.open(&self.file).and_then(Overlay::new).map_err(|error| self.io(error))?;
-            let database = self.builder().create_with_backend(file).map_err(|error| self.refused(error))?;
-            let catalog = self.read_catalog(&database)?;
-            Ok((database, catalog))
+            self.open_with(|| self.overlay())
         })
+    }
+
+    fn overlay(&self) -> io::Result<Overlay> {
+        self.storage.open(&self.file).and_then(Overlay::new)
+    }
+
+    fn open_with<B: StorageBackend>(&self, file: impl Fn() -> io::Result<B>) -> Result<(Database, Catalog), OpenError> {
+        let file = || file().map_err(|error| self.io(error));
+        let database = match self.builder(Torn::Refuse).create_with_backend(file()?) {
+            Err(DatabaseError::RepairAborted) => {
+                self.was_nobody_told_of_the_last_commit()?;
+                self.builder(Torn::GoBack).create_with_backend(file()?)
+            }
+            opened => opened,
+        };
+        let database = database.map_err(|error| self.refused(error))?;
+        let catalog = self.read_catalog(&database)?;
+        Ok((database, catalog))
+    }
+
+    /// See [`acknowledged`].
+    fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
+        let overlay = self.overlay().map_err(|error| self.io(error))?;
+        let database = self.builder(Torn::GoBack).create_with_backend(overlay).map_err(|error| self.refused(error))?;
+        let known = self.directory.join(ACKNOWLEDGED);
+        if acknowledged::read(&self.storage, &known) > self.read_catalog(&database)?.commit {
+            return Err(self.damaged(&format!(
+                "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
+                known.display()
+            )));
+        }
+        log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
+        log::warn!("nobody was told of it; going on with the one before it");
+        Ok(())
+    }
+
+    /// Where to note what was acknowledged.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        Acknowledged::open(&self.storage, &self.directory.join(ACKNOWLEDGED))
     }
 
     /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
@@ -199,7 +245,7 @@ impl Location {
             .and_then(|()| storage.create(new))
             .and_then(|()| Watched::open(storage, new, mark.to_owned()))
             .map_err(|error| self.io(error))?;
-        let database = self.builder().create_with_backend(file).map_err(|error| self.refused(error))?;
+        let database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
         let filled = fill(&database);
         // Closing writes, and says nothing when that fails.
         drop(database);
@@ -269,13 +315,13 @@ impl Location {
         failure::caught(work).unwrap_or_else(|panic| Err(self.damaged(&panic)))
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self, torn: Torn) -> Builder {
         let mut builder = Database::builder();
         let file = self.file.display().to_string();
         builder.set_cache_size(self.cache_bytes).set_repair_callback(move |repair| {
             let progress = repair.progress();
-            if (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
-                log::warn!("{file}: the last commit is not whole, as after a loss of power; taking the one before it");
+            if torn == Torn::Refuse && (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
+                return repair.abort();
             }
             log::warn!("{file} was not closed properly; checking it, {:.0} % done", progress * 100.0);
         });
@@ -302,7 +348,9 @@ impl Location {
                 collections.push(read_collection(stored.value()).map_err(|error| self.damaged(&error))?);
             }
         }
-        Catalog::of(collections).map_err(|error| self.damaged(&error))
+        let commit = meta.get(META_COMMIT).map_err(|error| self.failed(error.into()))?;
+        let commit = commit.and_then(|stored| Some(u64::from_le_bytes(stored.value().try_into().ok()?)));
+        Catalog::of(collections, commit.unwrap_or_default()).map_err(|error| self.damaged(&error))
     }
 
     fn check_format(&self, meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<(), OpenError> {

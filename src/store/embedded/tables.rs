@@ -15,6 +15,8 @@ use super::catalog::{Collection, Index};
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 /// In [`META`]: the version of the layout of the file.
 pub(super) const META_FORMAT: &str = "format";
+/// In [`META`]: how many commits there were.
+pub(super) const META_COMMIT: &str = "commit";
 /// In [`META`]: what the names of collection entries begin with.
 pub(super) const META_COLLECTION: &str = "collection/";
 

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::store::{Change, CollectionSpec, StoreError, Unit};
 
 use super::Options;
+use super::acknowledged::Acknowledged;
 use super::batch::{Batch, Refusal};
 use super::catalog::Catalog;
 use super::failure;
@@ -22,7 +23,7 @@ use super::open::{Location, OpenError};
 use super::prepare;
 use super::snapshot::Snapshot;
 use super::space;
-use super::tables::{META, META_COLLECTION};
+use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// How many units go into one transaction.
 const GROUP_UNITS: usize = 256;
@@ -58,12 +59,14 @@ impl Handle {
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let (database, catalog) = space::open_compacted(&location)?;
+        let acknowledged = location.acknowledged();
         let (sender, jobs) = sync_channel(options.queue_length);
         let mut writer = Writer {
             location,
             published,
             catalog,
             database: Some(database),
+            acknowledged,
             quick_repair_from: options.quick_repair_from_bytes,
         };
         writer.publish();
@@ -113,6 +116,7 @@ struct Writer {
     catalog: Catalog,
     /// None while the storage is out of order.
     database: Option<Database>,
+    acknowledged: Acknowledged,
     quick_repair_from: u64,
 }
 
@@ -204,7 +208,7 @@ impl Writer {
         let mut batch = Batch::new(&transaction, self.catalog.clone());
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
         let results = failure::guarded(|| apply(&mut batch, units));
-        let (catalog, touched) = batch.into_parts();
+        let (mut catalog, touched) = batch.into_parts();
         let results = match results {
             Ok(results) => results,
             Err(error) => {
@@ -216,7 +220,7 @@ impl Writer {
         if touched.is_empty() {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
-            store_collections(&transaction, &catalog, touched)?;
+            store_collections(&transaction, &mut catalog, touched)?;
             self.finish(transaction, catalog)?;
         }
         Ok(results)
@@ -229,7 +233,7 @@ impl Writer {
         if changed.is_empty() {
             return transaction.abort().map_err(failure::of_storage);
         }
-        store_collections(&transaction, &catalog, changed)?;
+        store_collections(&transaction, &mut catalog, changed)?;
         self.finish(transaction, catalog)
     }
 
@@ -251,6 +255,7 @@ impl Writer {
     fn finish(&mut self, transaction: WriteTransaction, catalog: Catalog) -> Result<(), StoreError> {
         let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
         committed.map_err(|error| failure::unavailable(&error))?;
+        self.acknowledged.note(catalog.commit);
         self.catalog = catalog;
         self.publish();
         Ok(())
@@ -298,9 +303,10 @@ impl Writer {
     /// Keeps ids that were given out from being given out again by the next process.
     fn stop(mut self) {
         let numbers: Vec<u32> = self.catalog.iter().map(|collection| collection.number).collect();
+        let mut catalog = self.catalog.clone();
         let stored = self.begin().and_then(|transaction| {
-            store_collections(&transaction, &self.catalog, numbers)?;
-            transaction.commit().map_err(|error| failure::unavailable(&error))
+            store_collections(&transaction, &mut catalog, numbers)?;
+            self.finish(transaction, catalog)
         });
         if let Err(error) = stored {
             log::error!("closing the store: {error}");
@@ -331,13 +337,15 @@ fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     None
 }
 
-/// Stores what the catalog says of these collections.
+/// Stores what the catalog says of these collections, and counts the commit.
 pub(super) fn store_collections(
     transaction: &WriteTransaction,
-    catalog: &Catalog,
+    catalog: &mut Catalog,
     numbers: impl IntoIterator<Item = u32>,
 ) -> Result<(), StoreError> {
+    catalog.commit += 1;
     let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+    meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
     for number in numbers {
         let name = format!("{META_COLLECTION}{number}");
         let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;
