@@ -3,6 +3,8 @@
 //! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the
 //! working directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags.
 
+mod edge;
+
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +16,10 @@ use crate::auth::AuthSettings;
 use crate::query::Limits;
 use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
+
+pub use self::edge::{
+    CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
+};
 
 /// The file that is compiled in, so that the binary alone starts.
 const BASE: &str = include_str!("../config/base.toml");
@@ -50,6 +56,16 @@ pub struct ServerSettings {
     pub max_body_bytes: usize,
     /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
     pub trusted_proxies: String,
+    /// What a connection and a request may cost.
+    pub limits: LimitSettings,
+    /// When answers are compressed.
+    pub compression: CompressionSettings,
+    /// Certificate and key.
+    pub tls: TlsSettings,
+    /// Pages of which other origins may use the interface.
+    pub cors: CorsSettings,
+    /// How many requests one client may send.
+    pub rate_limit: RateLimitSettings,
 }
 
 /// `store.*`
@@ -195,6 +211,10 @@ impl Settings {
         }
         self.store.location()?;
         self.server.proxies()?;
+        self.server.limits.validate()?;
+        self.server.tls.files()?;
+        self.server.cors.origins()?;
+        self.server.rate_limit.validate()?;
         self.auth.validate().map_err(|error| SettingsError::Invalid { key: error.key, message: error.message })
     }
 }
