@@ -8,6 +8,7 @@ mod contract;
 
 mod accounts;
 mod api;
+mod check_command;
 mod corpus;
 mod crash;
 mod demo;
