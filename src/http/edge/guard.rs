@@ -191,3 +191,63 @@ impl AsyncWrite for Guarded {
         self.get_mut().stream.as_mut().poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn guarded(patience: Patience) -> (Guarded, DuplexStream) {
+        let (near, far) = duplex(64);
+        (Guarded::new(Box::pin(near), patience), far)
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_takes_ends_the_connection() {
+        let (mut connection, _client) = guarded(Patience { idle: LONG, head: LONG, write: MOMENT });
+        let written = connection.write_all(&[7; 1000]).await;
+        assert_eq!(written.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_taken_slowly_arrives() {
+        let (mut connection, mut client) = guarded(Patience { idle: LONG, head: LONG, write: Duration::from_secs(30) });
+        let reader = tokio::spawn(async move {
+            let mut read = 0;
+            while read < 1000 {
+                sleep(Duration::from_millis(1)).await;
+                read += client.read(&mut [0; 50]).await.expect("bytes");
+            }
+            read
+        });
+        connection.write_all(&[7; 1000]).await.expect("everything is taken");
+        assert_eq!(reader.await.expect("a reader"), 1000);
+    }
+
+    #[tokio::test]
+    async fn a_client_who_says_nothing_or_only_half_is_given_up() {
+        let (mut silent, _client) = guarded(Patience { idle: MOMENT, head: MOMENT, write: LONG });
+        assert_eq!(silent.read_u8().await.expect_err("silence").kind(), io::ErrorKind::TimedOut);
+        let (mut halting, mut client) = guarded(Patience { idle: LONG, head: MOMENT, write: LONG });
+        client.write_all(b"GET").await.expect("bytes are sent");
+        let read = halting.read_exact(&mut [0; 4]).await;
+        assert_eq!(read.expect_err("silence").kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn while_a_request_is_handled_the_client_may_be_silent() {
+        let (mut connection, _client) = guarded(Patience { idle: MOMENT, head: MOMENT, write: LONG });
+        let under_way = connection.progress().begin();
+        tokio::select! {
+            read = connection.read_u8() => panic!("the connection ended: {read:?}"),
+            () = sleep(MOMENT * 10) => {}
+        }
+        drop(under_way);
+        assert_eq!(connection.read_u8().await.expect_err("silence").kind(), io::ErrorKind::TimedOut);
+    }
+}
