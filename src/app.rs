@@ -103,7 +103,8 @@ impl Application {
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = CorsPolicy::new(&settings.server.cors)?;
-        let listener = TcpListener::bind(&address).map_err(|source| StartError::Listen { address: address.clone(), source })?;
+        let listener =
+            TcpListener::bind(&address).map_err(|source| StartError::Listen { address: address.clone(), source })?;
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
             params: ParamSettings {
@@ -190,7 +191,8 @@ impl Application {
 
     fn server(self) -> io::Result<Server> {
         let Self { state, settings, listener, certificates, cors, .. } = self;
-        let tls = certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
+        let tls =
+            certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
             App::new()
                 .app_data(state.clone())
@@ -229,7 +231,7 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(&settings.store.uri);
+    let uri = without_password(settings.store.uri.expose());
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let max_time = settings.query.max_time();
     let passwords = Passwords::new(&settings.auth)?;
@@ -261,7 +263,7 @@ pub async fn build_services(
 /// # Errors
 /// [`StartError::Store`] with what is wrong and what to do.
 pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(&settings.uri), source };
+    let failed = |source| StartError::Store { uri: without_password(settings.uri.expose()), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let options = settings.embedded_options();

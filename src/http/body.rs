@@ -90,7 +90,8 @@ impl Sent {
         if !is_json(request) {
             return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > limits.max_bytes as u64) {
             return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
@@ -108,7 +109,8 @@ impl Sent {
             Ok(Unpacked::Whole(bytes)) => Ok(bytes),
             Ok(Unpacked::TooLarge) => Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE)),
             Ok(Unpacked::Broken(error)) => {
-                let message = format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
+                let message =
+                    format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
                 Err(ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", message))
             }
             Err(_) => Err(ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)),

@@ -158,7 +158,8 @@ impl CorsSettings {
         match origins.iter().find(|origin| origin.as_str() != "*" && !is_origin(origin)) {
             None => Ok(origins),
             Some(wrong) => {
-                let message = format!("{wrong} is no origin; write for instance https://app.example.org, without a path");
+                let message =
+                    format!("{wrong} is no origin; write for instance https://app.example.org, without a path");
                 Err(invalid("server.cors.allowed_origins", &message))
             }
         }
@@ -189,8 +190,9 @@ fn pace(per_minute: u32, burst: u32) -> Option<Pace> {
 /// As browsers send it: lower case, no slash at the end.
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']');
+    let plain = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']')
+    };
     host.is_some_and(|host| !host.is_empty() && host.bytes().all(plain))
 }
 
@@ -211,7 +213,10 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_key_and_what_to_write() {
-        assert_eq!(refused("server.limits.max_uri_bytes", "0"), "server.limits.max_uri_bytes: must be between 1 and 65534");
+        assert_eq!(
+            refused("server.limits.max_uri_bytes", "0"),
+            "server.limits.max_uri_bytes: must be between 1 and 65534"
+        );
         assert_eq!(
             refused("server.tls.certificate", "cert.pem"),
             "server.tls.key: is needed, because server.tls.certificate is given"

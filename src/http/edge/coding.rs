@@ -92,8 +92,7 @@ impl Coding {
             }
             Self::Brotli => {
                 let mut packed = Vec::with_capacity(bytes.len() / 4);
-                let mut reader =
-                    brotli::CompressorReader::new(bytes, BUFFER_BYTES, BROTLI_QUALITY, BROTLI_WINDOW_LOG);
+                let mut reader = brotli::CompressorReader::new(bytes, BUFFER_BYTES, BROTLI_QUALITY, BROTLI_WINDOW_LOG);
                 reader.read_to_end(&mut packed)?;
                 Ok(packed)
             }
@@ -171,7 +170,9 @@ mod tests {
 
     #[test]
     fn what_is_not_liked_or_not_readable_is_not_taken() {
-        for value in ["", "identity", "deflate", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=x", "gzip;q=1.5", "gzip;q=0.1234"] {
+        for value in
+            ["", "identity", "deflate", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=x", "gzip;q=1.5", "gzip;q=0.1234"]
+        {
             assert_eq!(accepted(value), None, "{value}");
         }
     }

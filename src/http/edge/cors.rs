@@ -8,8 +8,17 @@ use crate::settings::{CorsSettings, SettingsError};
 
 /// What pages may read beside the few headers that every page may.
 const EXPOSED: [&str; 11] = [
-    "ETag", "Location", "X-Total-Count", "X-Request-ID", "X-API-Version", "Retry-After", "Allow", "WWW-Authenticate",
-    "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
+    "ETag",
+    "Location",
+    "X-Total-Count",
+    "X-Request-ID",
+    "X-API-Version",
+    "Retry-After",
+    "Allow",
+    "WWW-Authenticate",
+    "RateLimit-Limit",
+    "RateLimit-Remaining",
+    "RateLimit-Reset",
 ];
 
 /// What pages may send beside the few headers that every page may.

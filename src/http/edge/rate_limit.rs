@@ -138,6 +138,7 @@ impl<C: Clock + Clone> Limit<C> {
 
 impl Allowance {
     /// The narrower of two allowances, which is the one that a client has to heed.
+    #[must_use]
     pub fn narrower(self, other: Option<Self>) -> Self {
         other.filter(|other| other.remaining < self.remaining).unwrap_or(self)
     }
@@ -225,7 +226,8 @@ mod tests {
 
     #[test]
     fn the_narrower_allowance_is_told() {
-        let (wide, narrow) = (Allowance { limit: 9, remaining: 5, reset: 1 }, Allowance { limit: 9, remaining: 2, reset: 3 });
+        let (wide, narrow) =
+            (Allowance { limit: 9, remaining: 5, reset: 1 }, Allowance { limit: 9, remaining: 2, reset: 3 });
         assert_eq!(wide.narrower(Some(narrow)), narrow);
         assert_eq!(narrow.narrower(Some(wide)), narrow);
         assert_eq!(wide.narrower(None), wide);

@@ -76,7 +76,8 @@ impl Certificates {
     /// # Errors
     /// [`TlsError::Library`].
     pub fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::<Self>::clone(self));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
@@ -104,7 +105,8 @@ fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Tls
     if chain.is_empty() {
         return Err(bad_certificate(pem::Error::NoItemsFound));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unreadable("server.tls.key", &files.key, error))?;
+    let key =
+        PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unreadable("server.tls.key", &files.key, error))?;
     CertifiedKey::from_der(chain, key, provider).map_err(|error| TlsError::Pair {
         certificate: files.certificate.clone(),
         key: files.key.clone(),

@@ -119,7 +119,8 @@ async fn each_coding_has_a_strong_tag_of_its_own_and_each_tag_is_understood() {
         assert!(tag.starts_with('"') && tag.ends_with('"'), "{tag}");
         assert!(!tags[..index].contains(tag), "{tag}");
         for accepted in ["identity", "gzip"] {
-            let known = app.request(Method::GET, &path).header("If-None-Match", tag).header("Accept-Encoding", accepted);
+            let known =
+                app.request(Method::GET, &path).header("If-None-Match", tag).header("Accept-Encoding", accepted);
             let known = send(known).await;
             assert_eq!((known.status.as_u16(), known.header("etag")), (304, tag.as_str()), "{accepted}");
             assert_eq!((known.text.as_str(), known.header("vary")), ("", "accept-encoding"));
@@ -143,7 +144,8 @@ async fn request_bodies_may_be_packed() {
     let app = TestApp::embedded().await;
     for coding in ["gzip", "GZIP", "x-gzip", "zstd", "br", "identity"] {
         let name = format!("type-{}", coding.to_lowercase());
-        let body = json!({"name": if coding == "GZIP" { "upper".to_owned() } else { name }, "author_id": 1}).to_string();
+        let body =
+            json!({"name": if coding == "GZIP" { "upper".to_owned() } else { name }, "author_id": 1}).to_string();
         let bytes = match coding {
             "identity" => body.into_bytes(),
             "GZIP" | "x-gzip" => packed("gzip", body.as_bytes()),

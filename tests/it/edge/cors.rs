@@ -32,14 +32,19 @@ async fn pages_of_an_allowed_origin_may_use_the_interface_and_read_its_headers()
         for name in ["etag", "location", "x-total-count", "x-request-id", "retry-after", "ratelimit-remaining"] {
             assert!(exposed.contains(name), "{exposed}");
         }
-        assert!(answer.headers.get_all("vary").iter().any(|value| value.to_str().is_ok_and(|vary| vary.contains("Origin"))));
+        assert!(
+            answer.headers.get_all("vary").iter().any(|value| value.to_str().is_ok_and(|vary| vary.contains("Origin")))
+        );
         assert_eq!(answer.header("access-control-allow-credentials"), "");
     }
     for method in ["GET", "PUT", "PATCH", "DELETE", "QUERY"] {
         let answer = preflight(&app, PAGE, method, "authorization, content-type, if-match").await;
         assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (200, PAGE), "{method}");
         assert!(answer.header("access-control-allow-methods").contains(method));
-        assert_eq!((answer.header("access-control-max-age"), answer.header("x-content-type-options")), ("3600", "nosniff"));
+        assert_eq!(
+            (answer.header("access-control-max-age"), answer.header("x-content-type-options")),
+            ("3600", "nosniff")
+        );
     }
 }
 

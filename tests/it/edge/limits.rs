@@ -45,7 +45,10 @@ async fn a_body_that_says_that_it_is_too_large_is_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_are_nested_and_wide_at_the_price_of_an_error() {
     let app = TestApp::embedded().await;
-    for body in [format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000)), format!("{{\"a\": {}1{}}}", "[".repeat(5_000), "]".repeat(5_000))] {
+    for body in [
+        format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000)),
+        format!("{{\"a\": {}1{}}}", "[".repeat(5_000), "]".repeat(5_000)),
+    ] {
         let request = app.request(Method::POST, "/types/").header("Content-Type", "application/json").body(body);
         send(request).await.error(400, "json_malformed");
     }

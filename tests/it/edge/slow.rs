@@ -28,7 +28,9 @@ async fn a_later_head_that_does_not_end_closes_the_connection() {
     let mut wire = Wire::connect(&app.origin);
     wire.send(LIVE);
     assert_eq!(wire.expect_answer().status, 200);
-    wire.send_while_open(["GET /health/live HTTP/1.1\r\n".to_owned()].into_iter().chain(repeat_n("X-A: b\r\n".to_owned(), 500)));
+    wire.send_while_open(
+        ["GET /health/live HTTP/1.1\r\n".to_owned()].into_iter().chain(repeat_n("X-A: b\r\n".to_owned(), 500)),
+    );
     wire.expect_close();
 }
 

@@ -38,7 +38,8 @@ fn connect(service: &ServiceProcess, trusted: &CertificateDer<'static>) -> Resul
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).expect("a certificate");
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
     let config = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
     let name = ServerName::try_from("localhost").expect("a name");
     let mut client = ClientConnection::new(config, name).expect("a client");
@@ -102,7 +103,8 @@ fn the_service_finds_itself_ready_over_tls() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
     let settings = ["server.tls.certificate=cert.pem", "server.tls.key=key.pem", &format!("server.port={port}")];
     let flags = settings.iter().flat_map(|setting| ["--set", setting]);
-    let output = command.args(["check", "--ready"]).args(flags).current_dir(directory.path()).output().expect("it starts");
+    let output =
+        command.args(["check", "--ready"]).args(flags).current_dir(directory.path()).output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "{\"status\":\"ready\"}\n");
 }
 
@@ -116,9 +118,21 @@ async fn files_that_cannot_be_used_are_named_at_the_start() {
     fs::write(directory.path().join("empty.pem"), "").expect("a file");
     let foreign = other.path().join("key.pem").display().to_string();
     for (certificate, key, message) in [
-        (path("none.pem"), path("key.pem"), format!("server.tls.certificate: {} cannot be read as PEM", path("none.pem"))),
-        (path("empty.pem"), path("key.pem"), format!("{} cannot be read as PEM: there is no such item", path("empty.pem"))),
-        (path("key.pem"), path("key.pem"), format!("server.tls.certificate: {} cannot be read as PEM", path("key.pem"))),
+        (
+            path("none.pem"),
+            path("key.pem"),
+            format!("server.tls.certificate: {} cannot be read as PEM", path("none.pem")),
+        ),
+        (
+            path("empty.pem"),
+            path("key.pem"),
+            format!("{} cannot be read as PEM: there is no such item", path("empty.pem")),
+        ),
+        (
+            path("key.pem"),
+            path("key.pem"),
+            format!("server.tls.certificate: {} cannot be read as PEM", path("key.pem")),
+        ),
         (path("cert.pem"), path("cert.pem"), format!("server.tls.key: {} cannot be read as PEM", path("cert.pem"))),
         (path("cert.pem"), foreign.clone(), "cannot be used together".to_owned()),
     ] {
