@@ -7,10 +7,11 @@ use actix_web::middleware::Condition;
 use crate::settings::{CorsSettings, SettingsError};
 
 /// What pages may read beside the few headers that every page may.
-const EXPOSED: [&str; 11] = [
+const EXPOSED: [&str; 12] = [
     "ETag",
     "Location",
     "X-Total-Count",
+    "Inventory-Query-Hint",
     "X-Request-ID",
     "X-API-Version",
     "Retry-After",
