@@ -15,7 +15,9 @@ const MAX_MERGED: usize = 256;
 pub(super) struct Candidate {
     pub(super) scan: IndexScan,
     /// How many components have bounds.
-    pub(super) bounded: usize,
+    bounded: usize,
+    /// Whether every document of the collection has a key in it.
+    pub(super) is_everything: bool,
     /// How many of them are bound to values.
     equalities: usize,
     /// At most one document for each range.
@@ -39,7 +41,10 @@ impl Candidate {
         let Some(implied) = conditions.implying(index) else { return Vec::new() };
         let ways = choices(index, conditions).into_iter();
         let ways = ways.map(|chosen| Self::of_choice(index, position, conditions, chosen, &implied, sort));
-        ways.filter(|way| way.bounded > 0 || way.scan.order != Order::Unused).collect()
+        let helps = |way: &Self| {
+            way.bounded > 0 || way.scan.order != Order::Unused || (way.scan.exact && !way.is_everything)
+        };
+        ways.filter(helps).collect()
     }
 
     fn of_choice(
@@ -64,8 +69,10 @@ impl Candidate {
             && chosen.by_component.iter().flatten().all(|bounds| bounds.exact);
         let mut bounds = chosen.by_component;
         bounds[ranges.depth..].fill(None);
+        let bounded = bounds.iter().filter(|bounds| bounds.is_some()).count();
         Self {
-            bounded: bounds.iter().filter(|bounds| bounds.is_some()).count(),
+            bounded,
+            is_everything: bounded == 0 && index.partial.is_none(),
             equalities: ranges.equalities,
             is_key: index.unique && ranges.points,
             scan: IndexScan { index: position, ranges: ranges.list, order, exact, points: ranges.points, bounds },

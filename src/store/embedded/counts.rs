@@ -150,7 +150,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'a, T, A> {
         };
         if level == 1 {
             for entry in self.entries.entries(start, end).map_err(of_storage)? {
-                pass(entry.map_err(of_storage)?.whole(), 1);
+                pass(entry.map_err(of_storage)?.stored_key(), 1);
             }
         } else {
             for block in self.between(level - 1, Bound::Excluded(start), end)? {

@@ -200,7 +200,7 @@ impl Search<'_> {
         let is_sorted = self.sort.is_empty() && !self.sort.is_reversed();
         let mut best = (self.with_sort(documents.saturating_add(WORTH), is_sorted), Plan::Scan);
         for candidate in candidates {
-            let keys = if candidate.bounded == 0 {
+            let keys = if candidate.is_everything {
                 documents
             } else {
                 // Beyond this it is not the best, whatever the number.
@@ -298,8 +298,8 @@ mod tests {
             1_000_000
         }
 
-        fn keys(&self, scan: &IndexScan, at_most: u64) -> u64 {
-            (self.keys)(&self.collection.indexes[scan.index].name, scan).min(at_most)
+        fn keys(&self, scan: &IndexScan, _at_most: u64) -> u64 {
+            (self.keys)(&self.collection.indexes[scan.index].name, scan)
         }
     }
 
@@ -556,6 +556,9 @@ mod tests {
             panic!("no index")
         };
         assert!(scan.exact);
+        let all = chosen_in(&own, doc! { "kind": 2, "active": true }, doc! { "_id": 1 }, PAGE, &|_, _| 900_000);
+        assert!(matches!(all.total, Total::Keys(IndexScan { index: 1, .. })), "{all:?}");
+        assert!(matches!(all.plan, Plan::Index(IndexScan { index: 0, .. })), "{all:?}");
         for filter in [
             doc! { "active": true, "size": 1 },
             doc! { "active": true, "kind": 3, "size": 1 },

@@ -251,8 +251,8 @@ impl<'a> Entry<'a> {
         Self { row, stored, key_length }
     }
 
-    /// The entry as it is stored: in an index that is not unique with the row.
-    pub(super) fn whole(&self) -> &[u8] {
+    /// The key as it is stored: of an index that is not unique with the row.
+    pub(super) fn stored_key(&self) -> &[u8] {
         self.stored.value()
     }
 
