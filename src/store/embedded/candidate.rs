@@ -41,9 +41,8 @@ impl Candidate {
         let Some(implied) = conditions.implying(index) else { return Vec::new() };
         let ways = choices(index, conditions).into_iter();
         let ways = ways.map(|chosen| Self::of_choice(index, position, conditions, chosen, &implied, sort));
-        let helps = |way: &Self| {
-            way.bounded > 0 || way.scan.order != Order::Unused || (way.scan.exact && !way.is_everything)
-        };
+        let helps =
+            |way: &Self| way.bounded > 0 || way.scan.order != Order::Unused || (way.scan.exact && !way.is_everything);
         ways.filter(helps).collect()
     }
 

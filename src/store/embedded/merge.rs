@@ -25,7 +25,7 @@ struct Source<'t> {
 }
 
 enum Rest<'t> {
-    Forward(Entries<'t>),
+    Forward(Box<Entries<'t>>),
     /// Keys are looked up from behind, the rows of each are read forwards.
     Backward {
         start: Vec<u8>,
@@ -68,7 +68,7 @@ impl<'t, A: Access> Merge<'t, A> {
                 let (start, end) = (range.start.clone(), range.end.clone());
                 Rest::Backward { start, end, key: Vec::new(), rows: VecDeque::new() }
             } else {
-                Rest::Forward(table.entries(&range.start, &range.end)?)
+                Rest::Forward(Box::new(table.entries(&range.start, &range.end)?))
             };
             merge.sources.push(Source { lead: range.lead, rest });
             merge.read(source)?;

@@ -52,7 +52,9 @@ impl Ranges {
             ranges.equalities += 1;
             prefixes = joined(&prefixes, &spans);
             if ranges.depth <= leading {
-                prefixes.iter_mut().for_each(|prefix| prefix.lead = prefix.start.len());
+                for prefix in &mut prefixes {
+                    prefix.lead = prefix.start.len();
+                }
             }
         }
         ranges.points = ranges.depth == index.components.len();
