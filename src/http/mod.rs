@@ -5,6 +5,8 @@ mod body;
 mod caller;
 mod categories;
 mod conditional;
+pub mod description;
+mod docs;
 pub mod envelope;
 pub mod error;
 mod groups;
