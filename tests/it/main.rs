@@ -21,6 +21,7 @@ mod group_crash;
 mod mongo;
 mod projections;
 mod render;
+mod settings;
 mod support;
 mod tidy;
 mod user_command;
