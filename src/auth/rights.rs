@@ -28,13 +28,12 @@ pub struct Right {
 }
 
 /// A place in the tree of rights.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RightNode {
     /// A right with nothing below it.
     Leaf(Right),
     /// A master right, followed by what is below it.
-    #[schema(no_recursion)]
     Branch(Vec<RightNode>),
 }
 

@@ -1,14 +1,12 @@
 //! The description of the interface: for programs at `/openapi.json`, for people at `/docs/` with Swagger UI, which is
 //! part of the binary.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
-use serde_json::Value;
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
 use super::description;
@@ -32,7 +30,7 @@ static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 /// The description of the interface, in OpenAPI 3.1.
 #[utoipa::path(
     get, path = "/openapi.json",
-    responses((status = 200, body = BTreeMap<String, Value>)),
+    responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>)),
 )]
 pub(super) async fn openapi() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone())

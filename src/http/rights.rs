@@ -7,14 +7,16 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::caller::{Access, Authenticated};
-use super::description::{IfNoneMatch, Listed, Listing, RightListing, RouteInQuestion, SecurityLevels, Single};
+use super::description::{
+    IfNoneMatch, Listed, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
+};
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
 use super::routes;
 use super::state::HttpState;
-use crate::auth::rights::{LEVELS, Right, RightNode};
+use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
 use crate::service::resource::Resource;
 use crate::service::rights as service;
@@ -68,7 +70,7 @@ struct Explanation<'a> {
 #[utoipa::path(
     get, path = "/rest/rights/",
     params(Listing, RightListing),
-    responses((status = 200, body = Listed<RightNode>)),
+    responses((status = 200, body = Listed<RightOrBranch>)),
 )]
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.

@@ -141,8 +141,10 @@ fn kind(kind: &Kind, used: Use) -> Value {
     }
 }
 
-/// As [`crate::domain::schema::is_kebab_case`] decides.
-const NAME: &str = r"^[\p{Alphabetic}\p{N}_]+-*[\p{Alphabetic}\p{N}_][\p{Alphabetic}\p{N}_-]*$";
+/// As [`crate::domain::schema::is_kebab_case`] decides; `\w` stands for letters and digits of every script.
+const NAME: &str = r"^\w+-*\w[\w-]*$";
+/// No control characters, and no space at either end.
+const USER_NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 
 fn or_null(mut schema: Value) -> Value {
     match schema.get("type").cloned() {
@@ -199,7 +201,7 @@ fn type_rules() -> Value {
         "public_id": chosen_id(),
         "fields": {"items": {"properties": {
             "name": {"minLength": 1},
-            "regex": {"format": "regex", "description": "has to match the whole value"},
+            "regex": {"format": "field-pattern", "description": "has to match the whole value"},
         }}},
         "acl": {"properties": {
             "activated": {"type": "boolean"},
@@ -221,7 +223,7 @@ fn user_rules() -> Value {
     password["description"] = json!(format!("{PASSWORD_MASK}, which reads show, keeps the password as it is"));
     json!({"properties": {
         "public_id": chosen_id(),
-        "user_name": {"minLength": 1, "maxLength": 256, "pattern": r"^[^\s\p{Cc}]([^\p{Cc}]*[^\s\p{Cc}])?$"},
+        "user_name": {"minLength": 1, "maxLength": 256, "pattern": USER_NAME},
         "authenticator": {"enum": [LOCAL_AUTHENTICATOR]},
         "password": password,
     }})
@@ -283,14 +285,27 @@ fn object_query() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "filter": {"type": "object", "description": "a MongoDB filter"},
+            "filter": {
+                "anyOf": [
+                    {"type": "object", "propertyNames": {"pattern": "^[^$]"}},
+                    {"type": "string", "format": "mongodb-filter"},
+                ],
+                "description": "A MongoDB filter: Extended JSON, or a text that holds it.",
+            },
             "sort": {"type": "string", "format": "sort-keys"},
             "order": {"type": "integer", "enum": [1, -1]},
-            "page": {"type": "integer", "minimum": 1},
+            "page": {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64},
             "limit": {"type": "integer", "minimum": 0, "maximum": 10000},
             "view": {"type": "string", "enum": ["native", "render"]},
             "active": {"type": "boolean"},
-            "projection": {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "string"}}]},
+            "projection": {
+                "anyOf": [
+                    {"type": "object"},
+                    {"type": "array", "items": {"type": "string", "minLength": 1}},
+                    {"type": "string", "format": "mongodb-projection"},
+                ],
+                "description": "A MongoDB projection, or a list of names, or a text that holds either.",
+            },
         },
         "additionalProperties": false,
     })

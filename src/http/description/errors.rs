@@ -57,6 +57,39 @@ const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects"]);
 /// Operations that change a user or what he signs in with.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
+/// Operations that read, write or delete one object, or all of a type.
+const OBJECT_ACCESS: Of = Operations(&[
+    "create_object",
+    "render_object",
+    "get_object",
+    "get_state",
+    "list_references",
+    "list_unclean",
+    "clean_objects",
+    "update_object",
+    "patch_object",
+    "set_state",
+    "delete_object",
+    "delete_objects",
+    "delete_type",
+]);
+/// Operations by which somebody could lift himself or others.
+const GRANTS: Of = Operations(&[
+    "create_user",
+    "update_user",
+    "patch_user",
+    "change_password",
+    "delete_user",
+    "create_token",
+    "create_group",
+    "update_group",
+    "patch_group",
+    "delete_group",
+]);
+const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type"]);
+const CATEGORY_WRITES: Of = Operations(&["create_category", "update_category", "patch_category"]);
+const GROUP_WRITES: Of = Operations(&["create_group", "update_group", "patch_group"]);
+
 /// All codes, by status.
 pub const CODES: &[ErrorCode] = &[
     code(400, "bad_request", All, "the request cannot be understood"),
@@ -83,10 +116,10 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "if_match_on_several", OBJECT_DELETES, "`If-Match` speaks of one object"),
     code(400, "state_invalid", Operations(&["set_state"]), "the body is neither true nor false"),
     code(400, "type_public_id_taken", Operations(&["create_type"]), "another type has this id"),
-    code(400, "type_name_taken", Below("/rest/types/"), "another type has this name"),
+    code(400, "type_name_taken", TYPE_WRITES, "another type has this name"),
     code(400, "type_in_use", Operations(&["delete_type"]), "the type has objects, and `cascade` was not asked for"),
     code(400, "category_public_id_taken", Operations(&["create_category"]), "another category has this id"),
-    code(400, "category_name_taken", Below("/rest/categories/"), "another category has this name"),
+    code(400, "category_name_taken", CATEGORY_WRITES, "another category has this name"),
     code(400, "user_public_id_taken", Operations(&["create_user"]), "another user has this id"),
     code(
         400,
@@ -99,7 +132,7 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "last_administrator", USER_CHANGES, "the last active administrator stays one"),
     code(400, "password_not_readable", Operations(&["list_users"]), "nothing of a password can be asked"),
     code(400, "group_public_id_taken", Operations(&["create_group"]), "another group has this id"),
-    code(400, "group_name_taken", Below("/rest/groups/"), "another group has this name"),
+    code(400, "group_name_taken", GROUP_WRITES, "another group has this name"),
     code(400, "group_stays", Operations(&["delete_group"]), "the groups 1 and 2 cannot be deleted"),
     code(
         400,
@@ -121,40 +154,18 @@ pub const CODES: &[ErrorCode] = &[
     code(401, "credentials_wrong", Protected, "user name or password are wrong"),
     code(401, "credentials_wrong", Operations(&["login"]), "user name or password are wrong"),
     code(403, "right_missing", Rights, "the caller does not hold the right"),
-    code(
-        403,
-        "rights_exceeded",
-        Below("/rest/users/"),
-        "the caller would give, or change, what goes beyond his own rights",
-    ),
-    code(
-        403,
-        "rights_exceeded",
-        Below("/rest/groups/"),
-        "the caller would give, or change, what goes beyond his own rights",
-    ),
-    code(
-        403,
-        "acl_denied",
-        Below("/rest/objects/"),
-        "the access list of the type does not let the caller's group do this",
-    ),
-    code(
-        403,
-        "acl_denied",
-        Operations(&["delete_type"]),
-        "the access list of the type does not let the caller's group do this",
-    ),
+    code(403, "rights_exceeded", GRANTS, "the caller would give, or change, what goes beyond his own rights"),
+    code(403, "acl_denied", OBJECT_ACCESS, "the access list of the type does not let the caller's group do this"),
     code(403, "type_inactive", OBJECT_WRITES, "the type is not active"),
     code(404, "not_found", Variable(""), "the path cannot lead to anything"),
-    code(404, "object_not_found", Below("/rest/objects/"), "there is no such object"),
-    code(404, "type_not_found", Below("/rest/types/"), "there is no such type"),
+    code(404, "object_not_found", OBJECT_ACCESS, "there is no such object"),
+    code(404, "type_not_found", Below("/rest/types/{public_id}"), "there is no such type"),
     code(404, "type_not_found", Below("/rest/objects/clean/"), "there is no such type"),
-    code(404, "category_not_found", Below("/rest/categories/"), "there is no such category"),
-    code(404, "user_not_found", Below("/rest/users/"), "there is no such user"),
+    code(404, "category_not_found", Below("/rest/categories/{public_id}"), "there is no such category"),
+    code(404, "user_not_found", Below("/rest/users/{public_id}"), "there is no such user"),
     code(404, "setting_not_found", Variable("name"), "the user has no such setting"),
     code(404, "token_not_found", Variable("token_id"), "the user has no such token"),
-    code(404, "group_not_found", Below("/rest/groups/"), "there is no such group"),
+    code(404, "group_not_found", Below("/rest/groups/{public_id}"), "there is no such group"),
     code(404, "right_not_found", Operations(&["get_right"]), "there is no such right"),
     code(404, "route_not_found", Operations(&["explain_right"]), "there is no such route"),
     code(405, "method_not_allowed", Operations(&[]), "the path does not know the method; `Allow` names those it does"),

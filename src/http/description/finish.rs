@@ -12,6 +12,7 @@ const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
 /// The finished description: `annotated` with all that the routes say.
 pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
+    refer_to_components(&mut annotated);
     add_components(&mut annotated);
     copy_query(&mut annotated);
     for route in routes {
@@ -20,6 +21,7 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
             finish_operation(operation, route);
         }
     }
+    add_links(&mut annotated);
     any_instead_of_one(&mut annotated);
     annotated
 }
@@ -28,6 +30,35 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
 pub(super) fn member_of(route: &RouteInfo) -> String {
     let method = route.method.as_str().to_ascii_lowercase();
     if METHODS.contains(&method.as_str()) { method } else { format!("x-{method}") }
+}
+
+/// Names what the macros have written out: the schema of a component in the place of a type parameter.
+fn refer_to_components(document: &mut Value) {
+    let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas").map(Value::take) else { return };
+    let named: Vec<(String, Value)> = schemas
+        .iter()
+        .filter(|(_, schema)| schema.get("description").is_some())
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
+    let mut shortened = schemas;
+    for schema in shortened.values_mut() {
+        if let Some(members) = schema.as_object_mut() {
+            members.values_mut().for_each(|member| refer(member, &named));
+        }
+    }
+    document["components"]["schemas"] = Value::Object(shortened);
+}
+
+fn refer(value: &mut Value, named: &[(String, Value)]) {
+    if let Some((name, _)) = named.iter().find(|(_, schema)| schema == value) {
+        *value = json!({"$ref": format!("#/components/schemas/{name}")});
+        return;
+    }
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| refer(member, named)),
+        Value::Array(items) => items.iter_mut().for_each(|item| refer(item, named)),
+        _ => {}
+    }
 }
 
 fn add_components(document: &mut Value) {
@@ -225,6 +256,39 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
             response.as_object_mut().expect("a response is an object").remove("content");
         }
     }
+}
+
+/// From the answer that says that something was made to what can be done with it.
+fn add_links(document: &mut Value) {
+    let paths = document["paths"].as_object().cloned().unwrap_or_default();
+    for (path, item) in &paths {
+        let Some((status, kind)) = item.get("post").and_then(insertion) else { continue };
+        let (variable, id) = match kind.as_str() {
+            "InsertedSetting" => ("name", "$response.body#/result_id"),
+            "InsertedToken" => ("token_id", "$response.body#/result_id"),
+            _ => ("public_id", "$response.body#/result_id"),
+        };
+        let Some(made) = paths.get(&format!("{path}{{{variable}}}")).and_then(Value::as_object) else { continue };
+        let mut links = Map::new();
+        for operation in METHODS.iter().filter_map(|method| made.get(*method)) {
+            let operation_id = operation["operationId"].as_str().unwrap_or_default();
+            let mut parameters = json!({variable: id});
+            if variable != "public_id" {
+                parameters["public_id"] = json!("$request.path.public_id");
+            }
+            links.insert(operation_id.to_owned(), json!({"operationId": operation_id, "parameters": parameters}));
+        }
+        document["paths"][path]["post"]["responses"][status]["links"] = Value::Object(links);
+    }
+}
+
+/// The status and the schema of an answer that says that something was made.
+fn insertion(operation: &Value) -> Option<(String, String)> {
+    operation["responses"].as_object()?.iter().find_map(|(status, response)| {
+        let schema = response["content"]["application/json"]["schema"]["$ref"].as_str()?;
+        let name = schema.rsplit('/').next()?;
+        name.starts_with("Inserted").then(|| (status.clone(), name.to_owned()))
+    })
 }
 
 /// What may be one of several is not always only one of them: a projected object can look like a stored one.

@@ -27,8 +27,8 @@ pub(super) use self::parameters::{
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, Cleaned, Deleted, DeletedObjects, DeletedWith, Group, Health, Inserted, InsertedSetting,
-    InsertedToken, Listed, ListedObject, RenderedObject, Results, SecurityLevels, ServiceInfo, Single, StoredObject,
-    Type, Updated, User, UserSetting, UserToken,
+    InsertedToken, Listed, ListedObject, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
+    StoredObject, Type, Updated, User, UserSetting, UserToken,
 };
 use super::{auth, categories, docs, groups, objects, rights, root, routes, types, user_settings, user_tokens, users};
 

@@ -1,8 +1,7 @@
 //! Parameters in queries and headers, as the description shows them; `http::params` and the handlers read them.
 
-use serde::Serialize;
+use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{IntoParams, ToSchema};
 
 /// What every list knows.
 #[derive(IntoParams)]
@@ -15,11 +14,11 @@ pub struct Listing {
     /// `fields.<name>` sorts by the value of that field.
     #[param(required = false, format = "sort-keys")]
     pub sort: String,
-    /// 1 ascending, -1 descending; not together with several keys or a `-`.
+    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
     #[param(required = false, schema_with = order)]
     pub order: i64,
     /// The page, from 1.
-    #[param(required = false, minimum = 1, default = 1)]
+    #[param(required = false, schema_with = page)]
     pub page: u64,
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
@@ -31,8 +30,8 @@ pub struct Listing {
 #[into_params(parameter_in = Query)]
 pub struct ObjectListing {
     /// Objects as they are stored, or rendered.
-    #[param(required = false, inline, default = "native")]
-    pub view: ObjectView,
+    #[param(required = false, schema_with = object_view)]
+    pub view: String,
     /// `true` leaves out inactive objects.
     #[param(required = false, default = false)]
     pub active: bool,
@@ -46,8 +45,8 @@ pub struct ObjectListing {
 #[into_params(parameter_in = Query)]
 pub struct CategoryListing {
     /// Categories one after the other, or as a tree.
-    #[param(required = false, inline, default = "list")]
-    pub view: TreeView,
+    #[param(required = false, schema_with = tree_view)]
+    pub view: String,
 }
 
 /// What the list of rights knows beside [`Listing`].
@@ -55,35 +54,11 @@ pub struct CategoryListing {
 #[into_params(parameter_in = Query)]
 pub struct RightListing {
     /// Rights one after the other, or as a tree; `filter`, `sort` and `order` do not go with the tree.
-    #[param(required = false, inline, default = "list")]
-    pub view: TreeView,
+    #[param(required = false, schema_with = tree_view)]
+    pub view: String,
     /// Another name of `view`.
-    #[param(required = false, inline)]
-    pub optional: TreeView,
-}
-
-fn order() -> Schema {
-    ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1])).default(Some(1.into())).into()
-}
-
-/// Which form objects have in a list.
-#[derive(ToSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ObjectView {
-    /// As they are stored.
-    Native,
-    /// With names, labels and references.
-    Render,
-}
-
-/// Flat or not.
-#[derive(ToSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TreeView {
-    /// One after the other.
-    List,
-    /// Each with what is below it.
-    Tree,
+    #[param(required = false, schema_with = tree_view)]
+    pub optional: String,
 }
 
 /// What deleting a type knows.
@@ -100,20 +75,8 @@ pub struct Cascade {
 #[into_params(parameter_in = Query)]
 pub struct References {
     /// What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null.
-    #[param(required = false, inline, default = "keep")]
-    pub on_references: OnReferences,
-}
-
-/// What becomes of references to a deleted object.
-#[derive(ToSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnReferences {
-    /// They stay, and lead nowhere.
-    Keep,
-    /// The object is not deleted.
-    Refuse,
-    /// They become null.
-    Clear,
+    #[param(required = false, schema_with = on_references)]
+    pub on_references: String,
 }
 
 /// What deleting a group knows.
@@ -121,21 +84,11 @@ pub enum OnReferences {
 #[into_params(parameter_in = Query)]
 pub struct GroupMembers {
     /// What becomes of the users of the group; needed when it has some.
-    #[param(required = false, inline)]
-    pub action: MemberAction,
+    #[param(required = false, schema_with = member_action)]
+    pub action: String,
     /// The group that the users are moved to; needed with `action=MOVE`.
     #[param(required = false, minimum = 1)]
     pub group_id: i64,
-}
-
-/// What becomes of the users of a deleted group.
-#[derive(ToSchema, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum MemberAction {
-    /// They come into another group.
-    Move,
-    /// They are deleted too.
-    Delete,
 }
 
 /// Which route a question is about.
@@ -166,4 +119,33 @@ pub struct IfNoneMatch {
     /// Send the resource only if it has none of these entity tags; otherwise 304.
     #[param(required = false, rename = "If-None-Match")]
     pub if_none_match: String,
+}
+
+fn order() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1])).into()
+}
+
+fn page() -> Schema {
+    let page = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).default(Some(1.into()));
+    page.maximum(Some(9_007_199_254_740_991_i64)).into()
+}
+
+fn object_view() -> Schema {
+    words(&["native", "render"]).default(Some("native".into())).into()
+}
+
+fn tree_view() -> Schema {
+    words(&["list", "tree"]).default(Some("list".into())).into()
+}
+
+fn on_references() -> Schema {
+    words(&["keep", "refuse", "clear"]).default(Some("keep".into())).into()
+}
+
+fn member_action() -> Schema {
+    words(&["MOVE", "DELETE"]).into()
+}
+
+fn words(words: &[&str]) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied()))
 }

@@ -471,6 +471,16 @@ pub struct Group {
     pub rights: Vec<Right>,
 }
 
+/// A right in a list; with `view=tree` a list.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum RightOrBranch {
+    /// One right.
+    Right(Right),
+    /// A master right, then what is below it: rights and such lists.
+    Branch(Vec<Value>),
+}
+
 /// Names of security levels with their numbers.
 #[derive(Serialize, ToSchema)]
 pub struct SecurityLevels(BTreeMap<String, i64>);
