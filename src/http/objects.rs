@@ -309,7 +309,7 @@ fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReference
 /// Read whether an object is active.
 #[utoipa::path(
     get, path = "/rest/objects/{public_id}/state",
-    responses((status = 200, body = bool)),
+    responses((status = 200, body = bool, content_type = "application/json")),
 )]
 pub(super) async fn get_state(
     state: web::Data<HttpState>,

@@ -74,7 +74,11 @@ struct Explanation<'a> {
 )]
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
-    let sent = Parameters::of(&request)?.with_alias("optional", "view");
+    let sent = Parameters::of(&request)?;
+    if sent.get("view").is_some() && sent.get("optional").is_some() {
+        return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
+    }
+    let sent = sent.with_alias("optional", "view");
     let params = ListParams::read(sent, &LIST, &state.params)?;
     let (items, total) = if params.view == Some("tree") {
         tree(&params)?

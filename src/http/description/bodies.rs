@@ -287,12 +287,12 @@ fn object_query() -> Value {
         "properties": {
             "filter": {
                 "anyOf": [
-                    {"type": "object", "propertyNames": {"pattern": "^[^$]"}},
+                    {"type": "object", "propertyNames": {"pattern": "^([^$]|$)"}},
                     {"type": "string", "format": "mongodb-filter"},
                 ],
                 "description": "A MongoDB filter: Extended JSON, or a text that holds it.",
             },
-            "sort": {"type": "string", "format": "sort-keys"},
+            "sort": {"type": "string", "minLength": 1, "format": "sort-keys"},
             "order": {"type": "integer", "enum": [1, -1]},
             "page": {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64},
             "limit": {"type": "integer", "minimum": 0, "maximum": 10000},

@@ -123,7 +123,7 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "user_public_id_taken", Operations(&["create_user"]), "another user has this id"),
     code(
         400,
-        "user_login_taken",
+        "user_user_name_taken",
         Operations(&["create_user", "update_user", "patch_user"]),
         "another user has this name, whatever the case",
     ),

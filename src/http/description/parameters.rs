@@ -12,7 +12,7 @@ pub struct Listing {
     pub filter: String,
     /// The path of a field; several keys with commas between them, each with `-` in front for descending. On objects
     /// `fields.<name>` sorts by the value of that field.
-    #[param(required = false, format = "sort-keys")]
+    #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
     /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
     #[param(required = false, schema_with = order)]
