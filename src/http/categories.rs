@@ -7,7 +7,7 @@ use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
 use super::description::{
     Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
-    Inserted, Listed, Listing, Single, Updated,
+    Inserted, ListOf, Listing, Single, Updated,
 };
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
@@ -30,19 +30,21 @@ impl Wire for Categories {
 #[utoipa::path(
     get, path = "/rest/categories/",
     params(Listing, CategoryListing),
-    responses((status = 200, body = Listed<CategoryOrNode>)),
+    responses((status = 200, body = ListOf<CategoryOrNode>)),
 )]
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let (items, total) = if params.view == Some("tree") {
-        tree_page(&state, &params).await?
-    } else {
-        let page = resource::list::<Categories>(&state.services, &params.query).await?;
-        (Items::of::<Categories>(&page.documents)?, page.total)
-    };
+    if params.view != Some("tree") {
+        let listed = resource::list::<Categories>(&state.services, &params.query).await?;
+        return envelope::listed::<Categories>(&state, &request, Categories::PATH, &params, &listed);
+    }
+    if params.query.explain {
+        return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
+    }
+    let (items, total) = tree_page(&state, &params).await?;
     envelope::list::<Categories>(&state, &request, Categories::PATH, &params, &items, total)
 }
 

@@ -7,10 +7,10 @@ use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
-    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, Listed, Listing, Single,
+    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
     Updated,
 };
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
@@ -31,13 +31,12 @@ impl Wire for Groups {
 #[utoipa::path(
     get, path = "/rest/groups/",
     params(Listing),
-    responses((status = 200, body = Listed<Group>)),
+    responses((status = 200, body = ListOf<Group>)),
 )]
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = resource::list::<Groups>(&state.services, &params.query).await?;
-    let items = Items::of::<Groups>(&page.documents)?;
-    envelope::list::<Groups>(&state, &request, Groups::PATH, &params, &items, page.total)
+    let listed = resource::list::<Groups>(&state.services, &params.query).await?;
+    envelope::listed::<Groups>(&state, &request, Groups::PATH, &params, &listed)
 }
 
 /// Read a group.

@@ -10,7 +10,7 @@ use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
 use super::description::{
-    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, Listed, ListedObject, Listing, NewObject,
+    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
     ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
 };
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
@@ -23,9 +23,8 @@ use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
-use crate::service::resource::Objects;
+use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
-use crate::store::Page;
 
 const VIEWS: &[&str] = &["native", "render"];
 const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -42,7 +41,7 @@ impl Wire for Objects {
 #[utoipa::path(
     get, path = "/rest/objects/",
     params(Listing, ObjectListing),
-    responses((status = 200, body = Listed<ListedObject>)),
+    responses((status = 200, body = ListOf<ListedObject>)),
 )]
 pub(super) async fn list_objects(
     state: web::Data<HttpState>,
@@ -50,15 +49,15 @@ pub(super) async fn list_objects(
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
 
 /// List objects, with the parameters in a JSON body.
 #[utoipa::path(
     post, path = "/rest/objects/query",
     request_body = ObjectQuery,
-    responses((status = 200, body = Listed<ListedObject>)),
+    responses((status = 200, body = ListOf<ListedObject>)),
 )]
 pub(super) async fn query_objects(
     state: web::Data<HttpState>,
@@ -68,15 +67,15 @@ pub(super) async fn query_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
 
 /// List the objects that refer to an object.
 #[utoipa::path(
     get, path = "/rest/objects/{public_id}/references",
     params(Listing, ObjectListing),
-    responses((status = 200, body = Listed<ListedObject>)),
+    responses((status = 200, body = ListOf<ListedObject>)),
 )]
 pub(super) async fn list_references(
     state: web::Data<HttpState>,
@@ -88,16 +87,16 @@ pub(super) async fn list_references(
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
-    let page = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, &listed).await
 }
 
 /// List the unclean objects of a type.
 #[utoipa::path(
     get, path = "/rest/objects/clean/{public_id}",
     params(Listing, ObjectListing),
-    responses((status = 200, body = Listed<ListedObject>)),
+    responses((status = 200, body = ListOf<ListedObject>)),
 )]
 pub(super) async fn list_unclean(
     state: web::Data<HttpState>,
@@ -107,9 +106,9 @@ pub(super) async fn list_unclean(
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
     let query = params.query.clone();
-    let page = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, &listed).await
 }
 
 fn seen(params: &ListParams) -> Seen {
@@ -122,8 +121,12 @@ async fn answer(
     caller: &Caller,
     path: &str,
     params: &ListParams,
-    page: &Page,
+    listed: &Listed,
 ) -> Result<HttpResponse, ApiError> {
+    let page = match listed {
+        Listed::Page(page) => page,
+        Listed::Explained(explanation) => return Ok(envelope::explained(explanation)),
+    };
     let items = match seen(params) {
         Seen::Native => Items::of::<Objects>(&page.documents)?,
         Seen::Rendered => {
@@ -142,7 +145,8 @@ async fn answer(
             items
         }
     };
-    envelope::list::<Objects>(state, request, path, params, &items, page.total)
+    let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+    Ok(envelope::hinted(response, page.hint.as_ref()))
 }
 
 /// Read an object, rendered.

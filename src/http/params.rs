@@ -13,7 +13,7 @@ use crate::query::{Filter, Limits, Projection, Sort};
 use crate::service::resource::ListQuery;
 use crate::settings::UnknownParameters;
 
-/// What a list route knows beside `sort`, `order`, `page`, `limit` and `filter`.
+/// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoute {
     /// The field that the list is sorted by when nothing is said, and the last tiebreak always.
@@ -65,7 +65,9 @@ pub struct ListParams {
 /// The largest whole number that every JSON reader keeps exact.
 const LAST_PAGE: u64 = (1 << 53) - 1;
 
-const COMMON: [&str; 5] = ["sort", "order", "page", "limit", "filter"];
+const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
+/// Whether to tell how a list is found instead of giving it.
+pub const EXPLAIN: &str = "explain";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
 impl Parameters {
@@ -206,8 +208,14 @@ impl ListParams {
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
         let projection = projection_text.as_deref().map(|text| read_projection(text, &filter)).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
-        let query =
-            ListQuery { filter, sort, page: read_page(&sent)?, limit: read_limit(&sent, route, settings)?, projection };
+        let query = ListQuery {
+            filter,
+            sort,
+            page: read_page(&sent)?,
+            limit: read_limit(&sent, route, settings)?,
+            projection,
+            explain: sent.flag(EXPLAIN)?,
+        };
         Ok(Self {
             query,
             filter: filter_text,
@@ -302,7 +310,7 @@ fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
 fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
     let (fits, expected) = match name {
         "order" | "page" | "limit" => (value.is_number(), "a number"),
-        "active" => (value.is_boolean(), "true or false"),
+        "active" | EXPLAIN => (value.is_boolean(), "true or false"),
         "sort" | "view" => (value.is_string(), "a string"),
         // What is wrong with an array is said by `read_filter`.
         "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),

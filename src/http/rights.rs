@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::caller::{Access, Authenticated};
 use super::description::{
-    IfNoneMatch, Listed, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
+    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
 };
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
@@ -55,6 +55,7 @@ impl Wire for Levels {
 
 /// Which right a route needs, and whether the caller holds it.
 #[derive(Serialize, ToSchema)]
+#[schema(as = RightExplanation)]
 struct Explanation<'a> {
     method: &'a str,
     path: &'a str,
@@ -70,7 +71,7 @@ struct Explanation<'a> {
 #[utoipa::path(
     get, path = "/rest/rights/",
     params(Listing, RightListing),
-    responses((status = 200, body = Listed<RightOrBranch>)),
+    responses((status = 200, body = ListOf<RightOrBranch>)),
 )]
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
@@ -80,12 +81,11 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
     }
     let sent = sent.with_alias("optional", "view");
     let params = ListParams::read(sent, &LIST, &state.params)?;
-    let (items, total) = if params.view == Some("tree") {
-        tree(&params)?
-    } else {
-        let page = service::list_rights(params.query.clone(), state.services.max_time).await?;
-        (Items::of::<Rights>(&page.documents)?, page.total)
-    };
+    if params.view != Some("tree") || params.query.explain {
+        let listed = service::list_rights(&state.services, params.query.clone()).await?;
+        return envelope::listed::<Rights>(&state, &request, Rights::PATH, &params, &listed);
+    }
+    let (items, total) = tree(&params)?;
     envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)
 }
 

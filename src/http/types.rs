@@ -7,9 +7,9 @@ use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
-    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, Listed, Listing, Single, Type, TypeBody, TypePatch, Updated,
+    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
 };
-use super::envelope::{self, ISO_TIME, Items, Wire};
+use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
@@ -30,13 +30,12 @@ impl Wire for Types {
 #[utoipa::path(
     get, path = "/rest/types/",
     params(Listing),
-    responses((status = 200, body = Listed<Type>)),
+    responses((status = 200, body = ListOf<Type>)),
 )]
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = resource::list::<Types>(&state.services, &params.query).await?;
-    let items = Items::of::<Types>(&page.documents)?;
-    envelope::list::<Types>(&state, &request, Types::PATH, &params, &items, page.total)
+    let listed = resource::list::<Types>(&state.services, &params.query).await?;
+    envelope::listed::<Types>(&state, &request, Types::PATH, &params, &listed)
 }
 
 /// Read a type.

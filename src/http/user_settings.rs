@@ -7,7 +7,7 @@ use bson::raw::RawDocument;
 use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
 use super::description::{
-    Deleted, IfMatch, InsertedSetting, NewSetting, Results, SettingBody, SettingPatch, Updated, UserSetting,
+    Deleted, Explain, IfMatch, InsertedSetting, NewSetting, Results, SettingBody, SettingPatch, Updated, UserSetting,
 };
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
@@ -28,6 +28,7 @@ impl Wire for UserSettings {
 /// List the settings of a user.
 #[utoipa::path(
     get, path = "/rest/users/{public_id}/settings/",
+    params(Explain),
     responses((status = 200, body = Results<UserSetting>)),
 )]
 pub(super) async fn list_settings(
@@ -35,7 +36,9 @@ pub(super) async fn list_settings(
     request: HttpRequest,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    if state.only_explain(&request)? {
+        return Ok(envelope::explained(&service::explain_settings(&state.services, user.0).await?));
+    }
     results(&state, &service::list_settings(&state.services, user.0).await?)
 }
 

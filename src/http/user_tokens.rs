@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use super::caller::Authenticated;
-use super::description::{Deleted, InsertedToken, NewToken, Results, UserToken};
+use super::description::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::path::{PathId, PathTokenId};
@@ -25,6 +25,7 @@ impl Wire for UserTokens {
 /// List the tokens of a user.
 #[utoipa::path(
     get, path = "/rest/users/{public_id}/tokens/",
+    params(Explain),
     responses((status = 200, body = Results<UserToken>)),
 )]
 pub(super) async fn list_tokens(
@@ -32,7 +33,9 @@ pub(super) async fn list_tokens(
     request: HttpRequest,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    if state.only_explain(&request)? {
+        return Ok(envelope::explained(&service::explain_tokens(&state.services, user.0).await?));
+    }
     let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, user.0).await?)?;
     Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }

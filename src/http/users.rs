@@ -7,10 +7,10 @@ use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
-    Deleted, IfMatch, IfNoneMatch, Inserted, Listed, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
+    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
     UserPatch,
 };
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
@@ -31,13 +31,12 @@ impl Wire for Users {
 #[utoipa::path(
     get, path = "/rest/users/",
     params(Listing),
-    responses((status = 200, body = Listed<User>)),
+    responses((status = 200, body = ListOf<User>)),
 )]
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = service::list_users(&state.services, &params.query).await?;
-    let items = Items::of::<Users>(&page.documents)?;
-    envelope::list::<Users>(&state, &request, Users::PATH, &params, &items, page.total)
+    let listed = service::list_users(&state.services, &params.query).await?;
+    envelope::listed::<Users>(&state, &request, Users::PATH, &params, &listed)
 }
 
 /// Read a user.

@@ -298,6 +298,7 @@ fn object_query() -> Value {
             "limit": {"type": "integer", "minimum": 0, "maximum": 10000},
             "view": {"type": "string", "enum": ["native", "render"]},
             "active": {"type": "boolean"},
+            "explain": {"type": "boolean"},
             "projection": {
                 "anyOf": [
                     {"type": "object"},

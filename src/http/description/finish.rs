@@ -72,6 +72,7 @@ fn add_components(document: &mut Value) {
     components["headers"] = json!({
         "X-API-Version": text("The version of the interface, 1.0."),
         "X-Request-ID": text("The id of the request: the client's own, when it sent a short and plain one."),
+        "Inventory-Query-Hint": text("What would make the list less work, where it was much for little."),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
         "Location": text("The URL of the resource."),
@@ -183,6 +184,11 @@ impl Facts {
         self.parameters.iter().any(|known| known == parameter)
     }
 
+    /// Whether it can tell how its list is found.
+    fn explains(&self) -> bool {
+        self.takes("explain") || self.id.starts_with("query_objects")
+    }
+
     fn can_answer(&self, code: &ErrorCode) -> bool {
         match code.of {
             Of::All => true,
@@ -235,8 +241,13 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         let kind = schema.rsplit('/').next().unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
         let is_written = kind.starts_with("Inserted") || kind == "Updated";
         let mut names = vec!["X-API-Version", "X-Request-ID"];
-        if kind == "Listed" {
+        if kind == "ListOf" {
             names.push("X-Total-Count");
+        }
+        if status == "200" && facts.explains() {
+            names.push("Inventory-Query-Hint");
+            let schema = &mut response["content"]["application/json"]["schema"];
+            *schema = json!({"anyOf": [schema.take(), {"$ref": "#/components/schemas/ListExplanation"}]});
         }
         if is_written {
             names.push("Location");

@@ -22,12 +22,12 @@ pub(super) use self::bodies::{
     UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Cascade, CategoryListing, GroupMembers, IfMatch, IfNoneMatch, Listing, ObjectListing, References, RightListing,
-    RouteInQuestion,
+    Cascade, CategoryListing, Explain, GroupMembers, IfMatch, IfNoneMatch, Listing, ObjectListing, References,
+    RightListing, RouteInQuestion,
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, Cleaned, Deleted, DeletedObjects, DeletedWith, Group, Health, Inserted, InsertedSetting,
-    InsertedToken, Listed, ListedObject, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
+    InsertedToken, ListOf, ListedObject, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
     StoredObject, Type, Updated, User, UserSetting, UserToken,
 };
 use super::{auth, categories, docs, groups, objects, rights, root, routes, types, user_settings, user_tokens, users};
@@ -102,7 +102,7 @@ use super::{auth, categories, docs, groups, objects, rights, root, routes, types
         rights::explain_right,
         rights::get_right,
     ),
-    components(schemas(super::error::ErrorBody))
+    components(schemas(super::error::ErrorBody, crate::store::Explanation))
 )]
 struct Operations;
 

@@ -23,6 +23,18 @@ pub struct Listing {
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
     pub limit: u64,
+    /// `true` tells how the list is found, in place of the list.
+    #[param(required = false, default = false)]
+    pub explain: bool,
+}
+
+/// What the lists know that have no pages.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Explain {
+    /// `true` tells how the list is found, in place of the list.
+    #[param(required = false, default = false)]
+    pub explain: bool,
 }
 
 /// What lists of objects know beside that.

@@ -13,7 +13,7 @@ use crate::http::envelope::{ListTail, Tail};
 
 /// A page of a list.
 #[derive(Serialize, ToSchema)]
-pub struct Listed<T: ToSchema> {
+pub struct ListOf<T: ToSchema> {
     /// The items of the page.
     pub results: Vec<T>,
     #[serde(flatten)]
@@ -177,7 +177,7 @@ pub enum ListedObject {
     /// With `view=native`.
     Native(StoredObject),
     /// With `view=render`.
-    Rendered(RenderedObject),
+    Rendered(Box<RenderedObject>),
     /// With `projection`.
     Projected(BTreeMap<String, Value>),
 }
