@@ -130,7 +130,7 @@ async fn the_description_and_its_page_are_served_to_everybody_and_call_no_other_
     let page = get("/docs/").await;
     assert_eq!(page.status, 200, "{}", page.text);
     assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{page:?}");
-    for part in page.text.split(['"', '\'']).filter(|part| part.ends_with(".js") || part.ends_with(".css")) {
+    for part in page.text.split(['"', '\'']).filter(|part| [".js", ".css"].iter().any(|end| part.ends_with(end))) {
         assert!(!part.contains("//"), "{part}");
         let answer = get(&format!("/docs/{}", part.trim_start_matches("./"))).await;
         assert_eq!(answer.status, 200, "{part}");
