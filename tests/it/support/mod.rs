@@ -5,3 +5,4 @@ pub(crate) mod counting;
 pub(crate) mod described;
 pub(crate) mod mongod;
 pub(crate) mod process;
+pub(crate) mod wire;
