@@ -176,7 +176,7 @@ fn in_set(values: &[Bson]) -> Option<InSet> {
 
 #[cfg(test)]
 mod tests {
-    use bson::RawDocumentBuf;
+    use bson::{RawDocumentBuf, bson};
 
     use super::super::error::{QueryErrorKind, code};
     use super::*;
@@ -195,6 +195,27 @@ mod tests {
         assert_eq!(error.to_string(), "filter.fields.$elemMatch.value.$rgex: unknown operator, did you mean $regex?");
         assert_eq!(error.pointer, "/fields/$elemMatch/value/$rgex");
         assert_eq!((error.code, error.kind), (2, QueryErrorKind::Malformed));
+    }
+
+    #[test]
+    fn a_mistake_in_an_expression_is_named_with_its_place() {
+        for (expression, pointer, hint) in [
+            (bson!({ "$subtrat": [1, 2] }), "/$expr/$subtrat", "did you mean $subtract?"),
+            (bson!({ "$eq": [1, { "$cond": { "iff": 1 } }] }), "/$expr/$eq/1/$cond/iff", "did you mean if?"),
+            (
+                bson!({ "$switch": { "branches": [{ "case": 1, "then": { "$ads": 1 } }] } }),
+                "/$expr/$switch/branches/0/then/$ads",
+                "did you mean $abs?",
+            ),
+            (bson!({ "$let": { "vars": { "a": "$$b" }, "in": 1 } }), "/$expr/$let/vars/a", "undefined variable"),
+            (bson!({ "$map": { "input": [], "as": "A", "in": 1 } }), "/$expr/$map/as", "invalid character"),
+            (bson!({ "$zip": { "inputs": ["$a", { "$x": 1 }] } }), "/$expr/$zip/inputs/1/$x", "unknown operator"),
+            (bson!({ "a": { "b.c": 1 } }), "/$expr/a/b.c", "$getField"),
+        ] {
+            let error = refusal(&doc! { "$expr": expression });
+            assert_eq!(error.pointer, pointer, "{error}");
+            assert!(error.message.contains(hint), "{error}");
+        }
     }
 
     #[test]
