@@ -8,7 +8,8 @@ use bson::{Bson, Document, doc};
 use super::budget::Budget;
 use super::error::{EvalError, QueryError};
 use super::matcher;
-use super::parser::{Level, Parser};
+use super::operators::OPERATORS;
+use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::tree::{InSet, Node, Operand, Test};
 
@@ -68,6 +69,11 @@ impl Filter {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         Ok(Self::from_parts(document.clone(), tree, parser.server))
+    }
+
+    /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
+    pub fn operators() -> impl Iterator<Item = &'static str> {
+        TOP_OPERATORS.into_iter().chain(OPERATORS)
     }
 
     /// The filter that every document matches.
@@ -203,8 +209,8 @@ mod tests {
             (bson!({ "$subtrat": [1, 2] }), "/$expr/$subtrat", "did you mean $subtract?"),
             (bson!({ "$eq": [1, { "$cond": { "iff": 1 } }] }), "/$expr/$eq/1/$cond/iff", "did you mean if?"),
             (
-                bson!({ "$switch": { "branches": [{ "case": 1, "then": { "$ads": 1 } }] } }),
-                "/$expr/$switch/branches/0/then/$ads",
+                bson!({ "$switch": { "branches": [{ "case": 1, "then": { "$abss": 1 } }] } }),
+                "/$expr/$switch/branches/0/then/$abss",
                 "did you mean $abs?",
             ),
             (bson!({ "$let": { "vars": { "a": "$$b" }, "in": 1 } }), "/$expr/$let/vars/a", "undefined variable"),

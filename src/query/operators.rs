@@ -16,7 +16,7 @@ use super::tree::{InSet, Node, Operand, Test};
 use super::types::TypeSet;
 
 /// The operators of a field.
-const OPERATORS: [&str; 27] = [
+pub(super) const OPERATORS: [&str; 27] = [
     "$eq",
     "$ne",
     "$gt",

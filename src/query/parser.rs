@@ -46,7 +46,7 @@ pub(super) struct Parser {
 }
 
 /// The operators that stand where a field name could.
-const TOP_OPERATORS: [&str; 11] = [
+pub(super) const TOP_OPERATORS: [&str; 11] = [
     "$sampleRate",
     "$and",
     "$or",

@@ -15,6 +15,10 @@ mod embedded;
 mod embedded_crash;
 mod embedded_indexes;
 mod filters;
+mod filters_page;
+#[path = "../../fuzz/laws/mod.rs"]
+mod fuzz_laws;
+mod fuzz_seeds;
 mod group_crash;
 mod mongo;
 mod projections;

@@ -53,6 +53,11 @@ pub struct Expression {
 }
 
 impl Expression {
+    /// The names of the operators of expressions. Some are refused when they are used.
+    pub fn operators() -> impl Iterator<Item = &'static str> {
+        operators::all().map(|operator| operator.name)
+    }
+
     /// Reads an expression; `now` becomes `$$NOW`.
     ///
     /// # Errors

@@ -57,14 +57,19 @@ const FAMILIES: &[&[Operator]] = &[
     OTHERS,
 ];
 
+/// Every operator.
+pub(super) fn all() -> impl Iterator<Item = &'static Operator> {
+    FAMILIES.iter().copied().flatten()
+}
+
 /// The operator of this name, dollar sign included.
 pub(super) fn find(name: &str) -> Option<&'static Operator> {
-    FAMILIES.iter().copied().flatten().find(|operator| operator.name == name)
+    all().find(|operator| operator.name == name)
 }
 
 /// `, did you mean $size?` where the name is like one of an operator, else nothing.
 pub(super) fn nearest_to(name: &str) -> String {
-    let known: Vec<&str> = FAMILIES.iter().copied().flatten().map(|operator| operator.name).collect();
+    let known: Vec<&str> = all().map(|operator| operator.name).collect();
     nearest(name, &known)
 }
 
