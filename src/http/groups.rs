@@ -8,7 +8,7 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -25,7 +25,7 @@ impl Wire for Groups {
 
 /// List groups.
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     envelope::listed::<Groups>(&state, &request, Groups::PATH, &params, &listed)
 }

@@ -66,7 +66,7 @@ struct Explanation<'a> {
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
     let sent = Parameters::of(&request)?.with_alias("optional", "view");
-    let params = ListParams::read(sent, &LIST, &state.params)?;
+    let params = state.list_params(sent, &LIST)?;
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return envelope::listed::<Rights>(&state, &request, Rights::PATH, &params, &listed);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
+use bson::DateTime;
 
 use super::error::ApiError;
 use super::links::LinkSettings;
-use super::params::{EXPLAIN, ParamSettings, Parameters};
+use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
 use crate::service::Services;
 
 /// The services and the settings that belong to HTTP; one for the whole process.
@@ -20,6 +21,14 @@ pub struct HttpState {
 }
 
 impl HttpState {
+    /// Understands the parameters of a list route.
+    ///
+    /// # Errors
+    /// As [`ListParams::read`].
+    pub fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
+        ListParams::read(sent, route, &self.params, DateTime::from_chrono(self.services.clock.now()))
+    }
+
     /// Refuses any parameter, on routes that know none.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use inventory_service::query::{Expression, Filter};
 use inventory_service::settings::Settings;
 use serde_json::Value;
 
-use crate::support::app::{TestApp, on_each_store};
+use crate::support::app::on_each_store;
 
 const PAGE: &str = include_str!("../../docs/filters.md");
 /// How every example begins.

@@ -17,6 +17,7 @@ mod embedded_crash;
 mod embedded_indexes;
 mod filters;
 mod filters_page;
+#[expect(unreachable_pub, reason = "the package of the fuzz targets uses the same files")]
 #[path = "../../fuzz/laws/mod.rs"]
 mod fuzz_laws;
 mod fuzz_seeds;

@@ -1,6 +1,6 @@
 //! BSON -> tree: names, arities and variables are checked here.
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, Document};
 
 use super::call::{Call, Names, Operator, Shape};
 use super::evaluate::Node;
@@ -17,14 +17,13 @@ pub(super) struct Parser<'a> {
     location: &'a mut Location,
     /// The names bound by each `$let`, `$map`, ... around this place, the innermost last.
     frames: Vec<Vec<String>>,
-    now: DateTime,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     /// At the place where the expression begins.
-    pub(super) fn new(location: &'a mut Location, now: DateTime) -> Self {
-        Self { location, frames: Vec::new(), now, depth: 0 }
+    pub(super) fn new(location: &'a mut Location) -> Self {
+        Self { location, frames: Vec::new(), depth: 0 }
     }
 
     /// A refusal with MongoDB's number.
@@ -263,7 +262,10 @@ impl<'a> Parser<'a> {
         }
         Ok(match name {
             "ROOT" | "CURRENT" => Node::Path(path),
-            "NOW" if path.is_empty() => Node::Constant(Some(Bson::DateTime(self.now))),
+            "NOW" if path.is_empty() => match self.location.now() {
+                Some(now) => Node::Constant(Some(Bson::DateTime(now))),
+                None => return Err(self.location.refused("$$NOW is for queries that a time was given for")),
+            },
             "REMOVE" | "SEARCH_META" | "NOW" => Node::Constant(None),
             "CLUSTER_TIME" => Node::Unavailable("CLUSTER_TIME"),
             "JS_SCOPE" => Node::Unavailable("JS_SCOPE"),
