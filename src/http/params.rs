@@ -320,9 +320,10 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|candidate| strsim::damerau_levenshtein(name, candidate));
-    match nearest {
-        Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
+    let distance = |candidate: &&&str| strsim::damerau_levenshtein(name, candidate);
+    match known.iter().min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= 3 => format!("is no parameter of this route; did you mean {nearest}?"),
+        Some(_) => format!("is no parameter of this route; those are {}", known.join(", ")),
         None => "is no parameter of this route, which has none".to_owned(),
     }
 }
