@@ -10,6 +10,9 @@ pub mod json;
 pub mod laws;
 #[path = "../../src/query/mod.rs"]
 pub mod query;
+#[expect(dead_code, reason = "other modules use the rest")]
+#[path = "../../src/raw.rs"]
+pub mod raw;
 
 /// The part of the store that is pure: the keys of its indexes.
 #[path = "../../src/store"]
