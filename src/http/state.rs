@@ -3,11 +3,8 @@
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
-<<<<<<< HEAD
-use bson::DateTime;
-=======
 use actix_web::http::header::HeaderValue;
->>>>>>> main
+use bson::DateTime;
 
 use super::body::BodyLimits;
 use super::edge::gate::HeadLimits;
