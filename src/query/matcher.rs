@@ -165,7 +165,7 @@ fn equals(value: Option<Value<'_>>, operand: &Operand) -> bool {
 
 /// Comparisons stay in the bracket of the operand's type, except with `MinKey` and `MaxKey`.
 fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> bool {
-    let kind = value.map_or(kind::UNDEFINED, |value| value.kind());
+    let kind = value.map_or(kind::UNDEFINED, Value::kind);
     let (Some(value), true) = (value, rank_of_kind(kind) == operand.rank()) else {
         return match operand.value().kind() {
             // Missing, undefined and null are one for the tests that accept equality.
