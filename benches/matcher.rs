@@ -12,15 +12,15 @@ use std::hint::black_box;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, doc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use inventory_service::query::raw::{Elements, Value};
 use inventory_service::query::{Filter, Limits};
+use inventory_service::raw::Elements;
 
 const DOCUMENTS: i64 = 256;
 /// One document in so many matches.
 const HITS: i64 = 16;
 const DAY: i64 = 86_400_000;
 
-/// An object as the service stores it: ten members, and twelve fields.
+/// An object as the service stores it: twelve members, one of which holds its fifteen fields.
 fn object(number: i64) -> RawDocumentBuf {
     let hit = number % HITS == 0;
     let text = |name: &str, value: String| doc! { "name": name, "value": value };
@@ -32,6 +32,9 @@ fn object(number: i64) -> RawDocumentBuf {
         text("model", "PowerRack R660".to_owned()).into(),
         text("environment", "production".to_owned()).into(),
         text("ip-address", format!("10.0.{}.{}", number / 250, number % 250)).into(),
+        text("mac-address", format!("02:1c:00:00:00:{number:02x}")).into(),
+        text("role", "hypervisor".to_owned()).into(),
+        text("serial-number", format!("LGG{number:07}")).into(),
         doc! { "name": "memory-gib", "value": 512 }.into(),
         doc! { "name": "price", "value": 15_448.65 }.into(),
         doc! { "name": "monitored", "value": true }.into(),
@@ -59,11 +62,11 @@ fn object(number: i64) -> RawDocumentBuf {
 
 /// The bare walk.
 fn walk(document: &[u8]) {
-    for element in Elements::of(document) {
-        let Value { kind, bytes } = element.value;
-        black_box((kind, element.name, bytes));
-        if element.value.is_document() || element.value.is_array() {
-            walk(bytes);
+    for element in Elements::within(document) {
+        let value = element.value;
+        black_box((value.kind(), element.name, value.bytes));
+        if value.is_document() || value.is_array() {
+            walk(value.bytes);
         }
     }
 }
@@ -84,7 +87,7 @@ fn filters() -> [(&'static str, Document); 6] {
     [
         // The last member: all others are passed over.
         ("equality on a top field", doc! { "editor_id": 1_i64 }),
-        // The last of twelve fields.
+        // The last of fifteen fields.
         ("elemMatch on name and value", field("status", "retired")),
         ("ten-way or", doc! { "$or": ten }),
         ("regex prefix", field("hostname", doc! { "$regex": "^db-prod" })),
