@@ -41,6 +41,6 @@ fn write(document: &RawDocument) -> Option<String> {
 }
 
 fn bytes_of(value: &Bson) -> Vec<u8> {
-    let holder: Document = [("".to_owned(), value.clone())].into_iter().collect();
+    let holder: Document = [(String::new(), value.clone())].into_iter().collect();
     holder.to_vec().expect("what was read is BSON")
 }
