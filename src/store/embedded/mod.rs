@@ -24,7 +24,7 @@ mod failure;
 mod faults;
 mod find;
 mod index;
-mod key;
+pub mod key;
 mod merge;
 mod number;
 mod open;
