@@ -132,6 +132,11 @@ impl Check<'_> {
             // Every key of a document was found, so equal numbers mean that there is nothing else.
             let name = &self.collection.indexes[position].name;
             let stored = self.count_entries(name, &self.tables.indexes[position])?;
+            if let Some(blocks) = self.tables.blocks(self.collection, position) {
+                for problem in blocks.problems()? {
+                    self.report(Part::Index, format!("the index {name}: {problem}"));
+                }
+            }
             if stored != expected {
                 self.report(Part::Index, format!("the index {name} has {stored} keys, its documents {expected}"));
             }

@@ -14,7 +14,9 @@ use super::batch::public_id;
 use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::prepare;
-use super::tables::{DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, data_name, index_name};
+use super::tables::{
+    DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, index_name,
+};
 use super::validate;
 use super::writer::store_collections;
 
@@ -37,6 +39,7 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
                     table(&source, &target, PlainDefinition::new(&name))?;
                 }
             }
+            table(&source, &target, UniqueDefinition::new(&counts_name(collection.number)))?;
         }
         target.commit()?;
         Ok(())
@@ -79,7 +82,8 @@ fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: 
         }
     }
     let indexes: Vec<u32> = own.indexes.iter().map(|index| index.number).collect();
-    indexes.into_iter().try_for_each(|index| prepare::build(catalog, number, index, &mut tables))
+    indexes.into_iter().try_for_each(|index| prepare::build(catalog, number, index, &mut tables))?;
+    prepare::count_entries(catalog.at(number), &mut tables, &[]).map(drop)
 }
 
 /// Whether every document of every collection can be read.

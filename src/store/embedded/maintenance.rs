@@ -14,7 +14,7 @@ use super::check::{Findings, Part};
 use super::open::{Location, OpenError};
 use super::snapshot::Snapshot;
 use super::space::{self, Compacted};
-use super::tables::{META, data_name, index_name};
+use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index, index_name};
 use super::{Options, check, copy, failure};
 
 /// Why a store could not be repaired.
@@ -121,6 +121,7 @@ fn strangers(database: &Database, catalog: &Catalog) -> Result<Vec<String>, redb
         name == redb::TableHandle::name(&META)
             || catalog.iter().any(|own| {
                 name == data_name(own.number)
+                    || name == counts_name(own.number)
                     || own.indexes.iter().any(|index| name == index_name(own.number, index.number))
             })
     };
@@ -168,8 +169,9 @@ fn drop_indexes(database: &Database, catalog: &Catalog) -> Option<()> {
         let transaction = database.begin_write()?;
         for collection in catalog.iter() {
             for index in &collection.indexes {
-                super::tables::delete_index(&transaction, collection.number, index.number)?;
+                delete_index(&transaction, collection.number, index.number)?;
             }
+            transaction.delete_table(UniqueDefinition::new(&counts_name(collection.number)))?;
         }
         transaction.commit()?;
         Ok(())

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use redb::{Database, WriteTransaction};
@@ -68,6 +69,7 @@ impl Handle {
             database: Some(database),
             acknowledged,
             quick_repair_from: options.quick_repair_from_bytes,
+            filter_budget: options.filter_budget,
         };
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
@@ -118,6 +120,8 @@ struct Writer {
     database: Option<Database>,
     acknowledged: Acknowledged,
     quick_repair_from: u64,
+    /// See [`Options::filter_budget`].
+    filter_budget: Duration,
 }
 
 /// Units that go into one transaction, with who waits for them.
@@ -205,12 +209,17 @@ impl Writer {
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
         let transaction = self.begin()?;
-        let mut batch = Batch::new(&transaction, self.catalog.clone());
+        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
-        let results = failure::guarded(|| apply(&mut batch, units));
-        let (mut catalog, touched) = batch.into_parts();
-        let results = match results {
-            Ok(results) => results,
+        let applied = match failure::guarded(|| apply(&mut batch, units)) {
+            Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
+            Err(error) => {
+                drop(batch);
+                Err(error)
+            }
+        };
+        let (results, (mut catalog, touched)) = match applied {
+            Ok(applied) => applied,
             Err(error) => {
                 // A transaction that cannot be given up is lost all the same, and the first error says why.
                 let _ = failure::caught(|| transaction.abort());
