@@ -154,6 +154,11 @@ impl Location {
         self.storage.len(&self.file).ok().flatten().unwrap_or_default()
     }
 
+    /// What the file takes on disk. redb doubles the length of a small file when it is full, ahead of what it writes.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.storage.taken(&self.file).unwrap_or_default()
+    }
+
     /// Opens the database, after recovering it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
         self.guarded(|| {

@@ -23,7 +23,7 @@ const PAGE_BYTES: u64 = 4096;
 /// What compacting did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// The size of the file before, in bytes.
+    /// What the file took on disk before, in bytes.
     pub before: u64,
     /// And after.
     pub after: u64,
@@ -32,7 +32,7 @@ pub struct Compacted {
 /// Opens a store; compacts it first when more than half of its file is unused.
 pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog), OpenError> {
     let (database, catalog) = location.open()?;
-    if !pays(&database, &catalog, location.file_bytes(), WORTH_FROM_BYTES) {
+    if !pays(&database, &catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
         return Ok((database, catalog));
     }
     drop(database);
@@ -46,30 +46,29 @@ pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog),
 
 /// Copies the store into a new file in the order of its keys, after comparing all checksums.
 ///
-/// redb's own compaction moves pages inside the file and leaves them as full as they are; this takes a fraction of its
-/// time, and gives a smaller file.
+/// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
 pub(super) fn compact(location: &Location) -> Result<Compacted, OpenError> {
-    let before = location.file_bytes();
+    let before = location.taken_bytes();
     let (mut database, catalog) = location.open_aside()?;
     location.verify(&mut database)?;
     location.write_anew(|target| copy::everything(&database, &catalog, target))?;
-    Ok(Compacted { before, after: location.file_bytes() })
+    Ok(Compacted { before, after: location.taken_bytes() })
 }
 
 /// Whether more than half of a file is unused. Most files are told from a few samples; only when these say so, all
 /// pages are counted, which takes as long as reading the file.
-pub(super) fn pays(database: &Database, catalog: &Catalog, file_bytes: u64, worth_from: u64) -> bool {
-    if file_bytes < worth_from {
+pub(super) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_from: u64) -> bool {
+    if taken < worth_from {
         return false;
     }
     let answer = failure::caught(|| -> Result<bool, redb::Error> {
-        if estimate(database, catalog)?.saturating_mul(2) > file_bytes {
+        if estimate(database, catalog)?.saturating_mul(2) > taken {
             return Ok(false);
         }
         let transaction = database.begin_write()?;
         let stats = transaction.stats()?;
         transaction.abort()?;
-        Ok(stats.allocated_pages().saturating_mul(PAGE_BYTES).saturating_mul(2) < file_bytes)
+        Ok(stats.allocated_pages().saturating_mul(PAGE_BYTES).saturating_mul(2) < taken)
     });
     // Where counting fails, copying would as well.
     matches!(answer, Ok(Ok(true)))

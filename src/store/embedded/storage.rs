@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::ops::Bound;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(super) trait Storage: Debug + Send + Sync {
     fn make_directory(&self, directory: &Path) -> io::Result<()>;
     /// How long a file is; `None` when there is none.
     fn len(&self, file: &Path) -> io::Result<Option<u64>>;
+    /// What a file takes on disk, in bytes; less than its length where parts were never written.
+    fn taken(&self, file: &Path) -> io::Result<u64>;
     /// Makes an empty file that its owner alone can read and write; one that is there keeps what it has.
     fn create(&self, file: &Path) -> io::Result<()>;
     /// Opens a file that is there.
@@ -55,6 +57,10 @@ impl Storage for Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(file)?.blocks().saturating_mul(512))
     }
 
     /// The file holds hashes of passwords and the keys of tokens.

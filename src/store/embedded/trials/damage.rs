@@ -149,30 +149,30 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
     let memory = Memory::of(damaged.clone());
 
     let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
-    assert_eq!(memory.contents(), damaged, "checking changed the file");
+    assert!(memory.contents() == damaged, "checking changed the file");
     let check = if findings.is_sound() { "sound" } else { "not sound" };
 
     let before = readable(&memory);
-    assert_eq!(memory.contents(), damaged, "looking changed the file");
+    assert!(memory.contents() == damaged, "looking changed the file");
     let repair = repair(&damaged, right).await;
-    let (answers, writes) = match EmbeddedStore::start(location(&memory), &options()) {
-        Err(OpenError::Damaged { .. } | OpenError::UnknownFormat(_) | OpenError::NewerFormat { .. }) => {
-            assert_eq!(memory.contents(), damaged, "a file that was refused was changed");
+    let opened = EmbeddedStore::start(location(&memory), &options());
+    let (answers, writes) = match opened {
+        // Damage to the catalog is met after the storage has opened the file, which closing it then writes to.
+        Err(
+            OpenError::Damaged { .. }
+            | OpenError::UnknownFormat(_)
+            | OpenError::NewerFormat { .. }
+            | OpenError::OlderStorage { .. },
+        ) => {
+            assert_nothing_lost(&before, &memory);
             ("refused", "refused")
         }
-        Err(OpenError::OlderStorage { .. }) => ("refused", "refused"),
         Err(other) => panic!("{kind}: {other}"),
         Ok(store) => {
             drop(store);
-            let after = readable(&memory);
-            for (row, bytes) in &before {
-                assert_eq!(after.get(row), Some(bytes), "opening the file lost row {row}");
-            }
-            let store = start_again(&memory);
-            match store {
-                None => ("refused", "refused"),
-                Some(store) => (compare(&ask(&store).await, right), write(&store).await),
-            }
+            assert_nothing_lost(&before, &memory);
+            let store = start(&memory, &options());
+            (compare(&ask(&store).await, right), write(&store).await)
         }
     };
     if findings.is_sound() {
@@ -181,10 +181,11 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
     Outcome { damage: kind, check, answers, writes, repair }
 }
 
-fn start_again(memory: &Arc<Memory>) -> Option<EmbeddedStore> {
-    match EmbeddedStore::start(location(memory), &options()) {
-        Ok(store) => Some(store),
-        Err(error) => panic!("it could be opened before: {error}"),
+/// Opening and closing the file has made nothing worse.
+fn assert_nothing_lost(before: &BTreeMap<u64, Vec<u8>>, memory: &Arc<Memory>) {
+    let after = readable(memory);
+    for (row, bytes) in before {
+        assert!(after.get(row) == Some(bytes), "opening the file lost row {row}");
     }
 }
 
@@ -231,14 +232,14 @@ async fn repair(damaged: &Files, right: &Answers) -> &'static str {
             assert!(repaired.after.is_sound(), "{:?}", repaired.after.problems);
             assert_eq!(repaired.kept.is_some(), !repaired.before.is_sound());
             if let Some(kept) = &repaired.kept {
-                assert_eq!(memory.contents()[kept], damaged[&directory().join("inventory.redb")]);
+                assert!(memory.contents()[kept] == damaged[&directory().join("inventory.redb")]);
             }
             let store = start(&memory, &options());
             assert_eq!(compare(&ask(&store).await, right), "right", "a repair passed on what was damaged");
             if repaired.kept.is_some() { "repaired" } else { "nothing to do" }
         }
         Err(RepairError::Documents(_) | RepairError::Open(_)) => {
-            assert_eq!(memory.contents(), *damaged, "a repair that was not possible changed something");
+            assert!(memory.contents() == *damaged, "a repair that was not possible changed something");
             "refused"
         }
         Err(other) => panic!("{other}"),

@@ -52,6 +52,10 @@ impl Storage for FaultyDisk {
         Disk.len(file)
     }
 
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Disk.taken(file)
+    }
+
     fn create(&self, file: &Path) -> io::Result<()> {
         Disk.create(file)
     }

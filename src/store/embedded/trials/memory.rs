@@ -92,6 +92,10 @@ impl Storage for Memory {
         Ok(self.files.lock().unwrap().get(file).map(|bytes| bytes.lock().unwrap().len() as u64))
     }
 
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Ok(self.len(file)?.unwrap_or_default())
+    }
+
     fn create(&self, file: &Path) -> io::Result<()> {
         self.files.lock().unwrap().entry(file.to_owned()).or_insert_with(|| {
             self.note(Event::Create(file.to_owned()));

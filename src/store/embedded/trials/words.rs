@@ -32,6 +32,10 @@ impl Storage for Refusing {
         Ok(None)
     }
 
+    fn taken(&self, _: &Path) -> io::Result<u64> {
+        self.refuse()
+    }
+
     fn create(&self, _: &Path) -> io::Result<()> {
         self.refuse()
     }
