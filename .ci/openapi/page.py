@@ -80,10 +80,11 @@ class Page:
 
 
 def addresses(chrome: webdriver.Chrome) -> list[str]:
-    """Everything that the page asked for."""
+    """Everything that the page asked for; the browser opens a page of its own first."""
     messages = (json.loads(entry["message"])["message"] for entry in chrome.get_log("performance"))
     sent = (message for message in messages if message["method"] == "Network.requestWillBeSent")
-    return [message["params"]["request"]["url"] for message in sent]
+    asked = (message["params"] for message in sent if message["params"]["documentURL"].startswith(ORIGIN))
+    return [params["request"]["url"] for params in asked]
 
 
 def main(page: Page) -> None:
