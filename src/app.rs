@@ -1,9 +1,12 @@
 //! Puts the parts together and runs them; the only file that names both stores.
 
+use std::error::Error;
+use std::fmt::Write;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
@@ -20,6 +23,7 @@ use crate::http::state::HttpState;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
+use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError};
@@ -28,6 +32,11 @@ use crate::store::{Store, StoreError, collections};
 
 /// How long a request that is under way may take once the service was told to stop.
 const SHUTDOWN_S: u64 = 10;
+
+/// Between the first attempts to reach a store.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Between later ones.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A service that is ready to answer.
 pub struct Application {
@@ -47,7 +56,7 @@ pub enum StartError {
     #[error("auth.argon2: {0}")]
     Passwords(#[from] PasswordError),
     /// The store cannot be opened.
-    #[error("the store {uri} cannot be opened: {source}")]
+    #[error("the store {uri} cannot be opened: {}", in_full(.source))]
     Store {
         /// `store.uri`, without a password.
         uri: String,
@@ -57,6 +66,9 @@ pub enum StartError {
     /// The embedded store cannot be opened.
     #[error(transparent)]
     Embedded(#[from] OpenError),
+    /// Its documents are not stored as this version needs them.
+    #[error(transparent)]
+    Migrations(#[from] MigrationError),
     /// The first users could not be made.
     #[error(transparent)]
     Accounts(#[from] AccountError),
@@ -70,14 +82,60 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether the store is away and may come back.
+    fn may_pass(&self) -> bool {
+        let store = match self {
+            Self::Store { source, .. } => source,
+            Self::Accounts(AccountError::Store(source)) => source,
+            Self::Migrations(MigrationError::Store(source) | MigrationError::Failed { source, .. }) => source,
+            _ => return false,
+        };
+        matches!(store, StoreError::Unavailable { .. } | StoreError::Timeout)
+    }
+}
+
+/// The pauses between attempts to reach a store: each longer than the one before, all within a bound.
+struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(bound: Duration) -> Self {
+        Self { until: Instant::now() + bound, pause: FIRST_PAUSE }
+    }
+
+    /// How long to wait before the next attempt; nothing when it is not worth it any more.
+    fn next(&mut self) -> Option<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let pause = self.pause.min(left);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        (!left.is_zero()).then_some(pause)
+    }
+}
+
 impl Application {
-    /// Opens the store and gets ready to listen.
+    /// Opens the store and gets ready to listen. Waits for a store that is away, as long as `store.start_wait_s` says.
     ///
     /// # Errors
     /// [`StartError`], with the remedy.
     pub async fn build(settings: Settings) -> Result<Self, StartError> {
-        let store = open_store(&settings.store).await?;
-        Self::with_store(settings, store, Arc::new(SystemClock)).await
+        let mut patience = Patience::new(Duration::from_secs(settings.store.start_wait_s));
+        loop {
+            let attempt = match open_store(&settings.store).await {
+                Ok(store) => Self::with_store(settings.clone(), store, Arc::new(SystemClock)).await,
+                Err(error) => Err(error),
+            };
+            match attempt {
+                Err(error) if error.may_pass() => {
+                    let Some(pause) = patience.next() else { return Err(error) };
+                    log::warn!("{error}; trying again");
+                    tokio::time::sleep(pause).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// The same with any store and clock.
@@ -103,6 +161,7 @@ impl Application {
                 base_url: settings.api.base_url.clone(),
                 trusted_proxies: settings.server.proxies()?,
             },
+            request_timeout: Duration::from_secs(settings.server.request_timeout_s),
         });
         Ok(Self { state, settings, listener, first_admin })
     }
@@ -185,11 +244,13 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(settings.store.uri.expose());
+    let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let max_time = settings.query.max_time();
+    let now = bson::DateTime::from_chrono(clock.now());
+    migrations::run(&*store, migrations::ALL, now, max_time).await?;
     let passwords = Passwords::new(&settings.auth)?;
-    let directory_path = password_directory(&settings.store)?;
+    let directory_path = password_directory(settings)?;
     let first_start = FirstStart {
         store: &*store,
         passwords: &passwords,
@@ -217,7 +278,7 @@ pub async fn build_services(
 /// # Errors
 /// [`StartError::Store`] with what is wrong and what to do.
 pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(settings.uri.expose()), source };
+    let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let options = settings.embedded_options();
@@ -230,15 +291,36 @@ pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
     }
 }
 
-fn password_directory(settings: &StoreSettings) -> Result<PathBuf, SettingsError> {
-    Ok(match settings.location()? {
+/// Where a made-up first password is written.
+///
+/// # Errors
+/// When `store.uri` is not one.
+pub fn password_directory(settings: &Settings) -> Result<PathBuf, SettingsError> {
+    let chosen = &settings.auth.initial_admin_password_directory;
+    if !chosen.is_empty() {
+        return Ok(PathBuf::from(chosen));
+    }
+    Ok(match settings.store.location()? {
         StoreUri::Embedded(directory) => directory,
         StoreUri::MongoDb(_) => Path::new(".").to_owned(),
     })
 }
 
-/// A store URI without what stands between `//` and `@`.
-fn without_password(uri: &str) -> String {
+/// An error with its causes: on the command line nobody sees them otherwise.
+pub fn in_full(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing into a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// `store.uri` without what stands between `//` and `@`.
+pub fn without_password(settings: &StoreSettings) -> String {
+    let uri = settings.uri.expose();
     match (uri.split_once("://"), uri.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         _ => uri.to_owned(),

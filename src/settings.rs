@@ -54,6 +54,8 @@ pub struct ServerSettings {
     pub workers: usize,
     /// Largest request body in bytes.
     pub max_body_bytes: usize,
+    /// Time budget of a request as a whole, in seconds.
+    pub request_timeout_s: u64,
     /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
     pub trusted_proxies: String,
 }
@@ -65,6 +67,8 @@ pub struct StoreSettings {
     /// `embedded:<directory>`, or a `mongodb://` or `mongodb+srv://` URI with the database in its path.
     /// It may hold a password.
     pub uri: Secret,
+    /// How long the start waits for a MongoDB server that does not answer, in seconds.
+    pub start_wait_s: u64,
     /// Memory for pages of the embedded store, in MiB.
     pub cache_mib: usize,
     /// How long to wait for a MongoDB server, in milliseconds.
@@ -206,6 +210,7 @@ impl Settings {
         positive("api.max_limit", self.api.max_limit)?;
         positive("query.max_time_ms", self.query.max_time_ms)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
+        positive("server.request_timeout_s", self.server.request_timeout_s)?;
         positive("store.max_connections", u64::from(self.store.max_connections))?;
         let base_url = &self.api.base_url;
         if !(base_url.is_empty() || base_url.starts_with("http://") || base_url.starts_with("https://")) {

@@ -1,5 +1,7 @@
 //! Routes about the service itself: what it is, whether it is well.
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
@@ -7,6 +9,10 @@ use serde_json::json;
 use super::envelope;
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::service::migrations::{self, State};
+
+/// Whoever asks whether the service is ready does not wait for long.
+const READY_BUDGET: Duration = Duration::from_secs(2);
 
 /// Say what this service is and whether its store can be reached.
 pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
@@ -25,8 +31,16 @@ pub(super) async fn live() -> HttpResponse {
     envelope::json(StatusCode::OK, json!({"status": "live"}).to_string().into_bytes(), |_| {})
 }
 
-/// Say whether requests can be served: 503 while the store is away.
+/// Say whether requests can be served: 503 with the reason while the store is away, or not as this version needs it.
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
-    state.services.store.ping().await?;
+    let services = &state.services;
+    services.store.ping().await?;
+    match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
+        State::Done => {}
+        State::Pending(_) => return Err(ApiError::not_migrated("it is to be migrated first: start this version anew")),
+        State::Newer(_) => {
+            return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
+        }
+    }
     Ok(envelope::json(StatusCode::OK, json!({"status": "ready"}).to_string().into_bytes(), |_| {}))
 }

@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::HttpRequest;
 
@@ -17,6 +18,8 @@ pub struct HttpState {
     pub params: ParamSettings,
     /// How absolute URLs begin.
     pub links: LinkSettings,
+    /// The time budget of a request as a whole.
+    pub request_timeout: Duration,
 }
 
 impl HttpState {

@@ -10,18 +10,21 @@
 pub mod collections;
 pub mod embedded;
 mod error;
+pub mod inspection;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, IndexKey, IndexSpec};
 pub use self::error::StoreError;
+use self::inspection::Finding;
 
 /// Where the documents live.
 ///
@@ -93,6 +96,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when it cannot.
     async fn ping(&self) -> Result<(), StoreError>;
+
+    /// What an operator should know about the store: whether everything is there that `prepare` makes of these collections,
+    /// clocks that disagree with `now`, room on the disk. Changes nothing.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
 
     /// `embedded` or `mongodb`.
     fn kind(&self) -> &'static str;

@@ -22,6 +22,7 @@ mod failure;
 mod faults;
 mod find;
 mod index;
+mod inspect;
 mod key;
 mod number;
 mod open;
@@ -39,8 +40,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
+use bson::DateTime;
 
 use crate::query::{Filter, Sort};
+use crate::store::inspection::Finding;
 use crate::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
 
 use self::execute::{Deadline, Reader};
@@ -48,6 +51,7 @@ use self::find::{Answer, Question};
 use self::snapshot::Snapshot;
 
 pub use self::explain::{Explanation, Strategy};
+pub use self::inspect::has_store;
 pub use self::open::OpenError;
 
 /// How a store is opened.
@@ -197,6 +201,10 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.snapshot().map(drop)
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
+        Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
 
     fn kind(&self) -> &'static str {

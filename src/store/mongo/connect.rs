@@ -8,7 +8,7 @@ use mongodb::event::cmap::CmapEvent;
 use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
-use super::error::{command_error, unavailable};
+use super::error::{connect_error, unavailable};
 use super::presence::Presence;
 use super::totals::Epoch;
 use crate::store::StoreError;
@@ -93,7 +93,7 @@ pub(super) async fn open(
     epoch: &Epoch,
     presence: &Presence,
 ) -> Result<(Database, Topology), StoreError> {
-    let mut client_options = ClientOptions::parse(uri).await.map_err(|error| command_error(&error))?;
+    let mut client_options = ClientOptions::parse(uri).await.map_err(|error| connect_error(&error))?;
     client_options.app_name.get_or_insert_with(|| env!("CARGO_PKG_NAME").to_owned());
     client_options.connect_timeout.get_or_insert(options.connect_timeout);
     client_options.server_selection_timeout.get_or_insert(options.server_selection_timeout);
@@ -108,7 +108,7 @@ pub(super) async fn open(
     client_options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     client_options.cmap_event_handler = Some(connection_losses(epoch));
     client_options.sdam_event_handler = Some(presence.listener());
-    let client = Client::with_options(client_options).map_err(|error| command_error(&error))?;
+    let client = Client::with_options(client_options).map_err(|error| connect_error(&error))?;
     let database = client.default_database().unwrap_or_else(|| client.database(&options.database));
     let topology = topology_of(&database).await?;
     Ok((database, topology))
@@ -130,7 +130,7 @@ fn connection_losses(epoch: &Epoch) -> EventHandler<CmapEvent> {
 }
 
 async fn topology_of(database: &Database) -> Result<Topology, StoreError> {
-    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| command_error(&error))?;
+    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| connect_error(&error))?;
     if hello.get_i32("maxWireVersion").unwrap_or_default() < OLDEST_WIRE_VERSION {
         return Err(StoreError::Unsupported { what: "a MongoDB server older than 5.0".to_owned() });
     }

@@ -79,6 +79,14 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
     Ok(())
 }
 
+/// The declared indexes of the collection that nothing on the server does the work of, as `collection.index`.
+pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<String>, StoreError> {
+    let existing = existing_indexes(inner, collection.name).await?;
+    let is_missing = |spec: &&IndexSpec| !existing.iter().any(|index| serves(index, &keys_of(spec), spec));
+    let missing = collection.indexes.iter().filter(is_missing);
+    Ok(missing.map(|spec| format!("{}.{}", collection.name, spec.name)).collect())
+}
+
 async fn existing_indexes(inner: &Inner, collection: &str) -> Result<Vec<IndexModel>, StoreError> {
     let collection = inner.collection(collection);
     let mut answer = collection.list_indexes().max_time(MAX_TIME).await.map_err(|error| command_error(&error))?;

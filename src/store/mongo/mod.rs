@@ -19,6 +19,7 @@ mod counters;
 mod error;
 mod find;
 mod indexes;
+mod inspect;
 mod marks;
 mod presence;
 mod reliance;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::doc;
 use bson::raw::RawDocumentBuf;
+use bson::{DateTime, doc};
 use mongodb::{Collection, Database};
 
 use self::connect::Topology;
@@ -46,6 +47,7 @@ use self::presence::Presence;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
+use super::inspection::Finding;
 use super::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
 use crate::query::Filter;
 
@@ -56,6 +58,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Units wait for each other, start anew, and take back; together they stay below this.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 const PING_BOUND: Duration = Duration::from_secs(2);
+const INSPECT_BOUND: Duration = Duration::from_secs(30);
 /// Making an index on a large collection takes its time.
 const PREPARE_BOUND: Duration = Duration::from_hours(6);
 
@@ -194,6 +197,11 @@ impl Store for MongoStore {
             answer.map(drop).map_err(|error| command_error(&error))
         })
         .await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        let collections = collections.to_vec();
+        self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
     fn kind(&self) -> &'static str {

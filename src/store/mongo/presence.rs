@@ -12,14 +12,22 @@ use mongodb::event::sdam::SdamEvent;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Since when no server takes writes; nothing while one does.
+/// Whether a server takes writes.
 #[derive(Debug, Clone)]
-pub(super) struct Presence(Arc<watch::Sender<Option<Instant>>>);
+pub(super) struct Presence(Arc<watch::Sender<State>>);
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// None was met yet: whoever connects waits by other means.
+    Unmet,
+    There,
+    AwaySince(Instant),
+}
 
 impl Presence {
-    /// A deployment that was not heard of yet: whoever connects to it waits by other means.
+    /// A deployment of which nothing is known.
     pub(super) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(None)))
+        Self(Arc::new(watch::Sender::new(State::Unmet)))
     }
 
     /// What the driver has to tell its news to.
@@ -33,32 +41,32 @@ impl Presence {
     }
 
     fn note(&self, is_there: bool) {
-        let moved = self.0.send_if_modified(|since| {
-            let before = since.is_some();
-            *since = if is_there { None } else { since.or_else(|| Some(Instant::now())) };
-            since.is_some() != before
+        self.0.send_if_modified(|state| {
+            match (*state, is_there) {
+                (State::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
+                (State::There, false) => log::warn!("no MongoDB server takes writes"),
+                (State::Unmet, true) => {}
+                (State::Unmet | State::AwaySince(_), false) | (State::There, true) => return false,
+            }
+            *state = if is_there { State::There } else { State::AwaySince(Instant::now()) };
+            true
         });
-        if moved && is_there {
-            log::info!("a MongoDB server takes writes");
-        } else if moved {
-            log::warn!("no MongoDB server takes writes");
-        }
     }
 
     /// Whether no server has been there for so long.
     pub(super) fn is_lost(&self, patience: Duration) -> bool {
-        self.0.borrow().is_some_and(|since| since.elapsed() >= patience)
+        matches!(*self.0.borrow(), State::AwaySince(since) if since.elapsed() >= patience)
     }
 
     /// Waits until no server has been there for so long, which may be for ever.
     pub(super) async fn lost(&self, patience: Duration) {
         let mut changes = self.0.subscribe();
         loop {
-            let since = *changes.borrow_and_update();
+            let state = *changes.borrow_and_update();
             // The sender lives as long as this borrow of it, so that waiting for a change cannot fail.
-            match since {
-                None => drop(changes.changed().await),
-                Some(since) => {
+            match state {
+                State::Unmet | State::There => drop(changes.changed().await),
+                State::AwaySince(since) => {
                     if timeout_at(since + patience, changes.changed()).await.is_err() {
                         return;
                     }
@@ -77,6 +85,9 @@ mod tests {
     #[tokio::test]
     async fn a_deployment_is_lost_when_nobody_was_there_for_long_enough() {
         let presence = Presence::new();
+        presence.note(false);
+        assert!(!presence.is_lost(Duration::ZERO), "it was not met yet");
+        presence.note(true);
         assert!(!presence.is_lost(Duration::ZERO));
         presence.note(false);
         assert!(!presence.is_lost(Duration::from_hours(1)));
@@ -91,6 +102,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_comes_back_in_time_was_not_lost() {
         let presence = Presence::new();
+        presence.note(true);
         presence.note(false);
         let waiting = tokio::spawn({
             let presence = presence.clone();
