@@ -17,6 +17,7 @@ mod conditions;
 mod connect;
 mod counters;
 mod error;
+mod explain;
 mod find;
 mod indexes;
 mod inspect;
@@ -48,11 +49,13 @@ use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
 
+/// See [`Store::kind`].
+const KIND: &str = "mongodb";
 /// What an operation may take beyond its own time budget before it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(1);
 /// Units wait for each other, start anew, and take back; together they stay below this.
@@ -169,6 +172,12 @@ impl Store for MongoStore {
         self.run(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
     }
 
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        let (collection, query) = (collection.to_owned(), query.clone());
+        let bound = query_bound(query.max_time.saturating_mul(3));
+        self.run(bound, async move |inner| explain::explain(&inner, &collection, &query).await).await
+    }
+
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         let (collection, filter) = (collection.to_owned(), filter.clone());
         self.run(query_bound(max_time), async move |inner| {
@@ -205,6 +214,6 @@ impl Store for MongoStore {
     }
 
     fn kind(&self) -> &'static str {
-        "mongodb"
+        KIND
     }
 }
