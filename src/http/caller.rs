@@ -10,6 +10,8 @@ use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use tokio::time::{Instant, timeout_at};
 
+use super::edge::panics::caught;
+use super::edge::rate_limit::Allowance;
 use super::error::ApiError;
 use super::path::positive;
 use super::state::HttpState;
@@ -42,8 +44,8 @@ impl FromRequest for Authenticated {
     }
 }
 
-/// Lets a request through to its route when its token is good and its user holds the route's right; holds all of it, from
-/// there to its answer, to the time budget of a request.
+/// Lets a request through to its route when its token is good and its user holds the route's right. From here to its answer
+/// it is held to the time budget of a request, and a panic becomes an answer.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
@@ -55,19 +57,21 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     let Some(state) = request.app_data::<web::Data<HttpState>>().cloned() else {
         return Ok(refused(request, &ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)));
     };
-    let until = Instant::now() + state.request_timeout;
-    match timeout_at(until, permitted(access, &request, &state)).await {
-        Ok(Ok(caller)) => {
-            if let Some(caller) = caller {
-                request.extensions_mut().insert(caller);
-            }
-        }
-        Ok(Err(error)) => return Ok(refused(request, &error)),
-        Err(_) => return Ok(refused(request, &ApiError::out_of_time())),
-    }
     let sent = request.request().clone();
-    match timeout_at(until, next.call(request)).await {
-        Ok(answered) => Ok(answered?.map_into_left_body()),
+    let until = Instant::now() + state.request_timeout;
+    let work = async move {
+        match permitted(access, &request, &state).await {
+            Ok(caller) => {
+                if let Some(caller) = caller {
+                    request.extensions_mut().insert(caller);
+                }
+                Ok(next.call(request).await?.map_into_left_body())
+            }
+            Err(error) => Ok(refused(request, &error)),
+        }
+    };
+    match timeout_at(until, caught(sent.clone(), work)).await {
+        Ok(answered) => answered,
         Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time().error_response()).map_into_right_body()),
     }
 }
@@ -88,6 +92,11 @@ async fn permitted(
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());
     let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
+    if let Some(allowance) = state.rate_limits.user(caller.user_id)? {
+        let mut extensions = request.extensions_mut();
+        let allowance = allowance.narrower(extensions.get::<Allowance>().copied());
+        extensions.insert(allowance);
+    }
     match access {
         Access::Public | Access::SignedIn => {}
         Access::OwnOr(_) if is_own(&caller, request.method(), request.match_info().get("public_id")) => {}
