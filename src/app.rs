@@ -24,10 +24,12 @@ use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
 use crate::http::links::LinkSettings;
+use crate::http::metrics;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes;
 use crate::http::state::HttpState;
+use crate::metrics::Metrics;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
@@ -36,7 +38,7 @@ use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError};
 use crate::store::mongo::MongoStore;
-use crate::store::{Store, StoreError, collections};
+use crate::store::{Measured, Store, StoreError, collections};
 
 /// Between the first attempts to reach a store.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -48,6 +50,7 @@ pub struct Application {
     state: web::Data<HttpState>,
     settings: Settings,
     listener: TcpListener,
+    monitor: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
@@ -83,8 +86,10 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another instance running? set server.port to another one")]
+    #[error("cannot listen on {address}: {source}; is another instance running? set {key} to another one")]
     Listen {
+        /// The setting that names it.
+        key: &'static str,
         /// Host and port.
         address: String,
         /// What the system says.
@@ -157,12 +162,15 @@ impl Application {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new());
+        let store = Measured::around(store, Arc::clone(&metrics));
         let (services, first_admin) = build_services(&settings, store, clock).await?;
+        let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
+        let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = CorsPolicy::new(&settings.server.cors)?;
-        let listener =
-            TcpListener::bind(&address).map_err(|source| StartError::Listen { address: address.clone(), source })?;
+        let listener = listen(&address, "server.port")?;
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
             params: ParamSettings {
@@ -176,6 +184,8 @@ impl Application {
                 tls: certificates.is_some(),
                 address,
             },
+            metrics,
+            metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
@@ -190,7 +200,7 @@ impl Application {
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
         });
-        Ok(Self { state, settings, listener, certificates, cors, first_admin })
+        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin })
     }
 
     /// The address that is listened on.
@@ -199,6 +209,11 @@ impl Application {
     /// When the system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// The address on which `/metrics` is answered to everybody, if there is one.
+    pub fn monitor_address(&self) -> Option<SocketAddr> {
+        self.monitor.as_ref().and_then(|monitor| monitor.local_addr().ok())
     }
 
     /// The first administrator, when this start made one.
@@ -249,7 +264,11 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, certificates, cors, .. } = self;
+        let Self { state, settings, listener, monitor, certificates, cors, .. } = self;
+        if let Some(monitor) = monitor {
+            log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
+            tokio::spawn(metrics::serve(monitor, state.clone())?);
+        }
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
@@ -263,6 +282,10 @@ impl Application {
         };
         server::start(application, listener, &settings.server, tls)
     }
+}
+
+fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
 }
 
 /// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good.

@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use self::sources::Layer;
 use crate::auth::{AuthSettings, Secret};
+use crate::logging::Format;
 use crate::query::Limits;
 use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub query: QuerySettings,
     /// What is logged.
     pub log: LogSettings,
+    /// What a monitor can ask.
+    pub metrics: MetricsSettings,
 }
 
 /// `server.*`
@@ -140,6 +143,35 @@ pub struct QuerySettings {
 pub struct LogSettings {
     /// A filter in `env_logger`'s notation, for instance `info` or `info,inventory_service=debug`.
     pub level: String,
+    /// `text` or `json`.
+    pub format: Format,
+}
+
+/// `metrics.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsSettings {
+    /// Where `/metrics` is answered to everybody, for instance `127.0.0.1:9090`; empty: nowhere.
+    pub address: String,
+    /// With this token `/metrics` is answered on the address of the service, too; empty: it is not.
+    pub token: Secret,
+}
+
+/// A token that could be guessed protects nothing.
+const SHORTEST_METRICS_TOKEN: usize = 16;
+
+impl MetricsSettings {
+    /// The token, if there is one.
+    pub fn token(&self) -> Option<&Secret> {
+        Some(&self.token).filter(|token| !token.expose().is_empty())
+    }
+
+    fn validate(&self) -> Result<(), SettingsError> {
+        if self.token().is_some_and(|token| token.expose().len() < SHORTEST_METRICS_TOKEN) {
+            return Err(invalid("metrics.token", "must have at least 16 characters, or be empty"));
+        }
+        Ok(())
+    }
 }
 
 /// Where a store URI leads.
@@ -233,6 +265,7 @@ impl Settings {
         }
         self.store.location()?;
         self.server.proxies()?;
+        self.metrics.validate()?;
         self.server.limits.validate()?;
         self.server.tls.files()?;
         self.server.cors.origins()?;

@@ -102,6 +102,11 @@ impl ApiError {
         Self::new(status, code, message)
     }
 
+    /// Its stable code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
     /// The same error with a further header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {

@@ -18,6 +18,8 @@ mod embedded_crash;
 mod embedded_indexes;
 mod filters;
 mod group_crash;
+mod logs;
+mod metrics;
 mod mongo;
 mod projections;
 mod render;

@@ -8,12 +8,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("json", &[]),
     ("query", &[]),
     ("clock", &[]),
+    ("metrics", &[]),
+    ("logging", &[]),
     ("domain", &["json"]),
-    ("store", &["query"]),
+    ("store", &["query", "metrics"]),
     ("render", &["domain", "json"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "store", "render", "auth", "clock"]),
-    ("http", &["service", "query", "json", "store", "auth", "domain", "settings"]),
+    ("service", &["domain", "query", "json", "store", "render", "auth", "clock", "metrics"]),
+    ("http", &["service", "query", "json", "store", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 
 /// Every Rust file below a folder of the package.

@@ -43,6 +43,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bson::DateTime;
 
+use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
 use crate::store::inspection::Finding;
 use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
@@ -78,6 +79,7 @@ impl Default for Options {
 pub struct EmbeddedStore {
     published: writer::Published,
     writer: writer::Handle,
+    location: open::Location,
 }
 
 impl EmbeddedStore {
@@ -93,8 +95,8 @@ impl EmbeddedStore {
 
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
-        let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
-        Ok(Self { published, writer })
+        let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
+        Ok(Self { published, writer, location })
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -204,6 +206,14 @@ impl Store for EmbeddedStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
+    }
+
+    fn report_to(&self, metrics: &Arc<Metrics>) {
+        self.writer.report_to(metrics);
+    }
+
+    fn figures(&self) -> Option<EmbeddedFigures> {
+        Some(EmbeddedFigures { file_bytes: self.location.file_bytes(), queue_length: self.writer.waiting() })
     }
 
     fn kind(&self) -> &'static str {
