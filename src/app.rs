@@ -278,6 +278,7 @@ impl Application {
                 .wrap(cors.layer())
                 .wrap(from_fn(outermost))
                 .configure(|config| routes::all().configure(config))
+                .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
         server::start(application, listener, &settings.server, tls)

@@ -22,6 +22,7 @@ pub mod json;
 pub mod logging;
 pub mod metrics;
 pub mod query;
+pub mod raw;
 pub mod render;
 pub mod service;
 pub mod settings;

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 
 use actix_web::dev::Server;
 use actix_web::http::header;
+use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use sha2::{Digest, Sha256};
 
@@ -15,8 +16,16 @@ use crate::auth::Authorization;
 /// How long the service waits for a monitor when it is told to stop.
 const SHUTDOWN_S: u64 = 1;
 
-/// Tell what a monitor wants to know. Needs the token of the setting `metrics.token`; without one there is no such path.
-pub(super) async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
+/// Adds `/metrics` to the service where the setting `metrics.token` gives it a token. It is not among the routes: it is no part of
+/// the interface, and most services do not have it.
+pub fn configure(config: &mut ServiceConfig, state: &HttpState) {
+    if state.metrics_token.is_some() {
+        config.route("/metrics", web::get().to(tell));
+    }
+}
+
+/// Tells a monitor with the token what it wants to know.
+async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let Some(token) = &state.metrics_token else { return Err(ApiError::no_such_path()) };
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match header.and_then(Authorization::parse) {

@@ -6,6 +6,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
 
+use super::description::{Health, ServiceInfo};
 use super::envelope;
 use super::error::ApiError;
 use super::state::HttpState;
@@ -15,6 +16,10 @@ use crate::service::migrations::{self, State};
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
 /// Say what this service is and whether its store can be reached.
+#[utoipa::path(
+    get, path = "/rest/",
+    responses((status = 200, body = ServiceInfo)),
+)]
 pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
     let store = &state.services.store;
     let reachable = store.ping().await.is_ok();
@@ -27,11 +32,19 @@ pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
 }
 
 /// Say that the process answers.
+#[utoipa::path(
+    get, path = "/health/live",
+    responses((status = 200, body = Health)),
+)]
 pub(super) async fn live() -> HttpResponse {
     envelope::json(StatusCode::OK, json!({"status": "live"}).to_string().into_bytes(), |_| {})
 }
 
 /// Say whether requests can be served: 503 with the reason while the store is away, or not as this version needs it.
+#[utoipa::path(
+    get, path = "/health/ready",
+    responses((status = 200, body = Health)),
+)]
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
     services.store.ping().await?;

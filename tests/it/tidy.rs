@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 /// A module, and the other modules of ours that it may name. `docs/architecture.md` has the same table.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("json", &[]),
-    ("query", &[]),
+    ("raw", &[]),
+    ("json", &["raw"]),
+    ("query", &["raw"]),
     ("clock", &[]),
     ("metrics", &[]),
     ("logging", &[]),
-    ("domain", &["json"]),
+    ("domain", &["json", "raw"]),
     ("store", &["query", "metrics"]),
-    ("render", &["domain", "json"]),
+    ("render", &["domain", "json", "raw"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "store", "render", "auth", "clock", "metrics"]),
+    ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock", "metrics"]),
     ("http", &["service", "query", "json", "store", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 

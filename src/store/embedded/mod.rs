@@ -23,7 +23,7 @@ mod faults;
 mod find;
 mod index;
 mod inspect;
-mod key;
+pub mod key;
 mod number;
 mod open;
 mod planner;
