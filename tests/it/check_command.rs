@@ -82,7 +82,9 @@ fn a_store_in_order_passes_and_one_in_use_is_left_alone() {
     service.terminate();
     let output = check(directory.path(), &[], &[]);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert!(findings(&output).iter().all(|(verdict, _, _)| verdict == "ok"), "{:#?}", findings(&output));
+    // How full the disk is, is not for the test to say.
+    let is_good = |(verdict, subject, _): &(String, String, String)| verdict == "ok" || subject == "disk";
+    assert!(findings(&output).iter().all(is_good), "{:#?}", findings(&output));
     assert_found(&output, "ok", "migrations", "none is pending");
 }
 
