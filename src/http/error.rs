@@ -79,6 +79,19 @@ impl ApiError {
             .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
+    /// 503 for a request that took longer than all of it may take.
+    pub fn out_of_time() -> Self {
+        unavailable(
+            "request_timeout",
+            "the request took longer than server.request_timeout_s; it may have taken effect",
+        )
+    }
+
+    /// 503 while documents are not stored as this version needs them.
+    pub fn not_migrated(reason: &str) -> Self {
+        unavailable("store_not_migrated", format!("the store cannot be used: {reason}"))
+    }
+
     /// The generic error for a status that something below produced without a body of ours.
     pub fn of_status(status: StatusCode) -> Self {
         let (code, message) = match status {
@@ -101,6 +114,11 @@ impl ApiError {
             _ => ("internal", "something went wrong here; the log names the cause"),
         };
         Self::new(status, code, message)
+    }
+
+    /// Its stable code.
+    pub fn code(&self) -> &str {
+        &self.code
     }
 
     /// The same error with a further header.

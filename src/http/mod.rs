@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod error;
 mod groups;
 pub mod links;
+pub mod metrics;
 mod objects;
 pub mod outermost;
 pub mod params;

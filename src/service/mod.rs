@@ -12,6 +12,7 @@ mod error;
 pub mod first_start;
 pub mod groups;
 pub mod keys;
+pub mod migrations;
 pub mod objects;
 pub mod precondition;
 pub mod references;

@@ -188,6 +188,13 @@ pub const CODES: &[ErrorCode] = &[
     code(500, "internal", All, "something went wrong in the service; its log names the cause"),
     code(503, "store_unavailable", All, "the store cannot be reached; `Retry-After` says when to come again"),
     code(503, "query_timeout", Rest, "the query took longer than `query.max_time_ms`"),
+    code(
+        503,
+        "request_timeout",
+        All,
+        "the request took longer than `server.request_timeout_s`; it may have taken effect",
+    ),
+    code(503, "store_not_migrated", Operations(&["ready"]), "the store is not as this version of the service needs it"),
     code(503, "contended", Rest, "others change the same thing again and again"),
 ];
 
