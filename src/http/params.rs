@@ -327,6 +327,10 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
     match value {
         _ if !fits => Err(ApiError::parameter(name, format!("must be {expected}"))),
         serde_json::Value::String(text) => Ok(text.clone()),
+        // To JSON 2.0 is a whole number.
+        serde_json::Value::Number(number) if number.as_f64().is_some_and(|number| number.fract() == 0.0) => Ok(number
+            .as_i64()
+            .map_or_else(|| format!("{:.0}", number.as_f64().unwrap_or_default()), |whole| whole.to_string())),
         other => Ok(other.to_string()),
     }
 }

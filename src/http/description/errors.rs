@@ -50,8 +50,15 @@ const fn code(status: u16, code: &'static str, of: Of, meaning: &'static str) ->
 use Of::{All, Below, Bodies, Conditional, Filters, Operations, Patches, Protected, Rest, Rights, Variable};
 
 /// Operations that store an object.
-const OBJECT_WRITES: Of =
-    Operations(&["create_object", "update_object", "patch_object", "set_state", "delete_object", "delete_objects"]);
+const OBJECT_WRITES: Of = Operations(&[
+    "create_object",
+    "update_object",
+    "patch_object",
+    "set_state",
+    "clean_objects",
+    "delete_object",
+    "delete_objects",
+]);
 /// Operations that delete objects.
 const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects"]);
 /// Operations that change a user or what he signs in with.

@@ -6,7 +6,7 @@
 
 pub mod bodies;
 pub mod errors;
-mod examples;
+pub mod examples;
 mod finish;
 pub mod parameters;
 pub mod views;
