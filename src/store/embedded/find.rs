@@ -11,7 +11,7 @@ use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Choice, Plan, Total, Wanted, plan};
+use super::planner::{Choice, Total, Wanted, plan};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -82,13 +82,9 @@ impl<'a> Question<'a> {
     }
 
     fn hint(&self, collection: &Collection, answer: &Answer) -> Option<Hint> {
-        let used: Vec<String> = match &self.choice.plan {
-            Plan::Index(scan) => {
-                collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
-            }
-            _ => Vec::new(),
-        };
-        Hint::about(self.query, answer.work.documents, answer.documents.len() as u64, &used)
+        let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
+        let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
+        Hint::about(self.query, answer.work.documents, answer.documents.len() as u64, known)
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.

@@ -35,11 +35,12 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
         Some(total) => explanation.total = total,
         None => add_total(inner, collection, query, &mut explanation).await?,
     }
-    let used: Vec<String> = match &explanation.plan {
-        Step::Key(used) | Step::Index(used) => used.keys.iter().map(|key| key.path.clone()).collect(),
-        _ => Vec::new(),
+    let used = match &explanation.plan {
+        Step::Key(used) | Step::Index(used) => Some(used.keys.iter().map(|key| key.path.as_str()).collect()),
+        _ => None,
     };
-    explanation.hint = Hint::about(query, explanation.documents_examined, explanation.returned, &used);
+    let hint = Hint::about(query, explanation.documents_examined, explanation.returned, used.into_iter());
+    explanation.hint = hint;
     Ok(explanation)
 }
 
