@@ -105,14 +105,8 @@ impl Filter {
         }
         let document = doc! { "$and": [self.document().clone(), other.document().clone()] };
         let server = self.inner.server.or(other.inner.server);
-        let mut parts = Vec::new();
-        for tree in [self.tree(), other.tree()] {
-            match tree {
-                Node::And(nodes) => parts.extend(nodes.iter().cloned()),
-                node => parts.push(node.clone()),
-            }
-        }
-        Self::from_parts(document, Node::And(parts), server)
+        let tree = Node::all_of(vec![self.tree().clone(), other.tree().clone()]);
+        Self::from_parts(document, tree, server)
     }
 
     /// The document that MongoDB is sent.

@@ -9,7 +9,7 @@ use super::computed::Computed;
 use super::error::{Location, QueryError, code};
 use super::filter::Limits;
 use super::number::Number;
-use super::operators::parse_field;
+use super::operators::{parse_field, part_of_reference};
 use super::schema::Schema;
 use super::suggest::nearest;
 use super::tree::Node;
@@ -166,25 +166,18 @@ impl Parser {
                     parse_field(parser, name, value)
                 }
             })?;
-            match node {
-                Node::Always => {}
-                Node::And(parts) => nodes.extend(parts),
-                node => nodes.push(node),
-            }
+            nodes.push(node);
         }
-        Ok(match nodes.len() {
-            0 => Node::Always,
-            1 => nodes.remove(0),
-            _ => Node::And(nodes),
-        })
+        Ok(Node::all_of(nodes))
     }
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
         match name {
-            "$and" => self.branches(name, value, level).map(Node::And),
+            "$and" => self.branches(name, value, level).map(Node::all_of),
             "$or" => self.branches(name, value, level).map(Node::any_of),
-            "$nor" => self.branches(name, value, level).map(Node::Nor),
+            "$nor" => self.branches(name, value, level).map(Node::none_of),
             "$comment" => Ok(Node::Always),
+            "$ref" | "$id" | "$db" => part_of_reference(self, name, value),
             "$text" | "$expr" if level == Level::Inner => {
                 self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
             }

@@ -11,6 +11,7 @@ mod api;
 mod corpus;
 mod crash;
 mod demo;
+mod differential;
 mod embedded;
 mod embedded_crash;
 mod embedded_indexes;

@@ -235,7 +235,7 @@ fn to_date(value: &Bson) -> Result<Bson, EvalError> {
     let millis = match value {
         Bson::DateTime(date) => date.timestamp_millis(),
         Bson::String(text) => date::parse_text(text, None)?,
-        Bson::ObjectId(id) => id.timestamp().timestamp_millis(),
+        Bson::ObjectId(id) => date::millis_of_id(id),
         Bson::Timestamp(time) => i64::from(time.time) * 1000,
         Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => integer(value, "date")?,
         _ => return no_conversion(value, "date"),

@@ -6,11 +6,12 @@ use super::{Afterwards, Branch, Child, Projection, Slice};
 use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
-use crate::query::error::QueryError;
-use crate::query::filter::Limits;
+use crate::query::error::{QueryError, code};
+use crate::query::filter::{Filter, Limits};
 use crate::query::number::Number;
 use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
+use crate::query::tree::{Node, Test};
 
 /// The state of one parse.
 pub(super) struct Parser {
@@ -20,6 +21,8 @@ pub(super) struct Parser {
     id: Option<bool>,
     afterwards: Vec<Afterwards>,
     has_elem_match: bool,
+    /// Something in the filter that goes with no positional `$`.
+    no_position: Option<&'static str>,
 }
 
 /// What a member asks for, apart from its path.
@@ -32,13 +35,14 @@ enum Wish {
 }
 
 impl Parser {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(filter: &Filter, limits: &Limits) -> Self {
         Self {
             filter: FilterParser::at(*limits, "projection").without_schemas(),
             includes: None,
             id: None,
             afterwards: Vec::new(),
             has_elem_match: false,
+            no_position: without_position(filter.tree()),
         }
     }
 
@@ -277,11 +281,27 @@ impl Parser {
         if self.has_elem_match {
             return self.fail(31256, "the positional $ and $elemMatch exclude each other");
         }
+        if let Some(operator) = self.no_position {
+            let message = format!("{operator} in the filter names no element; leave it, or the positional $, out");
+            return self.fail(code::NOT_ALLOWED, &message);
+        }
         let name = name.strip_suffix(".$").unwrap_or(name);
         self.add(name, Wish::Position, above, branch)?;
         let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
         self.afterwards.push(Afterwards::Position(path));
         Ok(())
+    }
+}
+
+/// The operator of the filter that MongoDB does not have together with the positional `$`.
+fn without_position(node: &Node) -> Option<&'static str> {
+    match node {
+        Node::Expr(_) => Some("$expr"),
+        Node::Schema(_) => Some("$jsonSchema"),
+        Node::Server("$text") => Some("$text"),
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().find_map(without_position),
+        Node::Path(_, Test::ElemMatchDocument(node)) => without_position(node),
+        _ => None,
     }
 }
 

@@ -57,6 +57,8 @@ const KEYWORDS: [&str; 31] = [
 pub(super) struct Reader<'a> {
     location: &'a mut Location,
     depth: usize,
+    /// How many members and elements lead here from the whole document.
+    inside: usize,
 }
 
 type Read<T> = Result<T, QueryError>;
@@ -64,7 +66,7 @@ type Read<T> = Result<T, QueryError>;
 impl<'a> Reader<'a> {
     /// At the place where the schema begins.
     pub(super) fn new(location: &'a mut Location) -> Self {
-        Self { location, depth: 0 }
+        Self { location, depth: 0, inside: 0 }
     }
 
     /// A schema for whole documents.
@@ -269,7 +271,8 @@ impl<'a> Reader<'a> {
         let Some(divisor) = Divisor::new(value) else {
             return self.fail("$jsonSchema keyword 'multipleOf' must have a positive value");
         };
-        if !divisor.is_finite() {
+        // MongoDB does not look at what is asked of the whole document, which is no number.
+        if self.inside > 0 && !divisor.is_finite() {
             return self.refuse(code::BAD_VALUE, "the divisor must be a finite number");
         }
         Ok(divisor)
@@ -295,12 +298,12 @@ impl<'a> Reader<'a> {
 
     fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<Rule> {
         match value {
-            Bson::Document(schema) => Ok(Rule::Items(self.schema(schema)?)),
+            Bson::Document(schema) => Ok(Rule::Items(self.inner(schema)?)),
             Bson::Array(schemas) => {
                 let mut by_place = Vec::with_capacity(schemas.len());
                 for schema in schemas {
                     match schema {
-                        Bson::Document(schema) => by_place.push(self.schema(schema)?),
+                        Bson::Document(schema) => by_place.push(self.inner(schema)?),
                         _ => return self.wrong_type("items", "an array of objects"),
                     }
                 }
@@ -311,11 +314,19 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A schema for what is inside of a value.
+    fn inner(&mut self, document: &Document) -> Read<Schema> {
+        self.inside += 1;
+        let schema = self.schema(document)?;
+        self.inside -= 1;
+        Ok(schema)
+    }
+
     fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<Rest> {
         match value {
             None | Some(Bson::Boolean(true)) => Ok(Rest::Allowed),
             Some(Bson::Boolean(false)) => Ok(Rest::Forbidden),
-            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.schema(schema)?))),
+            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.inner(schema)?))),
             Some(_) => self.wrong_type(keyword, "either an object or a boolean"),
         }
     }
@@ -412,7 +423,7 @@ impl<'a> Reader<'a> {
         let Bson::Document(schema) = schema else {
             return self.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object");
         };
-        let schema = self.schema(schema)?;
+        let schema = self.inner(schema)?;
         self.location.leave();
         self.location.leave();
         Ok(schema)

@@ -90,6 +90,8 @@ async fn read_plain(
     if !query.sort.is_empty() {
         let keys = query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, ""));
         question = question.sort(keys.collect::<Document>()).allow_disk_use(true);
+    } else if query.sort.is_reversed() {
+        question = question.sort(doc! { "$natural": -1 });
     }
     if query.skip > 0 {
         question = question.skip(query.skip.min(i64::MAX as u64));
