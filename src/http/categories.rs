@@ -28,12 +28,14 @@ pub(super) async fn list_categories(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let (items, total) = if params.view == Some("tree") {
-        tree_page(&state, &params).await?
-    } else {
-        let page = resource::list::<Categories>(&state.services, &params.query).await?;
-        (Items::of::<Categories>(&page.documents)?, page.total)
-    };
+    if params.view != Some("tree") {
+        let listed = resource::list::<Categories>(&state.services, &params.query).await?;
+        return envelope::listed::<Categories>(&state, &request, Categories::PATH, &params, &listed);
+    }
+    if params.query.explain {
+        return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
+    }
+    let (items, total) = tree_page(&state, &params).await?;
     envelope::list::<Categories>(&state, &request, Categories::PATH, &params, &items, total)
 }
 

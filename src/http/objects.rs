@@ -19,9 +19,8 @@ use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch;
 use crate::service::references::OnReferences;
-use crate::service::resource::Objects;
+use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
-use crate::store::Page;
 
 const VIEWS: &[&str] = &["native", "render"];
 const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -41,8 +40,8 @@ pub(super) async fn list_objects(
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
 
 /// List objects, with the parameters in a JSON body.
@@ -54,8 +53,8 @@ pub(super) async fn query_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
 
 /// List the objects that refer to an object.
@@ -69,9 +68,9 @@ pub(super) async fn list_references(
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
-    let page = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, &listed).await
 }
 
 /// List the unclean objects of a type.
@@ -83,9 +82,9 @@ pub(super) async fn list_unclean(
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
     let query = params.query.clone();
-    let page = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, &listed).await
 }
 
 fn seen(params: &ListParams) -> Seen {
@@ -98,8 +97,12 @@ async fn answer(
     caller: &Caller,
     path: &str,
     params: &ListParams,
-    page: &Page,
+    listed: &Listed,
 ) -> Result<HttpResponse, ApiError> {
+    let page = match listed {
+        Listed::Page(page) => page,
+        Listed::Explained(explanation) => return Ok(envelope::explained(explanation)),
+    };
     let items = match seen(params) {
         Seen::Native => Items::of::<Objects>(&page.documents)?,
         Seen::Rendered => {
@@ -118,7 +121,8 @@ async fn answer(
             items
         }
     };
-    envelope::list::<Objects>(state, request, path, params, &items, page.total)
+    let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+    Ok(envelope::hinted(response, page.hint.as_ref()))
 }
 
 /// Read an object, rendered.

@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
-use super::resource::{self, Decision, ListQuery, Objects, Resource, Types};
+use super::resource::{self, Decision, ListQuery, Listed, Objects, Resource, Types};
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
@@ -16,7 +16,7 @@ use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, Documents, FindQuery, Page, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
@@ -41,7 +41,7 @@ pub struct Cleaning {
     pub failed: Vec<i64>,
 }
 
-/// One page of the objects that the caller may see.
+/// One page of the objects that the caller may see, or how it is found.
 ///
 /// # Errors
 /// What the store reports.
@@ -50,7 +50,7 @@ pub async fn list_objects(
     caller: &Caller,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Page, ServiceError> {
+) -> Result<Listed, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(visible) = types.visible_to(caller) {
         query.filter = query.filter.and(visible);
@@ -390,7 +390,7 @@ pub async fn list_unclean(
     type_id: i64,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Page, ServiceError> {
+) -> Result<Listed, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     query.filter = query.filter.and(unclean(&entry));
     list_objects(services, caller, query, view).await

@@ -12,7 +12,7 @@ use crate::domain::user;
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collections};
+use crate::store::{Change, Condition, Explanation, FindQuery, Page, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -121,6 +121,16 @@ pub struct ListQuery {
     pub limit: u64,
     /// Which of their fields.
     pub projection: Option<Projection>,
+    /// Whether to tell how the page is found instead of giving it.
+    pub explain: bool,
+}
+
+/// What a list route answers.
+pub enum Listed {
+    /// The documents of a page.
+    Page(Page),
+    /// How they are found.
+    Explained(Explanation),
 }
 
 impl ListQuery {
@@ -137,12 +147,16 @@ impl ListQuery {
     }
 }
 
-/// One page of documents and how many there are in all.
+/// One page of documents and how many there are in all, or how they are found.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
-    Ok(services.store.page(R::COLLECTION, &query.to_find(services)).await?)
+pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
+    let question = query.to_find(services);
+    if query.explain {
+        return Ok(Listed::Explained(services.store.explain(R::COLLECTION, &question).await?));
+    }
+    Ok(Listed::Page(services.store.page(R::COLLECTION, &question).await?))
 }
 
 /// The document with this id, if there is one.

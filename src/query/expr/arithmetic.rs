@@ -96,10 +96,8 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
     let (left_number, right_number) = (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of));
     match (&left, &right) {
         (Some(Bson::DateTime(left)), Some(Bson::DateTime(right))) => {
-            match left.timestamp_millis().checked_sub(right.timestamp_millis()) {
-                Some(difference) => found(difference),
-                None => failure(159, "the difference of the dates overflows"),
-            }
+            // Beyond 64 bits MongoDB begins anew at the other end.
+            found(left.timestamp_millis().wrapping_sub(right.timestamp_millis()))
         }
         (Some(Bson::DateTime(date)), Some(_)) if right_number.is_some() => {
             let Some(amount) = right_number.and_then(to_long) else {

@@ -159,6 +159,7 @@ impl<'a> Reader<'a> {
             "minItems" | "maxItems" => Rule::ItemCount(self.limits(keyword, value)?),
             "minProperties" | "maxProperties" => Rule::PropertyCount(self.limits(keyword, value)?),
             "pattern" => match value {
+                Bson::String(_) if self.inside == 0 => return Ok(None),
                 Bson::String(pattern) => Rule::Pattern(self.regex(pattern)?),
                 _ => return self.wrong_type(keyword, "a string"),
             },
@@ -271,7 +272,7 @@ impl<'a> Reader<'a> {
         let Some(divisor) = Divisor::new(value) else {
             return self.fail("$jsonSchema keyword 'multipleOf' must have a positive value");
         };
-        // MongoDB does not look at what is asked of the whole document, which is no number.
+        // As with a pattern, MongoDB does not look at what is asked of the whole document, which is no number.
         if self.inside > 0 && !divisor.is_finite() {
             return self.refuse(code::BAD_VALUE, "the divisor must be a finite number");
         }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Sort, SortValue};
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::query::{Budget, Node, Sort, SortValue};
+use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
@@ -26,6 +26,8 @@ pub(super) struct Answer {
     /// How many documents match in all, if that was asked.
     pub(super) total: Option<u64>,
     pub(super) work: Work,
+    /// What to say about the work, if it was much.
+    pub(super) hint: Option<Hint>,
 }
 
 impl Answer {
@@ -52,33 +54,57 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        if self.plan.is_ordered(&self.query.sort) {
+        let mut answer = if self.plan.is_ordered(&self.query.sort) {
             self.stream(&mut reader, &budget)
         } else {
             self.sort(&mut reader, &budget)
+        }?;
+        answer.hint = self.hint(collection, &answer);
+        Ok(answer)
+    }
+
+    /// Where the total comes from.
+    pub(super) fn total_from(&self) -> TotalFrom {
+        if matches!(self.query.filter.tree(), Node::Always) {
+            TotalFrom::Collection
+        } else if self.plan.is_exact() {
+            TotalFrom::Keys
+        } else {
+            TotalFrom::Documents
         }
+    }
+
+    fn hint(&self, collection: &Collection, answer: &Answer) -> Option<Hint> {
+        let used: Vec<String> = match &self.plan {
+            Plan::Index(scan) => {
+                collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        Hint::about(self.query, answer.work.documents, answer.documents.len() as u64, &used)
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
-        let counts_apart = self.plan.is_exact() || matches!(query.filter.tree(), crate::query::Node::Always);
+        let counts_apart = self.total_from() != TotalFrom::Documents;
         let read_on = self.with_total && !counts_apart;
         let mut documents = Documents::new();
-        let mut matched = 0;
+        let (mut matched, mut stopped) = (0, false);
         reader.each(&self.plan, &query.filter, &mut |_, document| {
             matched += 1;
             if matched > query.skip && !self.is_full(&documents) {
                 self.push(document, budget, &mut documents)?;
             }
-            Ok(if self.is_full(&documents) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            stopped = self.is_full(&documents) && !read_on;
+            Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        let total = match (self.with_total, counts_apart) {
+        let total = match (self.with_total, stopped) {
             (true, true) => Some(reader.count(&self.plan, &query.filter)?),
             (true, false) => Some(matched),
             (false, _) => None,
         };
-        Ok(Answer { documents, total, work: reader.work })
+        Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
@@ -98,7 +124,7 @@ impl<'a> Question<'a> {
                 .document(row, |document| self.push(document, budget, &mut documents))?
                 .ok_or_else(|| failure::damaged("a sorted answer", row))??;
         }
-        Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work })
+        Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work, hint: None })
     }
 
     fn is_full(&self, documents: &Documents) -> bool {

@@ -28,6 +28,7 @@ mod open;
 mod planner;
 mod prepare;
 mod ranges;
+mod shown;
 mod snapshot;
 mod tables;
 mod validate;
@@ -41,14 +42,16 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use crate::query::{Filter, Sort};
-use crate::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
 
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
 use self::snapshot::Snapshot;
 
-pub use self::explain::{Explanation, Strategy};
 pub use self::open::OpenError;
+
+/// See [`Store::kind`].
+const KIND: &str = "embedded";
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
@@ -88,16 +91,6 @@ impl EmbeddedStore {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
         Ok(Self { published, writer })
-    }
-
-    /// How a question would be answered, and what work that was: the question is asked.
-    ///
-    /// # Errors
-    /// As [`Store::find`].
-    pub async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        validate::runs_here(&query.filter)?;
-        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
-        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -163,7 +156,13 @@ impl Store for EmbeddedStore {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let answer = self.ask(collection, query, true).await?;
-        Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default() })
+        Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default(), hint: answer.hint })
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
+        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
@@ -200,6 +199,6 @@ impl Store for EmbeddedStore {
     }
 
     fn kind(&self) -> &'static str {
-        "embedded"
+        KIND
     }
 }

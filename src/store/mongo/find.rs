@@ -40,11 +40,12 @@ pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> 
         Some(total) => total,
         None => count(inner, collection, query.filter.document(), left).await?,
     };
-    Ok(Page { documents, total })
+    // The server tells how much work a question was only when it is asked to explain it, which is asking again.
+    Ok(Page { documents, total, hint: None })
 }
 
 /// The total, where the page is the last one and not beyond the end.
-fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
+pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
     let is_last = query.limit == 0 || found < query.limit;
     let is_within = found > 0 || query.skip == 0;
     (is_last && is_within).then_some(query.skip + found)
@@ -65,11 +66,24 @@ impl Trouble {
 }
 
 async fn read(inner: &Inner, collection: &str, query: &FindQuery, concern: ReadConcern) -> Result<Documents, Trouble> {
-    if query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. })) {
+    if is_by_entry(query) {
         read_by_entry(inner, collection, query, concern).await
     } else {
         read_plain(inner, collection, query, concern).await
     }
+}
+
+/// Whether the order is one that `find` cannot do.
+pub(super) fn is_by_entry(query: &FindQuery) -> bool {
+    query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. }))
+}
+
+/// The order as `find` takes it.
+pub(super) fn plain_order(query: &FindQuery) -> Document {
+    if query.sort.is_reversed() {
+        return doc! { "$natural": -1 };
+    }
+    query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, "")).collect()
 }
 
 async fn read_plain(
@@ -87,11 +101,8 @@ async fn read_plain(
     if let Some(projection) = &query.projection {
         question = question.projection(projection.document().clone());
     }
-    if !query.sort.is_empty() {
-        let keys = query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, ""));
-        question = question.sort(keys.collect::<Document>()).allow_disk_use(true);
-    } else if query.sort.is_reversed() {
-        question = question.sort(doc! { "$natural": -1 });
+    if !plain_order(query).is_empty() {
+        question = question.sort(plain_order(query)).allow_disk_use(true);
     }
     if query.skip > 0 {
         question = question.skip(query.skip.min(i64::MAX as u64));
@@ -124,7 +135,7 @@ async fn read_by_entry(
     collect(question.await.map_err(Trouble::Server)?, projection).await
 }
 
-fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
+pub(super) fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
     let keys = query.sort.keys();
     let mut beside = doc! { "document": "$$ROOT" };
     for (index, key) in keys.iter().enumerate() {

@@ -3,8 +3,10 @@
 mod categories;
 mod common;
 mod concurrency;
+mod explain;
 mod groups;
 mod lists;
+mod malformed;
 mod objects;
 mod people;
 mod rendering;

@@ -1,6 +1,7 @@
 //! A case: documents, indexes and a question; and the line that it is written as in `tests/questions`.
 
 use bson::{Bson, Document};
+use inventory_service::store::collections::{Equals, Literal};
 use inventory_service::store::{IndexKey, IndexSpec};
 use serde_json::{Map, Value, json};
 
@@ -8,14 +9,16 @@ use super::generator::Question;
 use super::random::Random;
 
 /// An index of the embedded collection: paths with "descending", and whether it is unique.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Index {
     pub(super) keys: Vec<(String, bool)>,
     pub(super) unique: bool,
+    /// Only documents where this path has this value.
+    pub(super) partial: Option<(String, Literal)>,
 }
 
 /// Documents, the indexes of one of the collections that they are stored in, and a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) documents: Vec<Document>,
     pub(super) indexes: Vec<Index>,
@@ -35,6 +38,11 @@ pub(super) fn random_indexes(random: &mut Random, places: &[(String, Bson)]) -> 
         }
     };
     let paths: Vec<String> = (0..12).map(|_| path()).collect();
+    let values: Vec<(String, Literal)> = places
+        .iter()
+        .filter(|(path, _)| !path.is_empty() && path.split('.').all(|part| !part.is_empty() && !part.starts_with('$')))
+        .filter_map(|(path, value)| Some((path.clone(), literal(value)?)))
+        .collect();
     let mut paths = paths.into_iter();
     (0..1 + random.below(4))
         .map(|_| {
@@ -44,9 +52,22 @@ pub(super) fn random_indexes(random: &mut Random, places: &[(String, Bson)]) -> 
                     keys.push((path, random.percent(40)));
                 }
             }
-            Index { keys, unique: random.percent(8) }
+            let is_partial = !values.is_empty() && random.percent(12);
+            let partial = is_partial.then(|| random.pick(&values).clone());
+            Index { keys, unique: random.percent(8), partial }
         })
         .collect()
+}
+
+/// The value, if an index can be declared with it.
+fn literal(value: &Bson) -> Option<Literal> {
+    match value {
+        Bson::Boolean(truth) => Some(Literal::Bool(*truth)),
+        Bson::Int32(number) => Some(Literal::Int(i64::from(*number))),
+        Bson::Int64(number) => Some(Literal::Int(*number)),
+        Bson::String(text) => Some(Literal::Text(Box::leak(text.clone().into_boxed_str()))),
+        _ => None,
+    }
 }
 
 impl Index {
@@ -65,6 +86,13 @@ impl Index {
                     .collect::<Box<[IndexKey]>>(),
             ),
             unique: index.unique,
+            partial: Box::leak(
+                index
+                    .partial
+                    .iter()
+                    .map(|(path, value)| Equals { path: Box::leak(path.clone().into_boxed_str()), value: *value })
+                    .collect::<Box<[Equals]>>(),
+            ),
         });
         Box::leak(named.collect::<Box<[IndexSpec]>>())
     }
@@ -74,6 +102,10 @@ impl Index {
         Self {
             keys: keys.map(|(path, way)| (path.clone(), way.as_i32() == Some(-1))).collect(),
             unique: written.get_bool("unique").unwrap_or(false),
+            partial: written.get_document("partial").ok().and_then(|partial| {
+                let (path, value) = partial.iter().next()?;
+                Some((path.clone(), literal(value)?))
+            }),
         }
     }
 }
@@ -113,7 +145,14 @@ impl Case {
                     .iter()
                     .map(|(path, descending)| (path.clone(), json!(if *descending { -1 } else { 1 })))
                     .collect();
-                if index.unique { json!({"keys": keys, "unique": true}) } else { json!({ "keys": keys }) }
+                let mut written = json!({ "keys": keys });
+                if index.unique {
+                    written["unique"] = json!(true);
+                }
+                if let Some((path, value)) = &index.partial {
+                    written["partial"] = json!({ path: plain_json(&Bson::from(*value)) });
+                }
+                written
             };
             line.insert("indexes".to_owned(), self.indexes.iter().map(index).collect());
         }

@@ -32,6 +32,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Whether no operator gives it: mostly a constant.
+    fn is_word(self) -> bool {
+        matches!(
+            self,
+            Self::Unit | Self::Timezone | Self::Format | Self::Weekday | Self::TypeName | Self::Name | Self::Pattern
+        )
+    }
+
     /// The kinds that results have.
     pub(super) const ALL: [Self; 7] =
         [Self::Any, Self::Truth, Self::Number, Self::Text, Self::Array, Self::Object, Self::Date];
@@ -69,7 +77,7 @@ impl Generator<'_> {
 
     /// An expression of a kind, nested up to `depth` deep.
     pub(super) fn expression(&mut self, kind: Kind, depth: usize) -> Bson {
-        if depth == 0 || self.random.percent(15) {
+        if depth == 0 || self.random.percent(if kind.is_word() { 95 } else { 15 }) {
             return self.leaf(kind);
         }
         // Now and then something else than what is wanted.

@@ -254,7 +254,7 @@ impl Generator<'_> {
         let one = |generator: &mut Self| match generator.random.below(10) {
             0 => Bson::Int32(generator.random.between(-2, 20)),
             1 => Bson::Double(2.0),
-            2..=4 => Bson::Int32(found.element_type() as u8 as i8 as i32),
+            2..=4 => Bson::Int32(i32::from((found.element_type() as u8).cast_signed())),
             _ => generator.random.word(&TYPE_NAMES),
         };
         if self.random.percent(70) {

@@ -46,10 +46,11 @@ async fn differs(bench: &mut Bench, case: &Case, difference: Difference) -> bool
 /// Cases with a little less in them, what saves most first.
 fn smaller(case: &Case) -> Vec<Case> {
     let mut smaller = Vec::new();
+    let before = case.line(Vec::new());
     let mut add = |change: &dyn Fn(&mut Case)| {
         let mut changed = case.clone();
         change(&mut changed);
-        if changed != *case {
+        if changed.line(Vec::new()) != before || changed.question.counted != case.question.counted {
             smaller.push(changed);
         }
     };
@@ -73,6 +74,7 @@ fn smaller(case: &Case) -> Vec<Case> {
             case.indexes.remove(at);
         });
         add(&|case| case.indexes[at].unique = false);
+        add(&|case| case.indexes[at].partial = None);
         for key in 0..case.indexes[at].keys.len() {
             add(&|case| {
                 if case.indexes[at].keys.len() > 1 {
