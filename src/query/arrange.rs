@@ -12,14 +12,14 @@ use super::tree::{Node, Test};
 /// The parts of one `$and`, `$or` or `$nor`, in order; parts that are alike keep theirs.
 ///
 /// `inner` takes the parts out of a part that is of the same sort. With expressions those come after the others.
-pub(super) fn arranged(nodes: Vec<Node>, inner: impl Fn(Node) -> Result<Vec<Node>, Node>) -> Vec<Node> {
+pub(super) fn arranged(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec<Node>>) -> Vec<Node> {
     let fails = nodes.iter().any(has_expression);
     let (mut outer, mut absorbed) = (Vec::with_capacity(nodes.len()), Vec::new());
-    for node in nodes {
-        match inner(node) {
-            Ok(nodes) if fails => absorbed.extend(nodes),
-            Ok(nodes) => outer.extend(nodes),
-            Err(node) => outer.push(node),
+    for mut node in nodes {
+        match inner(&mut node) {
+            Some(nodes) if fails => absorbed.extend(nodes),
+            Some(nodes) => outer.extend(nodes),
+            None => outer.push(node),
         }
     }
     outer.append(&mut absorbed);

@@ -2,6 +2,8 @@
 //!
 //! Law: whatever can be checked, compiled, split or sorted was, when the tree was made.
 
+use std::mem::take;
+
 use bson::Bson;
 
 use super::arrange::arranged;
@@ -63,8 +65,8 @@ impl Node {
             0 => Self::Always,
             1 => nodes.remove(0),
             _ => Self::And(arranged(nodes, |node| match node {
-                Self::And(inner) => Ok(inner),
-                other => Err(other),
+                Self::And(inner) => Some(take(inner)),
+                _ => None,
             })),
         }
     }
@@ -74,7 +76,7 @@ impl Node {
         if nodes.iter().any(|node| matches!(node, Self::Always)) {
             return Self::Never;
         }
-        Self::Nor(arranged(nodes, Err))
+        Self::Nor(arranged(nodes, |_| None))
     }
 
     /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
@@ -91,8 +93,8 @@ impl Node {
             1 => nodes.remove(0),
             _ => Self::in_of(&nodes).unwrap_or_else(|| {
                 Self::Or(arranged(nodes, |node| match node {
-                    Self::Or(inner) => Ok(inner),
-                    other => Err(other),
+                    Self::Or(inner) => Some(take(inner)),
+                    _ => None,
                 }))
             }),
         }
