@@ -52,7 +52,7 @@ pub(super) async fn login(
         token_expire: signed_in.expires_at,
     };
     let body = serde_json::to_vec(&response).expect("strings, numbers and JSON can always be written");
-    Ok(envelope::json(StatusCode::OK, body, |_| {}))
+    Ok(envelope::secret(envelope::json(StatusCode::OK, body, |_| {})))
 }
 
 impl LoginRequest {

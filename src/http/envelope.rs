@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::conditional;
+use super::edge::headers::NO_STORE;
 use super::error::ApiError;
 use super::links::{encode_query, resource_url};
 use super::outermost::AsSent;
@@ -254,8 +255,8 @@ pub fn single<W: Wire>(
 ) -> Result<HttpResponse, ApiError> {
     let document = &*W::view(document);
     let tag = precondition::entity_tag(document);
-    if conditional::is_known(request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
+        return Ok(not_modified);
     }
     let body = wrapped::<W>(state, b"{\"result\":", document, "GET")?;
     Ok(tagged(json(StatusCode::OK, body, |_| {}), &tag))
@@ -267,8 +268,8 @@ pub fn single<W: Wire>(
 /// When stored bytes are damaged.
 pub fn bare<W: Wire>(request: &HttpRequest, document: &RawDocument) -> Result<HttpResponse, ApiError> {
     let tag = precondition::entity_tag(document);
-    if conditional::is_known(request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
+        return Ok(not_modified);
     }
     let mut body = Vec::with_capacity(document.as_bytes().len() * 2);
     write_document(document, W::DATES, &mut body)?;
@@ -433,6 +434,12 @@ pub fn json(status: StatusCode, body: Vec<u8>, finish: impl FnOnce(&mut HttpResp
 pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
     response.headers_mut().insert(header::ETAG, conditional::quoted(tag));
     response.headers_mut().insert(header::CACHE_CONTROL, conditional::CACHE_CONTROL);
+    response
+}
+
+/// The answer with a secret in it, which nobody may keep.
+pub fn secret(mut response: HttpResponse) -> HttpResponse {
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
     response
 }
 

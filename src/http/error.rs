@@ -71,6 +71,17 @@ impl ApiError {
             StatusCode::NOT_FOUND => return Self::no_such_path(),
             StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", "this path does not know the method; see Allow"),
             StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "the body is larger than server.max_body_bytes"),
+            StatusCode::URI_TOO_LONG => (
+                "uri_too_long",
+                "path and query are longer than server.limits.max_uri_bytes; send the parameters of a list in a body to \
+                 POST /rest/objects/query",
+            ),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                ("headers_too_large", "the headers are larger than server.limits.max_header_bytes")
+            }
+            StatusCode::REQUEST_TIMEOUT => {
+                ("body_too_slow", "the body took longer to arrive than server.limits.body_timeout_ms")
+            }
             StatusCode::UNSUPPORTED_MEDIA_TYPE => ("not_json", "send JSON with Content-Type: application/json"),
             status if status.is_client_error() => ("bad_request", "the request cannot be understood"),
             _ => ("internal", "something went wrong here; the log names the cause"),

@@ -135,8 +135,8 @@ pub(super) async fn render_object(
     state.no_parameters(&request)?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let (view, tag) = rendering::render_one(&state.services, &caller.0, &object).await?;
-    if conditional::is_known(&request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(&request, &tag) {
+        return Ok(not_modified);
     }
     Ok(envelope::tagged(envelope::json(StatusCode::OK, view, |_| {}), &tag))
 }

@@ -47,7 +47,9 @@ pub(super) async fn create_token(
     let id = integer(&created.stored, "public_id").unwrap_or_default();
     let path = format!("/users/{}/tokens/{id}", user.0);
     let token = json!({"token": created.token.expose()});
-    envelope::inserted_at::<UserTokens>(&state, &request, (StatusCode::CREATED, &path), &id, &created.stored, &token)
+    let place = (StatusCode::CREATED, path.as_str());
+    let inserted = envelope::inserted_at::<UserTokens>(&state, &request, place, &id, &created.stored, &token)?;
+    Ok(envelope::secret(inserted))
 }
 
 /// Revoke a token of a user.

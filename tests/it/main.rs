@@ -13,6 +13,7 @@ mod corpus;
 mod crash;
 mod demo;
 mod differential;
+mod edge;
 mod embedded;
 mod embedded_crash;
 mod embedded_indexes;

@@ -4,3 +4,4 @@ pub(crate) mod app;
 pub(crate) mod counting;
 pub(crate) mod mongod;
 pub(crate) mod process;
+pub(crate) mod wire;
