@@ -38,7 +38,19 @@ fn has_expression(node: &Node) -> bool {
 }
 
 fn compare(left: &Node, right: &Node) -> Ordering {
-    rank(left).cmp(&rank(right)).then_with(|| path(left).cmp(path(right)))
+    let here = rank(left).cmp(&rank(right)).then_with(|| path(left).cmp(path(right)));
+    here.then_with(|| {
+        let pairs = parts(left).iter().zip(parts(right)).map(|(left, right)| compare(left, right));
+        let first = pairs.into_iter().find(|order| order.is_ne());
+        first.unwrap_or_else(|| parts(left).len().cmp(&parts(right).len()))
+    })
+}
+
+fn parts(node: &Node) -> &[Node] {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes,
+        _ => &[],
+    }
 }
 
 fn path(node: &Node) -> &str {

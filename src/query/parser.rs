@@ -40,6 +40,8 @@ pub(super) struct Parser {
     pub(super) limits: Limits,
     pub(super) at: Location,
     pub(super) server: Option<&'static str>,
+    /// An operator that there was and that MongoDB does not have together with the positional projection.
+    pub(super) names_no_element: Option<&'static str>,
     /// Whether `$jsonSchema` may stand here.
     schemas: bool,
     nodes: usize,
@@ -67,6 +69,7 @@ impl Parser {
             limits,
             at: Location::new(root).with_max_regex_chars(limits.max_regex_chars),
             server: None,
+            names_no_element: None,
             schemas: true,
             nodes: 0,
         }
@@ -172,6 +175,8 @@ impl Parser {
     }
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
+        let known = ["$expr", "$jsonSchema", "$text"].into_iter().find(|known| *known == name);
+        self.names_no_element = self.names_no_element.or(known);
         match name {
             "$and" => self.branches(name, value, level).map(Node::all_of),
             "$or" => self.branches(name, value, level).map(Node::any_of),

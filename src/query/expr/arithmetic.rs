@@ -350,9 +350,10 @@ fn pow(arguments: &Arguments<'_>) -> Outcome {
     let Some(y) = exponent.as_ref().and_then(Number::of) else {
         return failure(28763, format!("$pow's exponent must be numeric, not {}", type_name(exponent.as_ref())));
     };
-    let negative_exponent = match y {
-        Number::Decimal(y) => y.is_negative(),
-        y => y.to_double() < 0.0,
+    let negative_exponent = match (x, y) {
+        // Of decimals the sign counts, that of a zero as well.
+        (Number::Decimal(_), y) | (_, y @ Number::Decimal(_)) => y.to_decimal().has_sign(),
+        (_, y) => y.to_double() < 0.0,
     };
     if is_zero(x) && negative_exponent {
         return failure(28764, "$pow cannot take a base of 0 and a negative exponent");

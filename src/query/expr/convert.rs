@@ -256,7 +256,7 @@ fn to_object_id(value: &Bson) -> Result<Bson, EvalError> {
 
 fn to_text(value: &Bson) -> Result<Bson, EvalError> {
     Ok(Bson::String(match value {
-        Bson::String(text) | Bson::Symbol(text) => text.clone(),
+        Bson::String(text) => text.clone(),
         Bson::Boolean(truth) => truth.to_string(),
         Bson::Int32(number) => number.to_string(),
         Bson::Int64(number) => number.to_string(),

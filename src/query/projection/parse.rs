@@ -11,7 +11,6 @@ use crate::query::filter::{Filter, Limits};
 use crate::query::number::Number;
 use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
-use crate::query::tree::{Node, Test};
 
 /// The state of one parse.
 pub(super) struct Parser {
@@ -42,7 +41,7 @@ impl Parser {
             id: None,
             afterwards: Vec::new(),
             has_elem_match: false,
-            no_position: without_position(filter.tree()),
+            no_position: filter.names_no_element(),
         }
     }
 
@@ -293,22 +292,15 @@ impl Parser {
     }
 }
 
-/// The operator of the filter that MongoDB does not have together with the positional `$`.
-fn without_position(node: &Node) -> Option<&'static str> {
-    match node {
-        Node::Expr(_) => Some("$expr"),
-        Node::Schema(_) => Some("$jsonSchema"),
-        Node::Server("$text") => Some("$text"),
-        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().find_map(without_position),
-        Node::Path(_, Test::ElemMatchDocument(node)) => without_position(node),
-        _ => None,
-    }
+/// The members of a reference to a document are projected by their names.
+fn is_part_of_reference(name: &str) -> bool {
+    matches!(name, "$ref" | "$id" | "$db")
 }
 
 /// A document with the only member `$operator`.
 fn operator(document: &Document) -> Option<(&str, &Bson)> {
     let (name, operand) = document.iter().next()?;
-    (document.len() == 1 && name.starts_with('$')).then_some((name.as_str(), operand))
+    (document.len() == 1 && name.starts_with('$') && !is_part_of_reference(name)).then_some((name.as_str(), operand))
 }
 
 /// Booleans and numbers include or exclude; everything else is an expression.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Node, Sort, SortValue};
+use crate::query::{Budget, Node, Sort, SortValue, Test};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
@@ -54,7 +54,7 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer = if self.plan.is_ordered(&self.query.sort) {
+        let mut answer = if self.plan.is_ordered(&self.query.sort) || self.is_about_one_id() {
             self.stream(&mut reader, &budget)
         } else {
             self.sort(&mut reader, &budget)
@@ -82,6 +82,13 @@ impl<'a> Question<'a> {
             _ => Vec::new(),
         };
         Hint::about(self.query, answer.work.documents, answer.documents.len() as u64, &used)
+    }
+
+    /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
+    /// of the order cannot be told.
+    fn is_about_one_id(&self) -> bool {
+        let filter = self.query.filter.tree();
+        self.query.skip == 0 && matches!(filter, Node::Path(path, Test::Eq(_)) if path.as_str() == "_id")
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.

@@ -24,7 +24,7 @@ fn table() -> Document {
 
 fn documents(table: &Document, name: &str) -> Vec<String> {
     let filters = table.get_array(name).expect("a list of filters").iter();
-    filters.map(|filter| text(filter)).collect()
+    filters.map(text).collect()
 }
 
 fn text(value: &Bson) -> String {

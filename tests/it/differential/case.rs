@@ -44,7 +44,7 @@ pub(super) fn random_indexes(random: &mut Random, places: &[(String, Bson)]) -> 
         .filter_map(|(path, value)| Some((path.clone(), literal(value)?)))
         .collect();
     let mut paths = paths.into_iter();
-    (0..1 + random.below(4))
+    (0..=random.below(4))
         .map(|_| {
             let mut keys: Vec<(String, bool)> = Vec::new();
             for path in paths.by_ref().take(1 + random.weighted(&[50, 35, 15])) {

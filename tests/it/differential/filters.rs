@@ -92,7 +92,7 @@ impl Generator<'_> {
         match self.random.weighted(&[68, if depth > 0 { 45 } else { 0 }, 14, 8, 2]) {
             1 => {
                 let name = *self.random.pick(&["$and", "$or", "$or", "$nor"]);
-                let parts: Vec<Document> = (0..1 + self.random.below(3)).map(|_| self.conditions(depth - 1)).collect();
+                let parts: Vec<Document> = (0..=self.random.below(3)).map(|_| self.conditions(depth - 1)).collect();
                 doc! { name: parts }
             }
             2 => doc! { "$expr": self.truth(2) },
@@ -226,7 +226,7 @@ impl Generator<'_> {
                 let members: Vec<(String, Bson)> =
                     document.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
                 let mut conditions = Document::new();
-                for _ in 0..1 + self.random.below(2) {
+                for _ in 0..=self.random.below(2) {
                     let (name, value) = self.random.pick(&members).clone();
                     let test = self.test(&value, depth);
                     conditions.insert(name, test);

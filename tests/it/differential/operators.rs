@@ -1,6 +1,5 @@
 //! The operators of expressions: what they want and give. A table; what is not in it is made by `expressions`.
 
-#[expect(clippy::enum_glob_use, reason = "the table is read by its columns")]
 use super::expressions::Kind::{self, *};
 
 /// An operator with a list of operands.

@@ -14,7 +14,7 @@ impl Generator<'_> {
         if self.random.percent(25) {
             projection.insert("_id", i32::from(self.random.percent(30)));
         }
-        for _ in 0..1 + self.random.below(3) {
+        for _ in 0..=self.random.below(3) {
             let path = self.path();
             match style {
                 0 => {
@@ -81,7 +81,7 @@ impl Generator<'_> {
 
     fn nested(&mut self, includes: bool, depth: usize) -> Document {
         let mut inner = Document::new();
-        for _ in 0..1 + self.random.below(2) {
+        for _ in 0..=self.random.below(2) {
             let name = *self.random.pick(&["x", "y", "0", "name", "x.y", "a", ""]);
             let value = if depth > 0 && self.random.percent(30) {
                 self.nested(includes, depth - 1).into()

@@ -81,7 +81,7 @@ impl Generator<'_> {
     /// A schema that a value may fit.
     fn schema_of(&mut self, found: &Bson, depth: usize) -> Document {
         let mut schema = Document::new();
-        for _ in 0..1 + self.random.below(2) {
+        for _ in 0..=self.random.below(2) {
             self.keyword(found, depth, &mut schema);
         }
         schema
