@@ -5,6 +5,8 @@ pub mod body;
 mod caller;
 mod categories;
 mod conditional;
+pub mod description;
+mod docs;
 pub mod edge;
 pub mod envelope;
 pub mod error;

@@ -40,17 +40,18 @@ fn has_expression(node: &Node) -> bool {
 fn compare(left: &Node, right: &Node) -> Ordering {
     let here = rank(left).cmp(&rank(right)).then_with(|| path(left).cmp(path(right)));
     here.then_with(|| {
-        let pairs = parts(left).iter().zip(parts(right)).map(|(left, right)| compare(left, right));
-        let first = pairs.into_iter().find(|order| order.is_ne());
-        first.unwrap_or_else(|| parts(left).len().cmp(&parts(right).len()))
+        let (left, right) = (parts(left), parts(right));
+        let mut pairs = left.iter().zip(&right).map(|(left, right)| compare(left, right));
+        pairs.find(|order| order.is_ne()).unwrap_or_else(|| left.len().cmp(&right.len()))
     })
 }
 
-fn parts(node: &Node) -> &[Node] {
-    match node {
-        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes,
-        _ => &[],
-    }
+/// The parts in the order in which MongoDB has them, which is not theirs where none can fail.
+fn parts(node: &Node) -> Vec<&Node> {
+    let (Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes)) = node else { return Vec::new() };
+    let mut parts: Vec<&Node> = nodes.iter().collect();
+    parts.sort_by(|left, right| compare(left, right));
+    parts
 }
 
 fn path(node: &Node) -> &str {

@@ -37,6 +37,8 @@ pub(super) const OPERATORS: &[Operator] = &[
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare_bson(left, right),
+        // What is stored as undefined is as good as missing.
+        (Some(Bson::Undefined), None) | (None, Some(Bson::Undefined)) => Ordering::Equal,
         (Some(Bson::MinKey), None) => Ordering::Less,
         (None, Some(Bson::MinKey)) => Ordering::Greater,
         _ => left.is_some().cmp(&right.is_some()),
@@ -118,9 +120,7 @@ fn parse_cond(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bs
         }
         return Ok(call(operator, operands));
     };
-    if let Some(name) = document.keys().find(|name| NAMES.iter().all(|(known, _)| known != name)) {
-        return parser.refuse(17083, format!("unrecognized parameter to $cond: {name}"));
-    }
+    parser.only("$cond", document, &NAMES.map(|(name, _)| name), 17083)?;
     let mut operands = Vec::with_capacity(3);
     for (name, code) in NAMES {
         let Some(value) = document.get(name) else {

@@ -50,7 +50,7 @@ impl Rule {
     fn accepts(&self, value: Value<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Never => Ok(false),
-            Self::Types(types) => Ok(types.contains(value.kind)),
+            Self::Types(types) => Ok(types.contains(value.kind())),
             Self::Encrypted => Ok(matches!(value.view(), View::Binary(ENCRYPTED, _))),
             Self::OneOfValues(values) => {
                 let value = value.to_bson().unwrap_or(Bson::Undefined);
@@ -61,7 +61,7 @@ impl Rule {
                 Ok(value.to_bson().is_none_or(|value| divisor.divides(&value).unwrap_or(true)))
             }
             // Symbols are no texts here.
-            Self::Length(_) | Self::Pattern(_) if value.kind != kind::STRING => Ok(true),
+            Self::Length(_) | Self::Pattern(_) if value.kind() != kind::STRING => Ok(true),
             Self::Length(limits) => Ok(match value.view() {
                 View::Text(text) => limits.contain(String::from_utf8_lossy(text).chars().count()),
                 _ => true,
