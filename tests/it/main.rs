@@ -14,6 +14,7 @@ mod corpus;
 mod crash;
 mod demo;
 mod description;
+mod differential;
 mod edge;
 mod embedded;
 mod embedded_crash;

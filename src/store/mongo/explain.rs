@@ -75,7 +75,7 @@ fn question(collection: &str, query: &FindQuery) -> Document {
     if let Some(projection) = &query.projection {
         command.insert("projection", projection.document());
     }
-    if !query.sort.is_empty() {
+    if !plain_order(query).is_empty() {
         command.extend(doc! { "sort": plain_order(query), "allowDiskUse": true });
     }
     command.extend(doc! { "skip": number(query.skip), "limit": number(query.limit) });

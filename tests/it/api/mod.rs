@@ -6,6 +6,7 @@ mod concurrency;
 mod explain;
 mod groups;
 mod lists;
+mod malformed;
 mod objects;
 mod people;
 mod rendering;
