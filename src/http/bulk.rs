@@ -7,6 +7,9 @@ use serde_json::json;
 use super::body::{JsonItems, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
+use super::description::{
+    Atomic, ChangedObjects, CreatedObjects, NewObject, ObjectPatch, References, RemovedObjects, Selected,
+};
 use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::objects::{read_on_references, refuse_if_match};
@@ -17,6 +20,12 @@ use crate::service::bulk::{self as service, Outcome, Selection};
 use crate::service::resource::Objects;
 
 /// Create several objects, each on its own or all together.
+#[utoipa::path(
+    post, path = "/rest/objects/bulk",
+    params(Atomic),
+    request_body(content((Vec<NewObject> = "application/json"), (String = "application/x-ndjson"))),
+    responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects)),
+)]
 pub(super) async fn create_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -57,8 +66,14 @@ fn report(state: &HttpState, outcomes: Vec<Outcome>) -> HttpResponse {
     envelope::collection::<Objects>(state, status, "results", &items, &beside, "INSERT")
 }
 
-/// Merge a patch into all objects that a filter selects.
-pub(super) async fn patch_objects(
+/// Merge a patch into all objects that a filter selects, or into none of them.
+#[utoipa::path(
+    patch, path = "/rest/objects/",
+    params(Selected),
+    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = ChangedObjects)),
+)]
+pub(super) async fn patch_selected_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
@@ -73,8 +88,13 @@ pub(super) async fn patch_objects(
     Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
 }
 
-/// Delete all objects that a filter selects.
-pub(super) async fn delete_objects(
+/// Delete all objects that a filter selects, or none of them.
+#[utoipa::path(
+    delete, path = "/rest/objects/",
+    params(Selected, References),
+    responses((status = 200, body = RemovedObjects)),
+)]
+pub(super) async fn delete_selected_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,

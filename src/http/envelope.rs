@@ -7,6 +7,7 @@ use bson::raw::RawDocument;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::conditional;
 use super::edge::headers::NO_STORE;
@@ -43,47 +44,61 @@ pub const ISO_TIME: &str = "%Y-%m-%dT%H:%M:%S%.6f";
 pub const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
 
 /// What follows the results of a list.
-#[derive(Serialize)]
-struct ListTail<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct ListTail<'a> {
+    /// How many items are on this page.
     count: usize,
+    /// How many there are in all.
     total: u64,
     parameters: Echo<'a>,
     pager: Pager,
     pagination: Pagination,
+    /// `GET`.
     response_type: &'static str,
+    /// What the items are.
     model: &'static str,
+    /// When the answer was made.
     time: String,
 }
 
 /// The effective query.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Echo<'a> {
     limit: u64,
     sort: &'a str,
     order: i32,
     page: u64,
+    /// As it was sent.
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
     filter: &'a RawValue,
     optional: Optional,
+    /// As it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     projection: Option<&'a RawValue>,
 }
 
-#[derive(Serialize)]
+/// Parameters that only some lists know.
+#[derive(Serialize, ToSchema)]
 struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     view: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     active: Option<bool>,
 }
 
-#[derive(Serialize)]
+/// Where in the list the page is.
+#[derive(Serialize, ToSchema)]
 struct Pager {
     page: u64,
     page_size: u64,
     total_pages: u64,
 }
 
-#[derive(Serialize)]
+/// URLs of this and other pages.
+#[derive(Serialize, ToSchema)]
 struct Pagination {
     current: String,
     first: String,
@@ -93,10 +108,13 @@ struct Pagination {
 }
 
 /// What follows the resource of any other envelope.
-#[derive(Serialize)]
-struct Tail {
+#[derive(Serialize, ToSchema)]
+pub(super) struct Tail {
+    /// What was done: `GET`, `INSERT`, `UPDATE` or `DELETE`.
     response_type: &'static str,
+    /// What the resource is.
     model: &'static str,
+    /// When the answer was made.
     time: String,
 }
 

@@ -8,7 +8,9 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
+use super::description;
 use crate::auth::AuthError;
 use crate::domain::Violation;
 use crate::query::QueryError;
@@ -30,21 +32,33 @@ pub struct ApiError {
 }
 
 /// The body of every error.
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct ErrorBody<'a> {
+    /// The status of the answer.
     status: u16,
+    /// The name of the status.
     response: &'a str,
+    /// What went wrong, as a stable name; each answer lists those that it can have as `x-codes`.
     code: &'a str,
+    /// What went wrong, for people.
     message: &'a str,
+    /// The places of the body, or the parameters, that are wrong.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(required = false)]
     errors: &'a [Violation],
+    /// As in the header `X-Request-ID`.
     request_id: &'a str,
 }
 
 impl ApiError {
-    /// An error with a stable code and a sentence.
+    /// An error with a stable code, one of [`description::errors::CODES`], and a sentence.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { status, code: code.into(), message: message.into(), errors: Vec::new(), headers: Vec::new() }
+        let code = code.into();
+        debug_assert!(
+            description::errors::is_known(status.as_u16(), &code),
+            "http/description/errors.rs has no {code} with {status}"
+        );
+        Self { status, code, message: message.into(), errors: Vec::new(), headers: Vec::new() }
     }
 
     /// 400 for a query parameter.

@@ -6,6 +6,8 @@ mod bulk;
 mod caller;
 mod categories;
 mod conditional;
+pub mod description;
+mod docs;
 pub mod edge;
 pub mod envelope;
 pub mod error;

@@ -9,6 +9,10 @@ use serde_json::json;
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
+use super::description::{
+    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
+    ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
+};
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
@@ -17,7 +21,7 @@ use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
-use crate::service::precondition::IfMatch;
+use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
@@ -34,6 +38,11 @@ impl Wire for Objects {
 }
 
 /// List objects, as stored or rendered.
+#[utoipa::path(
+    get, path = "/rest/objects/",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -45,6 +54,11 @@ pub(super) async fn list_objects(
 }
 
 /// List objects, with the parameters in a JSON body.
+#[utoipa::path(
+    post, path = "/rest/objects/query",
+    request_body = ObjectQuery,
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn query_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -58,6 +72,11 @@ pub(super) async fn query_objects(
 }
 
 /// List the objects that refer to an object.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/references",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_references(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -74,6 +93,11 @@ pub(super) async fn list_references(
 }
 
 /// List the unclean objects of a type.
+#[utoipa::path(
+    get, path = "/rest/objects/clean/{public_id}",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_unclean(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -126,6 +150,11 @@ async fn answer(
 }
 
 /// Read an object, rendered.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = RenderedObject)),
+)]
 pub(super) async fn render_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -142,6 +171,11 @@ pub(super) async fn render_object(
 }
 
 /// Read an object as it is stored.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/native",
+    params(IfNoneMatch),
+    responses((status = 200, body = StoredObject)),
+)]
 pub(super) async fn get_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -154,6 +188,11 @@ pub(super) async fn get_object(
 }
 
 /// Create an object.
+#[utoipa::path(
+    post, path = "/rest/objects/",
+    request_body = NewObject,
+    responses((status = 200, body = Inserted<StoredObject>)),
+)]
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -166,6 +205,12 @@ pub(super) async fn create_object(
 }
 
 /// Replace an object.
+#[utoipa::path(
+    put, path = "/rest/objects/{public_id}",
+    params(IfMatch),
+    request_body = ObjectBody,
+    responses((status = 200, body = Updated<StoredObject>)),
+)]
 pub(super) async fn update_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -180,6 +225,12 @@ pub(super) async fn update_object(
 }
 
 /// Merge a patch into an object.
+#[utoipa::path(
+    patch, path = "/rest/objects/{public_id}",
+    params(IfMatch),
+    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<StoredObject>)),
+)]
 pub(super) async fn patch_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -194,6 +245,11 @@ pub(super) async fn patch_object(
 }
 
 /// Delete an object, or several with commas between their ids.
+#[utoipa::path(
+    delete, path = "/rest/objects/{public_id}",
+    params(IfMatch, References),
+    responses((status = 200, body = Deleted<StoredObject>)),
+)]
 pub(super) async fn delete_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -211,6 +267,11 @@ pub(super) async fn delete_object(
 }
 
 /// Delete several objects.
+#[utoipa::path(
+    delete, path = "/rest/objects/delete/{public_ids}",
+    params(References),
+    responses((status = 200, body = DeletedObjects)),
+)]
 pub(super) async fn delete_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -226,7 +287,7 @@ async fn remove_many(
     request: &HttpRequest,
     caller: &Caller,
     ids: &PathIds,
-    condition: &IfMatch,
+    condition: &Condition,
 ) -> Result<HttpResponse, ApiError> {
     refuse_if_match(condition)?;
     let on_references = on_references(state, request)?;
@@ -243,8 +304,8 @@ fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReference
 }
 
 /// Refuses a condition on one object where several are meant.
-pub(super) fn refuse_if_match(condition: &IfMatch) -> Result<(), ApiError> {
-    if *condition == IfMatch::Absent {
+pub(super) fn refuse_if_match(condition: &Condition) -> Result<(), ApiError> {
+    if *condition == Condition::Absent {
         return Ok(());
     }
     let message = "If-Match speaks of one object; write them one by one, or leave it out";
@@ -261,6 +322,10 @@ pub(super) fn read_on_references(sent: &Parameters) -> Result<OnReferences, ApiE
 }
 
 /// Read whether an object is active.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/state",
+    responses((status = 200, body = bool, content_type = "application/json")),
+)]
 pub(super) async fn get_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -274,6 +339,12 @@ pub(super) async fn get_state(
 }
 
 /// Set whether an object is active.
+#[utoipa::path(
+    put, path = "/rest/objects/{public_id}/state",
+    params(IfMatch),
+    request_body = StateBody,
+    responses((status = 202, body = Updated<StoredObject>), (status = 204, description = "It was so already.")),
+)]
 pub(super) async fn set_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -294,6 +365,10 @@ pub(super) async fn set_state(
 }
 
 /// Clean the unclean objects of a type.
+#[utoipa::path(
+    put, path = "/rest/objects/clean/{public_id}",
+    responses((status = 202, body = Cleaned)),
+)]
 pub(super) async fn clean_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,

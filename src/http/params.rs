@@ -64,6 +64,9 @@ pub struct ListParams {
     pub active: Option<bool>,
 }
 
+/// The largest whole number that every JSON reader keeps exact.
+const LAST_PAGE: u64 = (1 << 53) - 1;
+
 const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
 /// Whether to tell how a list is found instead of giving it.
 pub const EXPLAIN: &str = "explain";
@@ -98,16 +101,13 @@ impl Parameters {
     /// Reads the same parameters from the members of a JSON object (`QUERY /objects/`).
     ///
     /// # Errors
-    /// 400 when the body is no object.
+    /// 400 when the body is no object, or a member is not of its parameter's kind.
     pub fn from_body(body: &serde_json::Value) -> Result<Self, ApiError> {
         let members = body.as_object().ok_or_else(|| {
             ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", "the body must be an object of list parameters")
         })?;
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Ok(Self(members.iter().map(|(name, value)| (name.clone(), text(value))).collect()))
+        let pairs = members.iter().map(|(name, value)| Ok((name.clone(), text_of(name, value)?)));
+        Ok(Self(pairs.collect::<Result<_, ApiError>>()?))
     }
 
     /// The same parameters, with `name` in place of `alias`.
@@ -269,6 +269,7 @@ fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result
 fn read_page(sent: &Parameters) -> Result<u64, ApiError> {
     match sent.number("page")?.unwrap_or(1) {
         0 => Err(ApiError::parameter("page", "must be at least 1")),
+        page if page > LAST_PAGE => Err(ApiError::parameter("page", format!("must be at most {LAST_PAGE}"))),
         page => Ok(page),
     }
 }
@@ -309,6 +310,25 @@ fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> 
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
     json::read::document_from_str(text).map_err(|error| ApiError::parameter(name, error.to_string()))
+}
+
+/// A member of a body as the text that a URL would have.
+fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
+    let (fits, expected) = match name {
+        "order" | "page" | "limit" => (value.is_number(), "a number"),
+        "active" | EXPLAIN => (value.is_boolean(), "true or false"),
+        "sort" | "view" => (value.is_string(), "a string"),
+        // What is wrong with an array is said by `read_filter`.
+        "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),
+        "projection" => (value.is_object() || value.is_array() || value.is_string(), "an object or a list of names"),
+        // Refused by name later on.
+        _ => (true, ""),
+    };
+    match value {
+        _ if !fits => Err(ApiError::parameter(name, format!("must be {expected}"))),
+        serde_json::Value::String(text) => Ok(text.clone()),
+        other => Ok(other.to_string()),
+    }
 }
 
 fn decoded(text: &str) -> Result<String, ApiError> {

@@ -10,7 +10,7 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
 use super::caller::{Access, authorize, is_own};
-use super::{auth, bulk, categories, groups, objects, rights, root, types, user_settings, user_tokens, users};
+use super::{auth, bulk, categories, docs, groups, objects, rights, root, types, user_settings, user_tokens, users};
 use crate::service::Caller;
 use Access::{OwnOr, Public, Right, SignedIn};
 
@@ -43,13 +43,16 @@ pub fn all() -> Routes {
 
     add.get("/health/live", Public, root::live);
     add.get("/health/ready", Public, root::ready);
+    add.get("/openapi.json", Public, docs::openapi);
+    add.get("/docs/", Public, docs::page);
+    add.get("/docs/{file}", Public, docs::part);
     add.get("/rest/", Public, root::service);
     add.post("/rest/auth/login", Public, auth::login);
 
     add.get("/rest/objects/", Right("base.framework.object.view"), objects::list_objects);
     add.on(query, "/rest/objects/", Right("base.framework.object.view"), objects::query_objects);
-    add.patch("/rest/objects/", Right("base.framework.object.edit"), bulk::patch_objects);
-    add.delete("/rest/objects/", Right("base.framework.object.delete"), bulk::delete_objects);
+    add.patch("/rest/objects/", Right("base.framework.object.edit"), bulk::patch_selected_objects);
+    add.delete("/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects);
     add.post("/rest/objects/bulk", Right("base.framework.object.add"), bulk::create_objects);
     add.post("/rest/objects/query", Right("base.framework.object.view"), objects::query_objects);
     add.post("/rest/objects/", Right("base.framework.object.add"), objects::create_object);

@@ -6,6 +6,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
+use super::description::{
+    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
+    UserPatch,
+};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::params::{ListParams, ListRoute, Parameters};
@@ -24,6 +28,11 @@ impl Wire for Users {
 }
 
 /// List users.
+#[utoipa::path(
+    get, path = "/rest/users/",
+    params(Listing),
+    responses((status = 200, body = ListOf<User>)),
+)]
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
     let listed = service::list_users(&state.services, &params.query).await?;
@@ -31,6 +40,11 @@ pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest
 }
 
 /// Read a user.
+#[utoipa::path(
+    get, path = "/rest/users/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<User>)),
+)]
 pub(super) async fn get_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -42,6 +56,11 @@ pub(super) async fn get_user(
 }
 
 /// Create a user.
+#[utoipa::path(
+    post, path = "/rest/users/",
+    request_body = NewUser,
+    responses((status = 201, body = Inserted<User>)),
+)]
 pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -54,6 +73,12 @@ pub(super) async fn create_user(
 }
 
 /// Replace a user.
+#[utoipa::path(
+    put, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    request_body = UserBody,
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn update_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -68,6 +93,12 @@ pub(super) async fn update_user(
 }
 
 /// Merge a patch into a user.
+#[utoipa::path(
+    patch, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    request_body(content((UserPatch = "application/json"), (UserPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn patch_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -82,6 +113,12 @@ pub(super) async fn patch_user(
 }
 
 /// Give a user another password.
+#[utoipa::path(
+    patch, path = "/rest/users/{public_id}/password",
+    params(IfMatch),
+    request_body = PasswordBody,
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn change_password(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -96,6 +133,11 @@ pub(super) async fn change_password(
 }
 
 /// Delete a user.
+#[utoipa::path(
+    delete, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    responses((status = 202, body = Deleted<User>)),
+)]
 pub(super) async fn delete_user(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -12,6 +12,7 @@ mod check_command;
 mod corpus;
 mod crash;
 mod demo;
+mod description;
 mod edge;
 mod embedded;
 mod embedded_crash;
