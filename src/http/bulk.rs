@@ -117,7 +117,7 @@ fn selection(state: &HttpState, sent: &Parameters) -> Result<Selection, ApiError
     let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
     let count = sent.number("expected_count")?;
     let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
-    let filter = read_filter(filter, &state.params.limits)?;
+    let filter = read_filter(filter, &state.params.limits, state.services.now())?;
     Ok(Selection { filter, expected_count, most: state.params.max_bulk })
 }
 

@@ -36,7 +36,7 @@ pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return envelope::listed::<Categories>(&state, &request, Categories::PATH, &params, &listed);

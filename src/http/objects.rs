@@ -48,7 +48,7 @@ pub(super) async fn list_objects(
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
@@ -66,7 +66,7 @@ pub(super) async fn query_objects(
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::from_body(&body.0)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
 }
@@ -83,7 +83,7 @@ pub(super) async fn list_references(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -104,7 +104,7 @@ pub(super) async fn list_unclean(
     caller: Authenticated,
     type_id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &UNCLEAN)?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use bson::Document;
+use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
@@ -185,11 +185,16 @@ impl Parameters {
 }
 
 impl ListParams {
-    /// Understands the parameters of a list route.
+    /// Understands the parameters of a list route; `now` is `$$NOW` in them.
     ///
     /// # Errors
     /// 400 naming the first parameter that is wrong.
-    pub fn read(sent: Parameters, route: &ListRoute, settings: &ParamSettings) -> Result<Self, ApiError> {
+    pub fn read(
+        sent: Parameters,
+        route: &ListRoute,
+        settings: &ParamSettings,
+        now: DateTime,
+    ) -> Result<Self, ApiError> {
         let mut known = COMMON.to_vec();
         if route.objects {
             known.extend(OF_OBJECTS);
@@ -206,9 +211,10 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
-        let filter = read_filter(&filter_text, &settings.limits)?;
+        let filter = read_filter(&filter_text, &settings.limits, now)?;
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
-        let projection = projection_text.as_deref().map(|text| read_projection(text, &filter)).transpose()?;
+        let projection =
+            projection_text.as_deref().map(|text| read_projection(text, &filter, &settings.limits, now)).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
             filter,
@@ -284,20 +290,20 @@ fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) ->
     }
 }
 
-/// Reads a filter.
+/// Reads a filter; `now` is what it calls the present.
 ///
 /// # Errors
 /// 400 naming what is wrong and where.
-pub fn read_filter(text: &str, limits: &Limits) -> Result<Filter, ApiError> {
+pub fn read_filter(text: &str, limits: &Limits, now: DateTime) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
         let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;
-    Ok(Filter::parse(&document, limits)?)
+    Ok(Filter::parse_at(&document, limits, now)?)
 }
 
-fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> {
+fn read_projection(text: &str, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Projection, ApiError> {
     let names = || serde_json::from_str::<Vec<String>>(text);
     let document = if text.trim_start().starts_with('[') {
         let names = names().map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?;
@@ -305,7 +311,7 @@ fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> 
     } else {
         read_document("projection", text)?
     };
-    Ok(Projection::parse(&document, filter)?)
+    Ok(Projection::parse_at(&document, filter, limits, now)?)
 }
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
@@ -340,9 +346,10 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|candidate| strsim::damerau_levenshtein(name, candidate));
-    match nearest {
-        Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
+    let distance = |candidate: &&&str| strsim::damerau_levenshtein(name, candidate);
+    match known.iter().min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= 3 => format!("is no parameter of this route; did you mean {nearest}?"),
+        Some(_) => format!("is no parameter of this route; those are {}", known.join(", ")),
         None => "is no parameter of this route, which has none".to_owned(),
     }
 }

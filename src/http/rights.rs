@@ -80,7 +80,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }
     let sent = sent.with_alias("optional", "view");
-    let params = ListParams::read(sent, &LIST, &state.params)?;
+    let params = state.list_params(sent, &LIST)?;
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return envelope::listed::<Rights>(&state, &request, Rights::PATH, &params, &listed);

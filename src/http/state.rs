@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderValue;
+use bson::DateTime;
 
 use super::body::BodyLimits;
 use super::edge::gate::HeadLimits;
@@ -11,7 +12,7 @@ use super::edge::panics::Panics;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::links::LinkSettings;
-use super::params::{EXPLAIN, ParamSettings, Parameters};
+use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
 use crate::service::Services;
 use crate::settings::CompressionSettings;
 
@@ -38,6 +39,14 @@ pub struct HttpState {
 }
 
 impl HttpState {
+    /// Understands the parameters of a list route.
+    ///
+    /// # Errors
+    /// As [`ListParams::read`].
+    pub fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
+        ListParams::read(sent, route, &self.params, DateTime::from_chrono(self.services.clock.now()))
+    }
+
     /// Refuses any parameter, on routes that know none.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::description::{
 };
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -33,7 +33,7 @@ impl Wire for Types {
     responses((status = 200, body = ListOf<Type>)),
 )]
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     envelope::listed::<Types>(&state, &request, Types::PATH, &params, &listed)
 }

@@ -12,7 +12,7 @@ use super::description::{
 };
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -34,7 +34,7 @@ impl Wire for Users {
     responses((status = 200, body = ListOf<User>)),
 )]
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_users(&state.services, &params.query).await?;
     envelope::listed::<Users>(&state, &request, Users::PATH, &params, &listed)
 }

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Node, Sort, SortValue};
+use crate::query::{Budget, Sort, SortValue};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Plan, plan};
+use super::planner::{Choice, Plan, Total, Wanted, plan};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -40,13 +40,22 @@ impl Answer {
 /// A question to one collection, with its plan.
 pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
-    pub(super) plan: Plan,
+    pub(super) choice: Choice,
     pub(super) with_total: bool,
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(collection: &Collection, query: &'a FindQuery, with_total: bool) -> Self {
-        Self { query, plan: plan(collection, query.filter.tree(), &query.sort), with_total }
+    /// Plans with a look at how many keys there are.
+    pub(super) fn new<A: Access>(
+        collection: &Collection,
+        tables: &Tables<A>,
+        query: &'a FindQuery,
+        with_total: bool,
+    ) -> Self {
+        let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
+        let numbers = Reader::new(collection, tables, Deadline::none());
+        let wanted = Wanted { first, total: with_total };
+        Self { query, choice: plan(collection, query.filter.tree(), &query.sort, wanted, &numbers), with_total }
     }
 
     /// Asks.
@@ -54,7 +63,7 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer = if self.plan.is_ordered(&self.query.sort) {
+        let mut answer = if self.choice.plan.is_ordered(&self.query.sort) {
             self.stream(&mut reader, &budget)
         } else {
             self.sort(&mut reader, &budget)
@@ -65,17 +74,15 @@ impl<'a> Question<'a> {
 
     /// Where the total comes from.
     pub(super) fn total_from(&self) -> TotalFrom {
-        if matches!(self.query.filter.tree(), Node::Always) {
-            TotalFrom::Collection
-        } else if self.plan.is_exact() {
-            TotalFrom::Keys
-        } else {
-            TotalFrom::Documents
+        match self.choice.total {
+            Total::Collection => TotalFrom::Collection,
+            Total::Keys(_) => TotalFrom::Keys,
+            Total::Documents => TotalFrom::Documents,
         }
     }
 
     fn hint(&self, collection: &Collection, answer: &Answer) -> Option<Hint> {
-        let used: Vec<String> = match &self.plan {
+        let used: Vec<String> = match &self.choice.plan {
             Plan::Index(scan) => {
                 collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
             }
@@ -87,11 +94,10 @@ impl<'a> Question<'a> {
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
-        let counts_apart = self.total_from() != TotalFrom::Documents;
-        let read_on = self.with_total && !counts_apart;
+        let read_on = self.with_total && self.choice.total == Total::Documents;
         let mut documents = Documents::new();
         let (mut matched, mut stopped) = (0, false);
-        reader.each(&self.plan, &query.filter, &mut |_, document| {
+        reader.each(&self.choice.plan, &query.filter, &mut |_, document| {
             matched += 1;
             if matched > query.skip && !self.is_full(&documents) {
                 self.push(document, budget, &mut documents)?;
@@ -100,7 +106,7 @@ impl<'a> Question<'a> {
             Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         let total = match (self.with_total, stopped) {
-            (true, true) => Some(reader.count(&self.plan, &query.filter)?),
+            (true, true) => Some(reader.count(&self.choice, &query.filter)?),
             (true, false) => Some(matched),
             (false, _) => None,
         };
@@ -112,7 +118,7 @@ impl<'a> Question<'a> {
         let query = self.query;
         let mut best = Best::new(&query.sort, query.skip, query.limit);
         let mut matched = 0;
-        reader.each(&self.plan, &query.filter, &mut |row, document| {
+        reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
             matched += 1;
             let value = query.sort.key_of(document).map_err(failure::of_evaluation)?;
             best.offer(value, row)?;
