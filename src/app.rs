@@ -175,6 +175,7 @@ impl Application {
             services: Arc::new(services),
             params: ParamSettings {
                 max_limit: settings.api.max_limit,
+                max_bulk: settings.api.max_bulk,
                 unknown: settings.api.unknown_parameters,
                 limits: settings.query.limits(),
             },
@@ -193,6 +194,7 @@ impl Application {
             },
             bodies: BodyLimits {
                 max_bytes: settings.server.max_body_bytes,
+                max_bulk_bytes: settings.api.max_bulk_body_bytes,
                 timeout: settings.server.limits.body_timeout(),
             },
             rate_limits: RateLimits::new(&settings.server.rate_limit),

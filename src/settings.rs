@@ -105,6 +105,10 @@ pub struct StoreSettings {
 pub struct ApiSettings {
     /// The largest `limit` of a list.
     pub max_limit: u64,
+    /// Most objects that one request writes.
+    pub max_bulk: u64,
+    /// Largest body of a request that writes many objects, in bytes.
+    pub max_bulk_body_bytes: usize,
     /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
     pub base_url: String,
     /// `refuse` or `ignore` query parameters that a route does not know.
@@ -255,6 +259,8 @@ impl Settings {
 
     fn validate(&self) -> Result<(), SettingsError> {
         positive("api.max_limit", self.api.max_limit)?;
+        positive("api.max_bulk", self.api.max_bulk)?;
+        positive("api.max_bulk_body_bytes", self.api.max_bulk_body_bytes as u64)?;
         positive("query.max_time_ms", self.query.max_time_ms)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
         positive("server.request_timeout_s", self.server.request_timeout_s)?;

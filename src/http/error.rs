@@ -7,6 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::description;
@@ -133,6 +134,15 @@ impl ApiError {
     pub fn at(mut self, errors: Vec<Violation>) -> Self {
         self.errors = errors;
         self
+    }
+
+    /// The error as one of several outcomes of a request.
+    pub fn as_item(&self) -> serde_json::Value {
+        let mut item = json!({"status": self.status.as_u16(), "code": self.code, "message": self.message});
+        if !self.errors.is_empty() {
+            item["errors"] = json!(self.errors);
+        }
+        item
     }
 
     /// The body with the request's id.

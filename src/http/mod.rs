@@ -2,6 +2,7 @@
 
 mod auth;
 pub mod body;
+mod bulk;
 mod caller;
 mod categories;
 mod conditional;

@@ -3,7 +3,7 @@
 //! *Invariant:* nothing is served from memory that was read before the store's revision of its collections moved on, so a
 //! user who is locked or moved to another group is met as such by the next request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +110,19 @@ impl Directory {
     /// As [`Store::find`].
     pub async fn user_exists(&self, user_id: i64) -> Result<bool, StoreError> {
         Ok(self.account(user_id).await?.is_some())
+    }
+
+    /// Those of the users that exist, active or not; one question for all of them.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn existing(&self, user_ids: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
+        if let Some(user_id) = user_ids.first().filter(|_| user_ids.len() == 1) {
+            return Ok(self.user_exists(*user_id).await?.then_some(*user_id).into_iter().collect());
+        }
+        let wanted = user_ids.iter().copied().map(Bson::Int64).collect();
+        let users = self.store.find(USERS, &FindQuery::new(Filter::one_of("public_id", wanted), self.max_time)).await?;
+        Ok(users.iter().filter_map(|user| integer(user, "public_id")).collect())
     }
 
     /// What to call these users; those that do not exist are missing from the answer.

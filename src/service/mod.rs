@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod api_tokens;
+pub mod bulk;
 pub mod categories;
 pub mod credentials;
 pub mod directory;
@@ -19,6 +20,7 @@ pub mod references;
 pub mod rendering;
 pub mod resource;
 pub mod rights;
+mod targets;
 pub mod type_catalog;
 pub mod types;
 pub mod user_settings;
