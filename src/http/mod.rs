@@ -2,6 +2,7 @@
 
 mod auth;
 pub mod body;
+mod bulk;
 mod caller;
 mod categories;
 mod conditional;
@@ -12,6 +13,7 @@ pub mod envelope;
 pub mod error;
 mod groups;
 pub mod links;
+pub mod metrics;
 mod objects;
 pub mod outermost;
 pub mod params;

@@ -24,6 +24,7 @@ mod explain;
 mod failure;
 mod find;
 mod index;
+mod inspect;
 pub mod key;
 pub mod maintenance;
 mod merge;
@@ -49,8 +50,11 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
+use bson::DateTime;
 
+use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Sort};
+use crate::store::inspection::Finding;
 use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
 
 use self::catalog::Collection;
@@ -60,6 +64,7 @@ use self::planner::{Choice, Wanted};
 use self::snapshot::Snapshot;
 
 pub use self::check::{Findings, Part, Problem};
+pub use self::inspect::has_store;
 pub use self::open::OpenError;
 pub use self::space::Compacted;
 
@@ -94,6 +99,7 @@ impl Default for Options {
 pub struct EmbeddedStore {
     published: writer::Published,
     writer: writer::Handle,
+    location: open::Location,
 }
 
 impl EmbeddedStore {
@@ -109,8 +115,8 @@ impl EmbeddedStore {
 
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
-        let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
-        Ok(Self { published, writer })
+        let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
+        Ok(Self { published, writer, location })
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -230,6 +236,18 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.snapshot().map(drop)
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
+        Ok(inspect::inspect(&*self.snapshot()?, collections))
+    }
+
+    fn report_to(&self, metrics: &Arc<Metrics>) {
+        self.writer.report_to(metrics);
+    }
+
+    fn figures(&self) -> Option<EmbeddedFigures> {
+        Some(EmbeddedFigures { file_bytes: self.location.file_bytes(), queue_length: self.writer.waiting() })
     }
 
     fn kind(&self) -> &'static str {

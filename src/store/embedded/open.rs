@@ -25,7 +25,7 @@ use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT, META_FORMAT};
 
 /// The file in the directory of a store.
-const FILE: &str = "inventory.redb";
+pub(super) const FILE: &str = "inventory.redb";
 /// A file that is being written to take the place of [`FILE`].
 const NEW_FILE: &str = "inventory.redb.new";
 /// Is there when a sync of [`FILE`] failed.
