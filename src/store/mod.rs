@@ -149,6 +149,11 @@ impl Documents {
         Self::default()
     }
 
+    /// A copy of this document alone.
+    pub fn of_one(document: &RawDocument) -> Self {
+        Self { bytes: document.as_bytes().to_vec(), ends: vec![document.as_bytes().len()] }
+    }
+
     /// Appends a copy of the document.
     pub fn push(&mut self, document: &RawDocument) {
         self.bytes.extend_from_slice(document.as_bytes());

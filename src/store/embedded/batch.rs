@@ -18,6 +18,7 @@ use super::execute::{Deadline, Reader};
 use super::failure;
 use super::index::keys_of;
 use super::planner::plan;
+use super::point::Point;
 use super::tables::{Tables, Working};
 use super::validate;
 
@@ -127,6 +128,9 @@ impl<'t> Batch<'t> {
         validate::runs_here(filter)?;
         let number = self.open(collection)?;
         let collection = self.catalog.at(number);
+        if let Some(point) = Point::of(collection, filter.tree()) {
+            return Ok(point.row(&self.tables[&number])?.into_iter().collect());
+        }
         let plan = plan(collection, filter.tree(), &Sort::default());
         let mut rows = Vec::new();
         Reader::new(collection, &self.tables[&number], Deadline::none()).each(&plan, filter, &mut |row, _| {

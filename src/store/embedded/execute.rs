@@ -215,9 +215,7 @@ impl<'a, A: Access> Reader<'a, A> {
 
     fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
         let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
-        let stored = stored.ok_or_else(|| StoreError::Corrupt {
-            what: format!("an index of {} leads to row {row}, which is not there", self.collection.name),
-        })?;
+        let stored = stored.ok_or_else(|| failure::lost(self.collection, row))?;
         self.note_document(stored.value())?;
         visit(row, self.whole(row, stored.value())?)
     }

@@ -26,6 +26,7 @@ mod key;
 mod number;
 mod open;
 mod planner;
+mod point;
 mod prepare;
 mod ranges;
 mod snapshot;
@@ -45,6 +46,7 @@ use crate::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError
 
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
+use self::point::Point;
 use self::snapshot::Snapshot;
 
 pub use self::explain::{Explanation, Strategy};
@@ -122,6 +124,10 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
+        if let Some(point) = Point::of(&collection, query.filter.tree()) {
+            let tables = snapshot.tables(&collection);
+            return self.watched(tables.and_then(|tables| point.ask(&collection, tables, query, with_total)));
+        }
         let question = Question::new(&collection, query, with_total);
         if question.plan.is_quick(&collection) {
             let tables = snapshot.tables(&collection);
