@@ -21,7 +21,7 @@ use crate::service::resource::Resource;
 use crate::store::{Documents, StoreError};
 
 /// The total of a list, beside the one in its body.
-const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 /// How a resource looks on the wire, beside what [`Resource`] says of it.
 pub trait Wire: Resource {
@@ -38,10 +38,9 @@ pub const ISO_TIME: &str = "%Y-%m-%dT%H:%M:%S%.6f";
 /// `YYYY-MM-DD HH:MM:SS.ffffff`, for users, groups, rights and settings.
 pub const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
 
-/// What follows the results of a list.
+/// What follows the count of a list.
 #[derive(Serialize)]
 struct ListTail<'a> {
-    count: usize,
     total: u64,
     parameters: Echo<'a>,
     pager: Pager,
@@ -149,32 +148,57 @@ pub fn list<W: Wire>(
     items: &Items,
     total: u64,
 ) -> Result<HttpResponse, ApiError> {
-    let total_pages = total.div_ceil(params.query.limit).max(1);
-    let tail = ListTail {
-        count: items.count,
-        total,
-        parameters: Echo {
-            limit: params.query.limit,
-            sort: &params.sort,
-            order: params.order,
-            page: params.query.page,
-            filter: echoed("filter", &params.filter)?,
-            optional: Optional { view: params.view, active: params.active },
-            projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
-        },
-        pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
-        pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
-        response_type: "GET",
-        model: W::MODEL,
-        time: time::<W>(state.services.clock.now()),
-    };
-    let mut body = Vec::with_capacity(items.text.len() + 1024);
-    body.extend_from_slice(b"{\"results\":[");
-    body.extend_from_slice(&items.text);
-    body.push(b']');
-    append_members(&mut body, &tail);
+    let end = ListEnd::new::<W>(state, request, list_path, params, total)?.text(items.count);
+    let body = [b"{\"results\":[", items.text.as_slice(), &end].concat();
     let total = HeaderValue::from(total);
     Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
+}
+
+/// How a list envelope ends: everything behind the last item.
+pub struct ListEnd {
+    /// What follows the count, as the members of an object.
+    tail: Vec<u8>,
+}
+
+impl ListEnd {
+    /// The end of a list of which only the count is still to be found.
+    ///
+    /// # Errors
+    /// When what the client sent cannot be echoed.
+    pub fn new<W: Wire>(
+        state: &HttpState,
+        request: &HttpRequest,
+        list_path: &str,
+        params: &ListParams,
+        total: u64,
+    ) -> Result<Self, ApiError> {
+        let total_pages = total.div_ceil(params.query.limit).max(1);
+        let tail = ListTail {
+            total,
+            parameters: Echo {
+                limit: params.query.limit,
+                sort: &params.sort,
+                order: params.order,
+                page: params.query.page,
+                filter: echoed("filter", &params.filter)?,
+                optional: Optional { view: params.view, active: params.active },
+                projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
+            },
+            pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
+            pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
+            response_type: "GET",
+            model: W::MODEL,
+            time: time::<W>(state.services.clock.now()),
+        };
+        let mut text = Vec::with_capacity(1024);
+        append_members(&mut text, &tail);
+        Ok(Self { tail: text })
+    }
+
+    /// The end of a list of so many items.
+    pub fn text(&self, count: usize) -> Vec<u8> {
+        [format!("],\"count\":{count}").as_bytes(), &self.tail].concat()
+    }
 }
 
 fn echoed<'a>(name: &str, text: &'a str) -> Result<&'a RawValue, ApiError> {

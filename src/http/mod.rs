@@ -9,6 +9,7 @@ pub mod envelope;
 pub mod error;
 mod groups;
 pub mod links;
+pub mod listing;
 mod objects;
 pub mod outermost;
 pub mod params;

@@ -1,5 +1,6 @@
 //! Routes of objects (section 4.5).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::http::StatusCode;
@@ -11,6 +12,7 @@ use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::state::HttpState;
@@ -19,9 +21,9 @@ use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch;
 use crate::service::references::OnReferences;
-use crate::service::resource::Objects;
+use crate::service::resource::{Listing, Objects};
 use crate::service::{Caller, references, rendering};
-use crate::store::Page;
+use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
 const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -41,8 +43,8 @@ pub(super) async fn list_objects(
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listing = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listing).await
 }
 
 /// List objects, with the parameters in a JSON body.
@@ -54,8 +56,8 @@ pub(super) async fn query_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
-    let page = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &page).await
+    let listing = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listing).await
 }
 
 /// List the objects that refer to an object.
@@ -69,9 +71,9 @@ pub(super) async fn list_references(
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
-    let page = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let listing = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, listing).await
 }
 
 /// List the unclean objects of a type.
@@ -83,9 +85,9 @@ pub(super) async fn list_unclean(
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
     let query = params.query.clone();
-    let page = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let listing = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, &page).await
+    answer(&state, &request, &caller.0, &path, &params, listing).await
 }
 
 fn seen(params: &ListParams) -> Seen {
@@ -93,32 +95,52 @@ fn seen(params: &ListParams) -> Seen {
 }
 
 async fn answer(
-    state: &HttpState,
+    state: &web::Data<HttpState>,
     request: &HttpRequest,
     caller: &Caller,
     path: &str,
     params: &ListParams,
-    page: &Page,
+    listing: Listing,
 ) -> Result<HttpResponse, ApiError> {
-    let items = match seen(params) {
-        Seen::Native => Items::of::<Objects>(&page.documents)?,
-        Seen::Rendered => {
-            let mut items = Items::default();
-            let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
-            let views = rendering::render_objects(&state.services, caller, &page.documents).await?;
-            for view in views.iter() {
-                match &params.query.projection {
-                    None => items.begin().extend_from_slice(view),
-                    Some(projection) => {
-                        let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
-                        envelope::write_document(&projected, Objects::DATES, items.begin())?;
-                    }
-                }
-            }
-            items
+    match listing {
+        Listing::Whole(page) => {
+            let items = items(state, caller, params, &page.documents).await?;
+            envelope::list::<Objects>(state, request, path, params, &items, page.total)
         }
-    };
-    envelope::list::<Objects>(state, request, path, params, &items, page.total)
+        Listing::Pieces(pieces) => {
+            let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
+            let write = move |piece: Documents| {
+                let (state, caller, params) = of.clone();
+                async move { items(&state, &caller, &params, &piece).await }
+            };
+            listing::streamed::<Objects, _>(state, request, path, params, pieces, write).await
+        }
+    }
+}
+
+/// Objects in the view that was asked for.
+async fn items(
+    state: &HttpState,
+    caller: &Caller,
+    params: &ListParams,
+    objects: &Documents,
+) -> Result<Items, ApiError> {
+    if seen(params) == Seen::Native {
+        return Items::of::<Objects>(objects);
+    }
+    let mut items = Items::default();
+    let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
+    let views = rendering::render_objects(&state.services, caller, objects).await?;
+    for view in views.iter() {
+        match &params.query.projection {
+            None => items.begin().extend_from_slice(view),
+            Some(projection) => {
+                let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
+                envelope::write_document(&projected, Objects::DATES, items.begin())?;
+            }
+        }
+    }
+    Ok(items)
 }
 
 /// Read an object, rendered.

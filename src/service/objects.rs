@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
-use super::resource::{self, Decision, ListQuery, Objects, Resource, Types};
+use super::resource::{self, Decision, ListQuery, Listing, Objects, Resource, Types};
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
@@ -16,7 +16,7 @@ use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, Documents, FindQuery, Page, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
@@ -50,7 +50,7 @@ pub async fn list_objects(
     caller: &Caller,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Page, ServiceError> {
+) -> Result<Listing, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(visible) = types.visible_to(caller) {
         query.filter = query.filter.and(visible);
@@ -58,7 +58,7 @@ pub async fn list_objects(
     if view == Seen::Rendered {
         query.projection = None;
     }
-    resource::list::<Objects>(services, &query).await
+    resource::listing::<Objects>(services, &query).await
 }
 
 /// Whether a list shows objects as stored or rendered; a projection applies to what is shown.
@@ -390,7 +390,7 @@ pub async fn list_unclean(
     type_id: i64,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Page, ServiceError> {
+) -> Result<Listing, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     query.filter = query.filter.and(unclean(&entry));
     list_objects(services, caller, query, view).await

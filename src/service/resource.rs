@@ -12,7 +12,7 @@ use crate::domain::user;
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, FindQuery, Page, StoreError, Unit, collections};
+use crate::store::{Change, Condition, FindQuery, Page, Pieces, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -143,6 +143,29 @@ impl ListQuery {
 /// What the store reports.
 pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
     Ok(services.store.page(R::COLLECTION, &query.to_find(services)).await?)
+}
+
+/// Pages of more documents than this are not held in memory.
+const MAX_PAGE_IN_MEMORY: u64 = 100;
+
+/// A page, whole or in pieces.
+#[derive(Debug)]
+pub enum Listing {
+    /// A short one.
+    Whole(Page),
+    /// A long one.
+    Pieces(Pieces),
+}
+
+/// As [`list`], in pieces where the page may be long.
+///
+/// # Errors
+/// What the store reports.
+pub async fn listing<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listing, ServiceError> {
+    if query.limit <= MAX_PAGE_IN_MEMORY {
+        return Ok(Listing::Whole(list::<R>(services, query).await?));
+    }
+    Ok(Listing::Pieces(services.store.pieces(R::COLLECTION, &query.to_find(services)).await?))
 }
 
 /// The document with this id, if there is one.

@@ -12,6 +12,7 @@ pub mod embedded;
 mod error;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
+pub mod pieces;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, IndexKey, IndexSpec};
 pub use self::error::StoreError;
+pub use self::pieces::Pieces;
 
 /// Where the documents live.
 ///
@@ -54,6 +56,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::find`].
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
+
+    /// Like [`Store::page`], for answers that are too large to be held in memory: gives them in pieces.
+    ///
+    /// The pieces come from one point in time, as those of [`Store::find`] do, unless taking them lasts longer than a
+    /// minute on the embedded store: then the rest is what there is at that time, without what no longer matches.
+    ///
+    /// # Errors
+    /// As [`Store::find`]; the same errors may come instead of a piece.
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        Ok(Pieces::of(self.page(collection, query).await?))
+    }
 
     /// How many documents match.
     ///
@@ -163,6 +176,11 @@ impl Documents {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// How many bytes they have together.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether there is none.

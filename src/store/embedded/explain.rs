@@ -6,6 +6,7 @@ use super::catalog::Collection;
 use super::find::Question;
 use super::planner::{IndexScan, Order, Plan};
 use super::snapshot::Snapshot;
+use super::wide;
 
 /// How a question was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Res
         return Ok(Explanation { strategy: Strategy::Nothing, keys_examined: 0, documents_examined: 0, returned: 0 });
     };
     let question = Question::new(collection, query, false);
-    let answer = question.ask(collection, snapshot.tables(collection)?)?;
+    let answer = wide::ask(&question, collection, snapshot.tables(collection)?)?;
     Ok(Explanation {
         strategy: Strategy::of(&question.plan, collection),
         keys_examined: answer.work.keys,

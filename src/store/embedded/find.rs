@@ -35,6 +35,16 @@ impl Answer {
     }
 }
 
+/// The rows of an answer, its documents to be read.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// In the order of the answer.
+    pub(super) rows: Vec<u64>,
+    /// How many documents match in all, if that was asked.
+    pub(super) matched: u64,
+    pub(super) work: Work,
+}
+
 /// A question to one collection, with its plan.
 pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
@@ -59,10 +69,51 @@ impl<'a> Question<'a> {
         }
     }
 
+    /// The rows of the answer, in its order, and how many documents match.
+    pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
+        let query = self.query;
+        let mut found = Rows::default();
+        if !self.plan.is_ordered(&query.sort) {
+            let mut best = Best::new(&query.sort, query.skip, query.limit);
+            reader.each(&self.plan, &query.filter, &mut |row, document| {
+                found.matched += 1;
+                best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            found.rows = best.into_page().collect();
+        } else {
+            let read_on = self.with_total && !self.counts_apart();
+            reader.each(&self.plan, &query.filter, &mut |row, _| {
+                found.matched += 1;
+                let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
+                if found.matched > query.skip && !is_full(&found.rows) {
+                    found.rows.push(row);
+                }
+                Ok(if is_full(&found.rows) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if self.with_total && self.counts_apart() {
+                found.matched = reader.count(&self.plan, &query.filter)?;
+            }
+        }
+        found.work = reader.work;
+        Ok(found)
+    }
+
+    /// Whether the total is known without looking at each document.
+    fn counts_apart(&self) -> bool {
+        self.plan.is_exact() || matches!(self.query.filter.tree(), crate::query::Node::Always)
+    }
+
+    /// Whether every document has to be looked at, if no index helps.
+    pub(super) fn reads_all(&self) -> bool {
+        let counts = self.with_total && !matches!(self.query.filter.tree(), crate::query::Node::Always);
+        counts || self.query.limit == 0 || !self.plan.is_ordered(&self.query.sort)
+    }
+
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
-        let counts_apart = self.plan.is_exact() || matches!(query.filter.tree(), crate::query::Node::Always);
+        let counts_apart = self.counts_apart();
         let read_on = self.with_total && !counts_apart;
         let mut documents = Documents::new();
         let mut matched = 0;
@@ -83,29 +134,37 @@ impl<'a> Question<'a> {
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
     fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
-        let query = self.query;
-        let mut best = Best::new(&query.sort, query.skip, query.limit);
-        let mut matched = 0;
-        reader.each(&self.plan, &query.filter, &mut |row, document| {
-            matched += 1;
-            let value = query.sort.key_of(document).map_err(failure::of_evaluation)?;
-            best.offer(value, row)?;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let found = self.rows(reader)?;
+        let documents = self.read(found.rows, reader, budget)?;
+        Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work })
+    }
+
+    /// The documents of these rows.
+    pub(super) fn read<A: Access>(
+        &self,
+        rows: Vec<u64>,
+        reader: &Reader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Documents, StoreError> {
         let mut documents = Documents::new();
-        for row in best.into_page() {
+        for row in rows {
             reader
                 .document(row, |document| self.push(document, budget, &mut documents))?
                 .ok_or_else(|| failure::damaged("a sorted answer", row))??;
         }
-        Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work })
+        Ok(documents)
     }
 
     fn is_full(&self, documents: &Documents) -> bool {
         self.query.limit != 0 && documents.len() as u64 >= self.query.limit
     }
 
-    fn push(&self, document: &RawDocument, budget: &Budget, documents: &mut Documents) -> Result<(), StoreError> {
+    pub(super) fn push(
+        &self,
+        document: &RawDocument,
+        budget: &Budget,
+        documents: &mut Documents,
+    ) -> Result<(), StoreError> {
         match &self.query.projection {
             None => documents.push(document),
             Some(projection) => {
@@ -120,7 +179,7 @@ impl<'a> Question<'a> {
 /// The first documents of an order, while they are being found.
 ///
 /// Keeps up to twice as many as are wanted and then drops the worse half, so that each offer costs little.
-struct Best<'a> {
+pub(super) struct Best<'a> {
     sort: &'a Sort,
     kept: Vec<(SortValue, u64)>,
     bytes: usize,
@@ -132,7 +191,7 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
+    pub(super) fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
         let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Self {
@@ -145,7 +204,7 @@ impl<'a> Best<'a> {
         }
     }
 
-    fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
+    pub(super) fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
         self.bytes += value.size() + 24;
         self.kept.push((value, row));
         if self.kept.len() >= self.wanted.saturating_mul(2) || self.bytes > MAX_SORT_BYTES {
@@ -179,7 +238,13 @@ impl<'a> Best<'a> {
         self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
     }
 
-    fn into_page(mut self) -> impl Iterator<Item = u64> {
+    /// What may still be wanted, in no order.
+    pub(super) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
+        self.drop_worse();
+        self.kept
+    }
+
+    pub(super) fn into_page(mut self) -> impl Iterator<Item = u64> {
         self.drop_worse();
         let compare = self.comparison();
         self.kept.sort_unstable_by(compare);

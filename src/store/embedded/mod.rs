@@ -25,6 +25,7 @@ mod index;
 mod key;
 mod number;
 mod open;
+mod pieces;
 mod planner;
 mod point;
 mod prepare;
@@ -32,6 +33,7 @@ mod ranges;
 mod snapshot;
 mod tables;
 mod validate;
+mod wide;
 mod writer;
 
 use std::path::Path;
@@ -42,10 +44,11 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use crate::query::{Filter, Sort};
-use crate::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
+use self::pieces::Rest;
 use self::point::Point;
 use self::snapshot::Snapshot;
 
@@ -136,9 +139,21 @@ impl EmbeddedStore {
         let plan = question.plan;
         let query = query.clone();
         self.on_blocking_pool(move || {
-            Question { query: &query, plan, with_total }.ask(&collection, snapshot.tables(&collection)?)
+            wide::ask(&Question { query: &query, plan, with_total }, &collection, snapshot.tables(&collection)?)
         })
         .await
+    }
+
+    /// Gives pieces of which those of the first while come from one snapshot.
+    async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<Pieces, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
+        let (of, asked) = (Arc::clone(&snapshot), query.clone());
+        let find = move || wide::rows(&Question::new(&collection, &asked, true), &collection, of.tables(&collection)?);
+        let found = self.on_blocking_pool(find).await?;
+        let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.rows);
+        Ok(Pieces { total: found.matched, documents: rest.into_stream() })
     }
 
     async fn on_blocking_pool<T: Send + 'static>(
@@ -170,6 +185,10 @@ impl Store for EmbeddedStore {
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let answer = self.ask(collection, query, true).await?;
         Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default() })
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        self.pieces_for(collection, query, pieces::SNAPSHOT_TIME).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

@@ -35,6 +35,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bson::doc;
 use bson::raw::RawDocumentBuf;
+use futures::{StreamExt, stream};
 use mongodb::{Collection, Database};
 
 use self::connect::Topology;
@@ -44,7 +45,7 @@ use self::indexes::IndexNames;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
-use super::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
@@ -149,6 +150,21 @@ impl Store for MongoStore {
         let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
         let bound = self.query_bound(query.max_time);
         run(bound, async move { find::page(&inner, &collection, &query).await }).await
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
+        let bound = self.query_bound(query.max_time);
+        let (total, reading) = run(bound, async move { find::pieces(&inner, &collection, &query).await }).await?;
+        let steps = stream::unfold(Some(reading), move |reading| async move {
+            let mut reading = reading?;
+            match run(bound, async move { Ok((reading.piece().await, reading)) }).await {
+                Ok((Ok(piece), _)) if piece.is_empty() => None,
+                Ok((Ok(piece), reading)) => Some((Ok(piece), Some(reading))),
+                Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Pieces { total, documents: steps.boxed() })
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

@@ -1,0 +1,68 @@
+//! Lists that are too long to be held in memory: written to the client while they are read from the store.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::HeaderValue;
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::envelope::{Items, ListEnd, TOTAL_COUNT, Wire};
+use super::error::ApiError;
+use super::params::ListParams;
+use super::state::HttpState;
+use crate::store::{Documents, Pieces, StoreError};
+
+/// The list envelope around documents that come in pieces; `write` makes the items of a piece.
+///
+/// The total is known from the start, the count is not: it follows the results, as in every list. When a later piece
+/// cannot be had, the answer ends without its end, so that no client takes a part for the whole.
+///
+/// # Errors
+/// When what the client sent cannot be echoed, and when the first piece cannot be had.
+pub async fn streamed<W: Wire, F>(
+    state: &HttpState,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    pieces: Pieces,
+    write: impl Fn(Documents) -> F + 'static,
+) -> Result<HttpResponse, ApiError>
+where
+    F: Future<Output = Result<Items, ApiError>> + 'static,
+{
+    let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
+    let mut documents = pieces.documents;
+    // What is refused at once gets an answer of its own.
+    let first = match documents.try_next().await? {
+        Some(piece) => write(piece).await?,
+        None => Items::default(),
+    };
+    let rest = documents.map_err(ApiError::from).and_then(write);
+    let items = stream::once(async { Ok(first) }).chain(rest);
+    let body = items.map(Some).chain(stream::once(async { None })).scan(0, move |count, items| {
+        let text = match items {
+            Some(Ok(items)) => Ok(piece_of(items, count)),
+            Some(Err(error)) => Err(abandoned(&error)),
+            None => Ok(end.text(*count).into()),
+        };
+        async move { Some(text) }
+    });
+    let total = HeaderValue::from(pieces.total);
+    let mut response = HttpResponse::build(StatusCode::OK);
+    Ok(response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body))
+}
+
+/// The items of a piece with what stands before them; `count` is how many were written already.
+fn piece_of(items: Items, count: &mut usize) -> Bytes {
+    let before: &[u8] = match *count {
+        0 => b"{\"results\":[",
+        _ => b",",
+    };
+    *count += items.count;
+    [before, &items.text].concat().into()
+}
+
+fn abandoned(error: &ApiError) -> StoreError {
+    log::error!("a list ends early: {error:?}");
+    StoreError::backend("the list ends early")
+}
