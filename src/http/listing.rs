@@ -6,7 +6,7 @@ use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::envelope::{Items, ListEnd, TOTAL_COUNT, Wire};
+use super::envelope::{self, Items, ListEnd, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
@@ -18,7 +18,7 @@ use crate::store::{Documents, Pieces, StoreError};
 /// cannot be had, the answer ends without its end, so that no client takes a part for the whole.
 ///
 /// # Errors
-/// When what the client sent cannot be echoed, and when the first piece cannot be had.
+/// When what the client sent cannot be echoed, and when one of the first two pieces cannot be had.
 pub async fn streamed<W: Wire, F>(
     state: &HttpState,
     request: &HttpRequest,
@@ -30,14 +30,17 @@ pub async fn streamed<W: Wire, F>(
 where
     F: Future<Output = Result<Items, ApiError>> + 'static,
 {
-    let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let mut documents = pieces.documents;
-    // What is refused at once gets an answer of its own.
+    // What is refused at once gets an answer of its own, and what is short after all is not streamed.
     let first = match documents.try_next().await? {
         Some(piece) => write(piece).await?,
         None => Items::default(),
     };
-    let rest = documents.map_err(ApiError::from).and_then(write);
+    let Some(second) = documents.try_next().await? else {
+        return envelope::list::<W>(state, request, list_path, params, &first, pieces.total);
+    };
+    let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
+    let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
     let items = stream::once(async { Ok(first) }).chain(rest);
     let body = items.map(Some).chain(stream::once(async { None })).scan(0, move |count, items| {
         let text = match items {
@@ -54,10 +57,7 @@ where
 
 /// The items of a piece with what stands before them; `count` is how many were written already.
 fn piece_of(items: Items, count: &mut usize) -> Bytes {
-    let before: &[u8] = match *count {
-        0 => b"{\"results\":[",
-        _ => b",",
-    };
+    let before: &[u8] = if *count == 0 { b"{\"results\":[" } else { b"," };
     *count += items.count;
     [before, &items.text].concat().into()
 }

@@ -117,3 +117,60 @@ impl Rest {
         Ok(piece)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use bson::raw::RawDocumentBuf;
+    use futures::TryStreamExt;
+
+    use super::super::{EmbeddedStore, Options};
+    use super::*;
+    use crate::query::{Filter, Limits};
+    use crate::store::{Change, Store, Unit};
+
+    const BUDGET: Duration = Duration::from_secs(20);
+
+    fn insertion(id: i32) -> Change {
+        let document = doc! { "_id": id, "kind": 1, "text": "x".repeat(PIECE_BYTES / 2) };
+        Change::Insert { collection: "things", document: RawDocumentBuf::try_from(document).expect("it is BSON") }
+    }
+
+    fn of_kind(kind: i32) -> Filter {
+        Filter::parse(&doc! { "kind": kind }, &Limits::default()).expect("the filter is right")
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_the_time_of_the_snapshot_is_as_it_is_then() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+        store.commit((1..=10).map(insertion).fold(Unit::default(), Unit::and)).await.expect("they can be stored");
+        let snapshot = store.snapshot().expect("the store is open");
+        let query = FindQuery::new(of_kind(1), BUDGET);
+        let published = Arc::clone(&store.published);
+        let rest = Rest::new((snapshot, BUDGET), published, "things", query, (0..10).collect());
+        let held = Arc::clone(&rest.snapshot.snapshot);
+        let mut pieces = rest.into_stream();
+        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        let removal = Change::DeleteMany { collection: "things", filter: Filter::equals("_id", 5) };
+        let update = crate::query::Update::set("kind", 2);
+        let update = Change::UpdateMany { collection: "things", filter: Filter::equals("_id", 7), update };
+        store.commit(Unit::of(removal).and(update)).await.expect("they can be changed");
+        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        held.store(None);
+        let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+        let ids = rest.iter().flat_map(Documents::iter).map(|document| document.get_i32("_id").expect("an _id"));
+        assert_eq!(ids.collect::<Vec<_>>(), [6, 8, 9, 10]);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_is_let_go_when_its_time_is_over() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+        let snapshot = store.snapshot().expect("the store is open");
+        let held = Held::new(Arc::clone(&snapshot), Duration::ZERO);
+        while held.snapshot.load().is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

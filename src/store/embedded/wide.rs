@@ -22,8 +22,8 @@ use super::find::{Answer, Best, Question, Rows};
 use super::planner::Plan;
 use super::tables::{Published, Tables};
 
-/// How many rows make a piece.
-const PIECE: u64 = 2048;
+/// How many rows make a piece; few in tests of this crate, so that small collections have several.
+const PIECE: u64 = if cfg!(test) { 8 } else { 2048 };
 /// Below this many documents a second thread is not worth its start.
 const MIN_DOCUMENTS: u64 = 4 * PIECE;
 
@@ -207,5 +207,90 @@ impl<'a> Merged<'a> {
     fn into_rows(self) -> Rows {
         let rows = self.best.map_or(self.rows, |best| best.into_page().collect());
         Rows { rows, matched: self.matched, work: self.work }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use bson::raw::RawDocumentBuf;
+    use bson::{Document, doc};
+
+    use super::super::snapshot::Snapshot;
+    use super::super::{EmbeddedStore, Options};
+    use super::*;
+    use crate::query::{Filter, Limits, Sort};
+    use crate::store::{Change, FindQuery, Store, Unit};
+
+    const BUDGET: Duration = Duration::from_secs(20);
+
+    /// 200 documents, a third of them removed again.
+    async fn filled(directory: &std::path::Path) -> EmbeddedStore {
+        let store = EmbeddedStore::open(directory, &Options::default()).expect("a new store");
+        let insertion = |number: i32| {
+            let document = doc! { "_id": number, "a": number % 7, "b": (number * 31) % 200, "c": [number % 3, 5] };
+            let document = RawDocumentBuf::try_from(document).expect("it is BSON");
+            Change::Insert { collection: "things", document }
+        };
+        let mut unit = Unit::default();
+        for number in 0..200 {
+            unit = unit.and(insertion(number));
+        }
+        let filter = parsed(doc! { "_id": { "$mod": [3, 1] } });
+        let unit = unit.and(Change::DeleteMany { collection: "things", filter });
+        store.commit(unit).await.expect("everything is right");
+        store
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
+    fn parsed(filter: Document) -> Filter {
+        Filter::parse(&filter, &Limits::default()).expect("filters of tests are right")
+    }
+
+    fn both(snapshot: &Arc<Snapshot>, query: &FindQuery, with_total: bool) -> [Result<Answer, StoreError>; 2] {
+        let collection = snapshot.collection("things").expect("it was written to");
+        let tables = snapshot.tables(collection).expect("the tables can be read");
+        let question = Question::new(collection, query, with_total);
+        if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) && question.reads_all() {
+            assert!(pays(&question, tables));
+        }
+        [ask(&question, collection, tables), question.ask(collection, tables)]
+    }
+
+    #[tokio::test]
+    async fn two_threads_give_the_answer_of_one() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = filled(directory.path()).await;
+        let snapshot = store.snapshot().expect("the store is open");
+        for filter in [doc! { "a": { "$lte": 2 } }, doc! { "b": { "$gt": 500 } }, doc! { "c": 5 }] {
+            for sort in [doc! {}, doc! { "b": -1 }, doc! { "a": 1 }, doc! { "$natural": -1 }] {
+                for (skip, limit) in [(0, 0), (0, 10), (13, 20), (1000, 10)] {
+                    for with_total in [true, false] {
+                        let sort = Sort::parse(&sort).expect("sorts of tests are right");
+                        let query = FindQuery { skip, limit, ..FindQuery::new(parsed(filter.clone()), BUDGET) };
+                        let [wide, plain] = both(&snapshot, &query.sorted(sort), with_total);
+                        let (wide, plain) = (wide.expect("an answer"), plain.expect("an answer"));
+                        let bytes = |answer: &Answer| -> Vec<Vec<u8>> {
+                            answer.documents.iter().map(|document| document.as_bytes().to_vec()).collect()
+                        };
+                        assert_eq!(bytes(&wide), bytes(&plain), "{filter} {skip} {limit}");
+                        assert_eq!(wide.total, plain.total, "{filter} {skip} {limit}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_filter_that_fails_on_a_document_fails_with_two_threads_too() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = filled(directory.path()).await;
+        let filter = parsed(doc! { "$expr": { "$divide": [1, { "$subtract": ["$b", 93] }] } });
+        let snapshot = store.snapshot().expect("the store is open");
+        for outcome in both(&snapshot, &FindQuery::new(filter, BUDGET), true) {
+            assert!(matches!(outcome, Err(StoreError::Query { .. })), "{outcome:?}");
+        }
     }
 }
