@@ -185,7 +185,7 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(&settings.store.uri);
+    let uri = without_password(settings.store.uri.expose());
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let max_time = settings.query.max_time();
     let passwords = Passwords::new(&settings.auth)?;
@@ -217,7 +217,7 @@ pub async fn build_services(
 /// # Errors
 /// [`StartError::Store`] with what is wrong and what to do.
 pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(&settings.uri), source };
+    let failed = |source| StartError::Store { uri: without_password(settings.uri.expose()), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let options = settings.embedded_options();

@@ -2,15 +2,21 @@
 //!
 //! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the
 //! working directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags.
+//! A secret can also stand in a file that `<key>_file` names. A key that does not exist is an error wherever it stands.
 
+pub mod reference;
+mod sources;
+
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{Config, ConfigError, Environment, File, FileFormat};
+use config::ConfigError;
 use serde::Deserialize;
 
-use crate::auth::AuthSettings;
+use self::sources::Layer;
+use crate::auth::{AuthSettings, Secret};
 use crate::query::Limits;
 use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
@@ -57,7 +63,8 @@ pub struct ServerSettings {
 #[serde(deny_unknown_fields)]
 pub struct StoreSettings {
     /// `embedded:<directory>`, or a `mongodb://` or `mongodb+srv://` URI with the database in its path.
-    pub uri: String,
+    /// It may hold a password.
+    pub uri: Secret,
     /// Memory for pages of the embedded store, in MiB.
     pub cache_mib: usize,
     /// How long to wait for a MongoDB server, in milliseconds.
@@ -131,6 +138,9 @@ pub enum SettingsError {
     /// A file or a variable cannot be read as settings.
     #[error("the settings cannot be read: {0}")]
     Unreadable(#[from] ConfigError),
+    /// Keys that do not exist, and files of secrets that cannot be read: a sentence each.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
     /// A value is out of its range.
     #[error("{key}: {message}")]
     Invalid {
@@ -154,16 +164,28 @@ impl Settings {
     /// # Errors
     /// When a source cannot be read, a key is unknown, or a value is out of its range.
     pub fn load(directory: &Path, overrides: &Overrides) -> Result<Self, SettingsError> {
-        let environment = environment();
-        let mut builder = Config::builder()
-            .add_source(File::from_str(BASE, FileFormat::Toml))
-            .add_source(File::from(directory.join("config/base.toml")).required(false))
-            .add_source(File::from(directory.join(format!("config/{environment}.toml"))).required(false))
-            .add_source(Environment::with_prefix("INVENTORY").prefix_separator("__").separator("__"));
-        for (key, value) in &overrides.values {
-            builder = builder.set_override(key, value.as_str())?;
-        }
-        Self::finish(builder.build()?)
+        Self::from_sources(directory, &variables(), overrides)
+    }
+
+    /// The same with these variables in the place of the process's own.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn from_sources(
+        directory: &Path,
+        variables: &[(String, String)],
+        overrides: &Overrides,
+    ) -> Result<Self, SettingsError> {
+        let environment = variables.iter().find(|(name, _)| name == sources::ENVIRONMENT);
+        let environment = environment.map_or("local", |(_, value)| value);
+        let layers = vec![
+            Layer::defaults()?,
+            Layer::file(&directory.join("config/base.toml"))?,
+            Layer::file(&directory.join(format!("config/{environment}.toml")))?,
+            Layer::variables(variables),
+            Layer::pairs(overrides.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
+        ];
+        Self::finish(layers, sources::misspelt(variables))
     }
 
     /// The compiled-in defaults with `overrides`; the environment has no part in it.
@@ -171,15 +193,11 @@ impl Settings {
     /// # Errors
     /// As [`Settings::load`].
     pub fn defaults(overrides: &[(&str, &str)]) -> Result<Self, SettingsError> {
-        let mut builder = Config::builder().add_source(File::from_str(BASE, FileFormat::Toml));
-        for (key, value) in overrides {
-            builder = builder.set_override(key, *value)?;
-        }
-        Self::finish(builder.build()?)
+        Self::finish(vec![Layer::defaults()?, Layer::pairs(overrides.iter().copied())], Vec::new())
     }
 
-    fn finish(config: Config) -> Result<Self, SettingsError> {
-        let settings: Self = config.try_deserialize()?;
+    fn finish(layers: Vec<Layer>, problems: Vec<String>) -> Result<Self, SettingsError> {
+        let settings: Self = sources::merge(layers, problems)?.try_deserialize()?;
         settings.validate()?;
         Ok(settings)
     }
@@ -222,14 +240,15 @@ impl StoreSettings {
     /// # Errors
     /// When it is neither of the two kinds.
     pub fn location(&self) -> Result<StoreUri, SettingsError> {
-        if let Some(directory) = self.uri.strip_prefix("embedded:") {
+        let uri = self.uri.expose();
+        if let Some(directory) = uri.strip_prefix("embedded:") {
             if directory.is_empty() {
                 return Err(invalid("store.uri", "names no directory; write for instance embedded:data"));
             }
             return Ok(StoreUri::Embedded(PathBuf::from(directory)));
         }
-        if self.uri.starts_with("mongodb://") || self.uri.starts_with("mongodb+srv://") {
-            return Ok(StoreUri::MongoDb(self.uri.clone()));
+        if uri.starts_with("mongodb://") || uri.starts_with("mongodb+srv://") {
+            return Ok(StoreUri::MongoDb(uri.to_owned()));
         }
         Err(invalid("store.uri", "must start with embedded:, mongodb:// or mongodb+srv://"))
     }
@@ -268,10 +287,11 @@ impl QuerySettings {
     }
 }
 
-/// The name of the settings file beside `base.toml`.
+/// The variables of the process, as far as they are ours and text.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
-fn environment() -> String {
-    std::env::var("INVENTORY_ENVIRONMENT").unwrap_or_else(|_| "local".to_owned())
+fn variables() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("INVENTORY")).collect()
 }
 
 fn positive(key: &'static str, value: u64) -> Result<(), SettingsError> {

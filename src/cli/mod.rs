@@ -1,3 +1,73 @@
-//! Commands that work on the store directly, without a running service.
+//! The commands, a file each. All but `serve` end by themselves, and work on the store without a running service.
 
+pub mod check;
+mod demo;
+mod serve;
 pub mod user;
+
+use std::error::Error;
+use std::io::{self, BufReader};
+use std::sync::Arc;
+
+use clap::Subcommand;
+
+use crate::app::{self, StartError};
+use crate::clock::SystemClock;
+use crate::service::Services;
+use crate::service::first_start::FirstAdmin;
+use crate::settings::Settings;
+
+/// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
+pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// What the program can be told to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer requests (the default).
+    Serve,
+    /// Say whether the settings and the store are in order, or whether the running service is ready.
+    Check(check::CheckCommand),
+    /// Fill an empty store with a data centre to try things out on.
+    Demo(demo::DemoCommand),
+    /// Manage users and the key of their tokens directly in the store.
+    #[command(subcommand)]
+    User(user::UserCommand),
+}
+
+impl Command {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// With a sentence for whoever typed it.
+    pub async fn run(self, settings: Settings) -> Outcome {
+        match self {
+            Self::Serve => serve::run(settings).await,
+            Self::Check(command) => command.run(settings).await,
+            Self::Demo(command) => command.run(settings).await,
+            Self::User(command) => {
+                let services = services(&settings).await?;
+                let (mut input, mut output) = (BufReader::new(io::stdin()), io::stdout());
+                Ok(command.run(&services, &mut input, &mut output).await?)
+            }
+        }
+    }
+}
+
+/// The use cases without a server, for commands that work on the store directly.
+async fn services(settings: &Settings) -> Result<Services, StartError> {
+    let store = app::open_store(&settings.store).await?;
+    let (services, first_admin) = app::build_services(settings, store, Arc::new(SystemClock)).await?;
+    announce(first_admin.as_ref());
+    Ok(services)
+}
+
+/// Tells the operator how to sign in for the first time.
+fn announce(first_admin: Option<&FirstAdmin>) {
+    let Some(admin) = first_admin else { return };
+    if let Some(password) = &admin.password {
+        log::info!("first administrator: user {} with password {}", admin.user_name, password.expose());
+    }
+    if let Some(file) = &admin.file {
+        log::info!("the password stands in {} too; sign in, change it, remove the file", file.display());
+    }
+}

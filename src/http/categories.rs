@@ -7,6 +7,7 @@ use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -28,12 +29,14 @@ pub(super) async fn list_categories(
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let (items, total) = if params.view == Some("tree") {
-        tree_page(&state, &params).await?
-    } else {
-        let page = resource::list::<Categories>(&state.services, &params.query).await?;
-        (Items::of::<Categories>(&page.documents)?, page.total)
-    };
+    if params.view != Some("tree") {
+        let listed = resource::list::<Categories>(&state.services, &params.query).await?;
+        return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
+    }
+    if params.query.explain {
+        return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
+    }
+    let (items, total) = tree_page(&state, &params).await?;
     envelope::list::<Categories>(&state, &request, Categories::PATH, &params, &items, total)
 }
 

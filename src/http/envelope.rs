@@ -18,10 +18,13 @@ use crate::domain::document::integer;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
 use crate::service::resource::Resource;
-use crate::store::{Documents, StoreError};
+use crate::store::{Documents, Explanation, Hint, StoreError};
 
 /// The total of a list, beside the one in its body.
 pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+
+/// Says of a list that it was much work for little, and which index would help.
+const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
 
 /// How a resource looks on the wire, beside what [`Resource`] says of it.
 pub trait Wire: Resource {
@@ -134,6 +137,20 @@ impl Items {
 pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8>) -> Result<(), ApiError> {
     write::write_document(document, Shape::new(dates), out)
         .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
+}
+
+/// How a list is found, in place of the list.
+pub fn explained(explanation: &Explanation) -> HttpResponse {
+    let body = serde_json::to_vec(explanation).expect("an explanation holds strings and numbers");
+    hinted(json(StatusCode::OK, body, |_| {}), explanation.hint.as_ref())
+}
+
+/// The answer with a word about the work that it was, if that was much.
+pub fn hinted(mut response: HttpResponse, hint: Option<&Hint>) -> HttpResponse {
+    if let Some(text) = hint.and_then(|hint| HeaderValue::try_from(hint.to_string()).ok()) {
+        response.headers_mut().insert(QUERY_HINT, text);
+    }
+    response
 }
 
 /// The list envelope.

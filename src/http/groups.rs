@@ -6,8 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -26,9 +27,8 @@ impl Wire for Groups {
 /// List groups.
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = resource::list::<Groups>(&state.services, &params.query).await?;
-    let items = Items::of::<Groups>(&page.documents)?;
-    envelope::list::<Groups>(&state, &request, Groups::PATH, &params, &items, page.total)
+    let listed = resource::list::<Groups>(&state.services, &params.query).await?;
+    listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
 
 /// Read a group.

@@ -4,13 +4,40 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
+use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::envelope::{self, Items, ListEnd, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
+use crate::service::resource::Listed;
 use crate::store::{Documents, Pieces, StoreError};
+
+/// A list of documents as they are stored, or how they are found.
+///
+/// # Errors
+/// As [`envelope::list`] and [`streamed`].
+pub async fn answer<W: Wire + 'static>(
+    state: &HttpState,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    listed: Listed,
+) -> Result<HttpResponse, ApiError> {
+    match listed {
+        Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
+        Listed::Page(page) => {
+            let items = Items::of::<W>(&page.documents)?;
+            let response = envelope::list::<W>(state, request, list_path, params, &items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
+        Listed::Pieces(pieces) => {
+            let write = |piece: Documents| ready(Items::of::<W>(&piece));
+            streamed::<W, _>(state, request, list_path, params, pieces, write).await
+        }
+    }
+}
 
 /// The list envelope around documents that come in pieces; `write` makes the items of a piece.
 ///
@@ -37,7 +64,8 @@ where
         None => Items::default(),
     };
     let Some(second) = documents.try_next().await? else {
-        return envelope::list::<W>(state, request, list_path, params, &first, pieces.total);
+        let response = envelope::list::<W>(state, request, list_path, params, &first, pieces.total)?;
+        return Ok(envelope::hinted(response, pieces.hint.as_ref()));
     };
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
@@ -52,7 +80,8 @@ where
     });
     let total = HeaderValue::from(pieces.total);
     let mut response = HttpResponse::build(StatusCode::OK);
-    Ok(response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body))
+    let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body);
+    Ok(envelope::hinted(response, pieces.hint.as_ref()))
 }
 
 /// The items of a piece with what stands before them; `count` is how many were written already.

@@ -21,7 +21,7 @@ use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch;
 use crate::service::references::OnReferences;
-use crate::service::resource::{Listing, Objects};
+use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
 use crate::store::Documents;
 
@@ -43,8 +43,8 @@ pub(super) async fn list_objects(
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let listing = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, listing).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List objects, with the parameters in a JSON body.
@@ -56,8 +56,8 @@ pub(super) async fn query_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
-    let listing = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, listing).await
+    let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List the objects that refer to an object.
@@ -71,9 +71,9 @@ pub(super) async fn list_references(
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
-    let listing = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
+    let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, listing).await
+    answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
 /// List the unclean objects of a type.
@@ -85,9 +85,9 @@ pub(super) async fn list_unclean(
 ) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
     let query = params.query.clone();
-    let listing = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
+    let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, listing).await
+    answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
 fn seen(params: &ListParams) -> Seen {
@@ -100,14 +100,16 @@ async fn answer(
     caller: &Caller,
     path: &str,
     params: &ListParams,
-    listing: Listing,
+    listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
-    match listing {
-        Listing::Whole(page) => {
+    match listed {
+        Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
+        Listed::Page(page) => {
             let items = items(state, caller, params, &page.documents).await?;
-            envelope::list::<Objects>(state, request, path, params, &items, page.total)
+            let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
         }
-        Listing::Pieces(pieces) => {
+        Listed::Pieces(pieces) => {
             let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
             let write = move |piece: Documents| {
                 let (state, caller, params) = of.clone();

@@ -13,7 +13,7 @@ use crate::query::{Filter, Limits, Projection, Sort};
 use crate::service::resource::ListQuery;
 use crate::settings::UnknownParameters;
 
-/// What a list route knows beside `sort`, `order`, `page`, `limit` and `filter`.
+/// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoute {
     /// The field that the list is sorted by when nothing is said, and the last tiebreak always.
@@ -62,7 +62,9 @@ pub struct ListParams {
     pub active: Option<bool>,
 }
 
-const COMMON: [&str; 5] = ["sort", "order", "page", "limit", "filter"];
+const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
+/// Whether to tell how a list is found instead of giving it.
+pub const EXPLAIN: &str = "explain";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
 impl Parameters {
@@ -206,8 +208,14 @@ impl ListParams {
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
         let projection = projection_text.as_deref().map(|text| read_projection(text, &filter)).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
-        let query =
-            ListQuery { filter, sort, page: read_page(&sent)?, limit: read_limit(&sent, route, settings)?, projection };
+        let query = ListQuery {
+            filter,
+            sort,
+            page: read_page(&sent)?,
+            limit: read_limit(&sent, route, settings)?,
+            projection,
+            explain: sent.flag(EXPLAIN)?,
+        };
         Ok(Self {
             query,
             filter: filter_text,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::caller::{Access, Authenticated};
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
 use super::routes;
@@ -67,12 +68,11 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
     // The interface document calls the view `optional` here.
     let sent = Parameters::of(&request)?.with_alias("optional", "view");
     let params = ListParams::read(sent, &LIST, &state.params)?;
-    let (items, total) = if params.view == Some("tree") {
-        tree(&params)?
-    } else {
-        let page = service::list_rights(params.query.clone(), state.services.max_time).await?;
-        (Items::of::<Rights>(&page.documents)?, page.total)
-    };
+    if params.view != Some("tree") || params.query.explain {
+        let listed = service::list_rights(&state.services, params.query.clone()).await?;
+        return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;
+    }
+    let (items, total) = tree(&params)?;
     envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)
 }
 

@@ -6,7 +6,7 @@ use actix_web::HttpRequest;
 
 use super::error::ApiError;
 use super::links::LinkSettings;
-use super::params::{ParamSettings, Parameters};
+use super::params::{EXPLAIN, ParamSettings, Parameters};
 use crate::service::Services;
 
 /// The services and the settings that belong to HTTP; one for the whole process.
@@ -29,5 +29,15 @@ impl HttpState {
             return Ok(());
         }
         Parameters::of(request)?.only(&[], self.params.unknown)
+    }
+
+    /// Whether the request asks how a list is found, on routes that know no other parameter.
+    ///
+    /// # Errors
+    /// 400 naming another parameter.
+    pub fn only_explain(&self, request: &HttpRequest) -> Result<bool, ApiError> {
+        let sent = Parameters::of(request)?;
+        sent.only(&[EXPLAIN], self.params.unknown)?;
+        sent.flag(EXPLAIN)
     }
 }

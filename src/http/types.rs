@@ -6,8 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::envelope::{self, ISO_TIME, Items, Wire};
+use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -26,9 +27,8 @@ impl Wire for Types {
 /// List types.
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = resource::list::<Types>(&state.services, &params.query).await?;
-    let items = Items::of::<Types>(&page.documents)?;
-    envelope::list::<Types>(&state, &request, Types::PATH, &params, &items, page.total)
+    let listed = resource::list::<Types>(&state.services, &params.query).await?;
+    listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
 /// Read a type.

@@ -28,7 +28,9 @@ pub(super) async fn list_settings(
     request: HttpRequest,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    if state.only_explain(&request)? {
+        return Ok(envelope::explained(&service::explain_settings(&state.services, user.0).await?));
+    }
     results(&state, &service::list_settings(&state.services, user.0).await?)
 }
 

@@ -27,7 +27,9 @@ pub(super) async fn list_tokens(
     request: HttpRequest,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    if state.only_explain(&request)? {
+        return Ok(envelope::explained(&service::explain_tokens(&state.services, user.0).await?));
+    }
     let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, user.0).await?)?;
     Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }

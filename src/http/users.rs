@@ -6,8 +6,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
+use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -26,9 +27,8 @@ impl Wire for Users {
 /// List users.
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
-    let page = service::list_users(&state.services, &params.query).await?;
-    let items = Items::of::<Users>(&page.documents)?;
-    envelope::list::<Users>(&state, &request, Users::PATH, &params, &items, page.total)
+    let listed = service::list_users(&state.services, &params.query).await?;
+    listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
 
 /// Read a user.

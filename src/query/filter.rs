@@ -1,6 +1,6 @@
 //! The filter: a client's document, parsed once. Every refusal of a filter happens in `parser` and `operators`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
@@ -53,9 +53,25 @@ pub struct Filter {
 
 #[derive(Debug)]
 struct Inner {
-    document: Document,
+    /// Made when it is asked for, where it is one of our own.
+    document: OnceLock<Document>,
+    made_of: Option<OwnTest>,
     tree: Node,
     server: Option<&'static str>,
+}
+
+/// A test of our own: most are only ever run, and never sent to a server.
+#[derive(Debug)]
+struct OwnTest {
+    path: String,
+    operator: &'static str,
+    value: Bson,
+}
+
+impl OwnTest {
+    fn to_document(&self) -> Document {
+        doc! { &self.path: { self.operator: self.value.clone() } }
+    }
 }
 
 impl Filter {
@@ -79,19 +95,19 @@ impl Filter {
     pub fn equals(path: &str, value: impl Into<Bson>) -> Self {
         let value = value.into();
         let test = operand(value.clone()).map(Test::Eq);
-        Self::of_test(doc! { path: { "$eq": value } }, path, test)
+        Self::of_test(path, "$eq", value, test)
     }
 
     /// `path` leads to one of `values`.
     pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
         let test = in_set(&values).map(InSet::into_test);
-        Self::of_test(doc! { path: { "$in": values } }, path, test)
+        Self::of_test(path, "$in", values.into(), test)
     }
 
     /// `path` leads to none of `values`.
     pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
         let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
-        Self::of_test(doc! { path: { "$nin": values } }, path, test)
+        Self::of_test(path, "$nin", values.into(), test)
     }
 
     /// Both hold.
@@ -117,7 +133,7 @@ impl Filter {
 
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
-        &self.inner.document
+        self.inner.document.get_or_init(|| self.inner.made_of.as_ref().map(OwnTest::to_document).unwrap_or_default())
     }
 
     /// The compiled form.
@@ -150,13 +166,14 @@ impl Filter {
     }
 
     fn from_parts(document: Document, tree: Node, server: Option<&'static str>) -> Self {
-        Self { inner: Arc::new(Inner { document, tree, server }) }
+        Self { inner: Arc::new(Inner { document: document.into(), made_of: None, tree, server }) }
     }
 
     /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
-    fn of_test(document: Document, path: &str, test: Option<Test>) -> Self {
+    fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
         let tree = test.map_or(Node::Never, |test| Node::Path(Path::new(path), test));
-        Self::from_parts(document, tree, None)
+        let made_of = Some(OwnTest { path: path.to_owned(), operator, value });
+        Self { inner: Arc::new(Inner { document: OnceLock::new(), made_of, tree, server: None }) }
     }
 }
 

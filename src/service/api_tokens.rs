@@ -24,7 +24,7 @@ use crate::domain::document::integer;
 use crate::domain::token_input;
 use crate::query::{Filter, Sort, Update};
 use crate::store::collections::TOKENS;
-use crate::store::{Change, Condition, Documents, FindQuery, Store, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, Explanation, FindQuery, Store, StoreError, Unit};
 
 /// What tokens of this kind begin with: it tells them from those of signed-in users, and lets scanners of leaked secrets
 /// find them.
@@ -50,8 +50,21 @@ pub struct NewToken {
 /// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
 pub async fn list_tokens(services: &Services, user_id: i64) -> Result<Documents, ServiceError> {
     owner(services, user_id).await?;
+    Ok(services.store.find(TOKENS, &question(services, user_id)).await?)
+}
+
+/// How the tokens of a user are found.
+///
+/// # Errors
+/// As [`list_tokens`].
+pub async fn explain_tokens(services: &Services, user_id: i64) -> Result<Explanation, ServiceError> {
+    owner(services, user_id).await?;
+    Ok(services.store.explain(TOKENS, &question(services, user_id)).await?)
+}
+
+fn question(services: &Services, user_id: i64) -> FindQuery {
     let query = FindQuery::new(Filter::equals("user_id", user_id), services.max_time);
-    Ok(services.store.find(TOKENS, &query.sorted(Sort::by("public_id", false))).await?)
+    query.sorted(Sort::by("public_id", false))
 }
 
 /// Makes a token for a user.

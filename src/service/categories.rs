@@ -13,7 +13,7 @@ use super::{ServiceError, Services};
 use crate::domain::document::integer;
 use crate::domain::{self, Violation, category_input};
 use crate::query::{Filter, Sort, Update};
-use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit, scope_version};
+use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
 
 /// What the rules of the forest are serialised by: no filter can say "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
@@ -194,10 +194,21 @@ async fn check_parent(services: &Services, parent: i64, id: Option<i64>) -> Resu
 /// # Errors
 /// What the store reports.
 pub async fn read_forest(services: &Services, query: &ListQuery) -> Result<Forest, ServiceError> {
-    let find = FindQuery::new(query.filter.clone(), services.max_time).sorted(Sort::by("public_id", false));
-    let categories = services.store.find(Categories::COLLECTION, &find).await?;
+    let categories = services.store.find(Categories::COLLECTION, &forest_question(services, query)).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
     Ok(Forest { categories, types })
+}
+
+/// How the categories of a tree are found.
+///
+/// # Errors
+/// What the store reports.
+pub async fn explain_forest(services: &Services, query: &ListQuery) -> Result<Explanation, ServiceError> {
+    Ok(services.store.explain(Categories::COLLECTION, &forest_question(services, query)).await?)
+}
+
+fn forest_question(services: &Services, query: &ListQuery) -> FindQuery {
+    FindQuery::new(query.filter.clone(), services.max_time).sorted(Sort::by("public_id", false))
 }
 
 impl Forest {

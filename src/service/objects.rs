@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
-use super::resource::{self, Decision, ListQuery, Listing, Objects, Resource, Types};
+use super::resource::{self, Decision, ListQuery, Listed, Objects, Resource, Types};
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
@@ -41,7 +41,7 @@ pub struct Cleaning {
     pub failed: Vec<i64>,
 }
 
-/// One page of the objects that the caller may see.
+/// One page of the objects that the caller may see, or how it is found.
 ///
 /// # Errors
 /// What the store reports.
@@ -50,7 +50,7 @@ pub async fn list_objects(
     caller: &Caller,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Listing, ServiceError> {
+) -> Result<Listed, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(visible) = types.visible_to(caller) {
         query.filter = query.filter.and(visible);
@@ -58,7 +58,7 @@ pub async fn list_objects(
     if view == Seen::Rendered {
         query.projection = None;
     }
-    resource::listing::<Objects>(services, &query).await
+    resource::list::<Objects>(services, &query).await
 }
 
 /// Whether a list shows objects as stored or rendered; a projection applies to what is shown.
@@ -390,7 +390,7 @@ pub async fn list_unclean(
     type_id: i64,
     mut query: ListQuery,
     view: Seen,
-) -> Result<Listing, ServiceError> {
+) -> Result<Listed, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     query.filter = query.filter.and(unclean(&entry));
     list_objects(services, caller, query, view).await

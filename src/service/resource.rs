@@ -12,7 +12,7 @@ use crate::domain::user;
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, FindQuery, Page, Pieces, StoreError, Unit, collections};
+use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -121,6 +121,18 @@ pub struct ListQuery {
     pub limit: u64,
     /// Which of their fields.
     pub projection: Option<Projection>,
+    /// Whether to tell how the page is found instead of giving it.
+    pub explain: bool,
+}
+
+/// What a list route answers.
+pub enum Listed {
+    /// The documents of a page.
+    Page(Page),
+    /// The documents of a long page.
+    Pieces(Pieces),
+    /// How they are found.
+    Explained(Explanation),
 }
 
 impl ListQuery {
@@ -137,35 +149,22 @@ impl ListQuery {
     }
 }
 
-/// One page of documents and how many there are in all.
-///
-/// # Errors
-/// What the store reports.
-pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
-    Ok(services.store.page(R::COLLECTION, &query.to_find(services)).await?)
-}
-
 /// Pages of more documents than this are not held in memory.
 const MAX_PAGE_IN_MEMORY: u64 = 100;
 
-/// A page, whole or in pieces.
-#[derive(Debug)]
-pub enum Listing {
-    /// A short one.
-    Whole(Page),
-    /// A long one.
-    Pieces(Pieces),
-}
-
-/// As [`list`], in pieces where the page may be long.
+/// One page of documents and how many there are in all, in pieces where it may be long, or how they are found.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn listing<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listing, ServiceError> {
-    if query.limit <= MAX_PAGE_IN_MEMORY {
-        return Ok(Listing::Whole(list::<R>(services, query).await?));
+pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
+    let question = query.to_find(services);
+    if query.explain {
+        return Ok(Listed::Explained(services.store.explain(R::COLLECTION, &question).await?));
     }
-    Ok(Listing::Pieces(services.store.pieces(R::COLLECTION, &query.to_find(services)).await?))
+    if query.limit > MAX_PAGE_IN_MEMORY {
+        return Ok(Listed::Pieces(services.store.pieces(R::COLLECTION, &question).await?));
+    }
+    Ok(Listed::Page(services.store.page(R::COLLECTION, &question).await?))
 }
 
 /// The document with this id, if there is one.

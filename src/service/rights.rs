@@ -6,25 +6,40 @@ use std::time::{Duration, Instant};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
-use super::ServiceError;
-use super::resource::ListQuery;
+use super::resource::{ListQuery, Listed};
+use super::{ServiceError, Services};
 use crate::auth::rights::{self, Right, RightNode, Rights};
 use crate::domain::document::raw;
 use crate::domain::group;
 use crate::query::{Budget, SortValue};
 use crate::service::directory::Caller;
-use crate::store::{Documents, Page, StoreError};
+use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, TotalFrom};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&record(right))).collect());
 
-/// One page of the catalogue; off the async workers, because a filter may compute for as long as its time budget.
+/// One page of the catalogue, or how it is found; off the async workers, because a filter may compute for as long as its time budget.
 ///
 /// # Errors
 /// As [`Store::page`](crate::store::Store::page).
-pub async fn list_rights(query: ListQuery, max_time: Duration) -> Result<Page, ServiceError> {
-    let page = tokio::task::spawn_blocking(move || page_of(&query, max_time)).await;
-    Ok(page.map_err(StoreError::backend)??)
+pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed, ServiceError> {
+    let (max_time, explain, started) = (services.max_time, query.explain, Instant::now());
+    let page = tokio::task::spawn_blocking(move || page_of(&query, max_time)).await.map_err(StoreError::backend)??;
+    if !explain {
+        return Ok(Listed::Page(page));
+    }
+    Ok(Listed::Explained(Explanation {
+        store: services.store.kind(),
+        plan: Step::Memory,
+        sort: SortedBy::Memory,
+        keys_examined: 0,
+        documents_examined: CATALOGUE.len() as u64,
+        returned: page.documents.len() as u64,
+        total: page.total,
+        total_from: TotalFrom::Documents,
+        time_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        hint: None,
+    }))
 }
 
 fn page_of(query: &ListQuery, max_time: Duration) -> Result<Page, StoreError> {
@@ -43,7 +58,7 @@ fn page_of(query: &ListQuery, max_time: Duration) -> Result<Page, StoreError> {
     let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let documents: Documents = found.into_iter().skip(skip).take(limit).map(|(_, right)| right).collect();
-    Ok(Page { documents, total })
+    Ok(Page { documents, total, hint: None })
 }
 
 /// The right with this name.
@@ -114,7 +129,7 @@ mod tests {
 
     fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
         let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
-        let query = ListQuery { filter, sort, page, limit: 10, projection: None };
+        let query = ListQuery { filter, sort, page, limit: 10, projection: None, explain: false };
         let found = page_of(&query, Duration::from_secs(10)).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)

@@ -9,7 +9,7 @@ use super::resource::{self, Resource, UserSettings, Users};
 use super::{ServiceError, Services};
 use crate::domain::setting_input;
 use crate::query::{Filter, Sort};
-use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit};
 
 /// All settings of a user, by identifier.
 ///
@@ -17,8 +17,21 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 /// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
 pub async fn list_settings(services: &Services, user_id: i64) -> Result<Documents, ServiceError> {
     user_exists(services, user_id).await?;
+    Ok(services.store.find(UserSettings::COLLECTION, &question(services, user_id)).await?)
+}
+
+/// How the settings of a user are found.
+///
+/// # Errors
+/// As [`list_settings`].
+pub async fn explain_settings(services: &Services, user_id: i64) -> Result<Explanation, ServiceError> {
+    user_exists(services, user_id).await?;
+    Ok(services.store.explain(UserSettings::COLLECTION, &question(services, user_id)).await?)
+}
+
+fn question(services: &Services, user_id: i64) -> FindQuery {
     let query = FindQuery::new(Filter::equals("user_id", user_id), services.max_time);
-    Ok(services.store.find(UserSettings::COLLECTION, &query.sorted(Sort::by("identifier", false))).await?)
+    query.sorted(Sort::by("identifier", false))
 }
 
 /// One setting of a user.

@@ -5,7 +5,7 @@ use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
 use super::precondition::IfMatch;
-use super::resource::{self, Decision, Groups, ListQuery, Resource, Users};
+use super::resource::{self, Decision, Groups, ListQuery, Listed, Resource, Users};
 use super::{Caller, ServiceError, Services, credentials, rights};
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
@@ -14,7 +14,7 @@ use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{Violation, document, user_input};
 use crate::query::{Filter, Sort, SortKey};
 use crate::store::collections::{CREDENTIALS, SETTINGS, TOKENS, USERS};
-use crate::store::{Change, Condition, Page, StoreError, Unit, scope_version};
+use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
 /// Who holds it may change every user.
 pub const EDIT: &str = "base.user-management.user.edit";
@@ -26,7 +26,7 @@ const ADMINISTRATORS: &str = "management.users.administrators";
 ///
 /// # Errors
 /// [`ServiceError::Invalid`] when filter or sort touch the password, and what the store reports.
-pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Page, ServiceError> {
+pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     refuse_password(query.filter.document(), &query.sort)?;
     resource::list::<Users>(services, query).await
 }

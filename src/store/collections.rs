@@ -1,5 +1,7 @@
 //! The collections of the service with their indexes: declared once, made by every store.
 
+use bson::Bson;
+
 /// A collection and the indexes that the service's own queries need.
 #[derive(Debug, Clone, Copy)]
 pub struct CollectionSpec {
@@ -18,6 +20,57 @@ pub struct IndexSpec {
     pub keys: &'static [IndexKey],
     /// Whether two documents with equal keys are refused.
     pub unique: bool,
+    /// Which documents it holds: those that have all these values; none named: all documents.
+    pub partial: &'static [Equals],
+}
+
+impl IndexSpec {
+    /// An index that refuses equal keys.
+    pub const fn unique(name: &'static str, keys: &'static [IndexKey]) -> Self {
+        Self { name, keys, unique: true, partial: &[] }
+    }
+
+    /// An index that takes equal keys.
+    pub const fn plain(name: &'static str, keys: &'static [IndexKey]) -> Self {
+        Self { name, keys, unique: false, partial: &[] }
+    }
+
+    /// The same index over the documents that have these values. It serves questions that ask for the very same values.
+    #[must_use]
+    pub const fn only(mut self, partial: &'static [Equals]) -> Self {
+        self.partial = partial;
+        self
+    }
+}
+
+/// A value that the documents of a partial index have, as `{path: value}` in a filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Equals {
+    /// A dotted path.
+    pub path: &'static str,
+    /// The value at its end.
+    pub value: Literal,
+}
+
+/// A value that can be written down where indexes are declared.
+#[derive(Debug, Clone, Copy)]
+pub enum Literal {
+    /// A boolean.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A text.
+    Text(&'static str),
+}
+
+impl From<Literal> for Bson {
+    fn from(literal: Literal) -> Self {
+        match literal {
+            Literal::Bool(value) => Self::Boolean(value),
+            Literal::Int(value) => Self::Int64(value),
+            Literal::Text(value) => Self::String(value.to_owned()),
+        }
+    }
 }
 
 /// One path of an index.
@@ -34,11 +87,11 @@ const fn up(path: &'static str) -> IndexKey {
 }
 
 const fn unique(name: &'static str, keys: &'static [IndexKey]) -> IndexSpec {
-    IndexSpec { name, keys, unique: true }
+    IndexSpec::unique(name, keys)
 }
 
 const fn plain(name: &'static str, keys: &'static [IndexKey]) -> IndexSpec {
-    IndexSpec { name, keys, unique: false }
+    IndexSpec::plain(name, keys)
 }
 
 /// The stored objects.

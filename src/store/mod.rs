@@ -10,6 +10,8 @@
 pub mod collections;
 pub mod embedded;
 mod error;
+mod explanation;
+mod hint;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 pub mod pieces;
@@ -21,8 +23,10 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use crate::query::{Filter, Projection, Sort, Update};
 
-pub use self::collections::{CollectionSpec, IndexKey, IndexSpec};
+pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::error::StoreError;
+pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
+pub use self::hint::Hint;
 pub use self::pieces::Pieces;
 
 /// Where the documents live.
@@ -67,6 +71,12 @@ pub trait Store: Send + Sync + 'static {
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
         Ok(Pieces::of(self.page(collection, query).await?))
     }
+
+    /// Asks as [`Store::page`] does and tells how the answer was found instead of giving it.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError>;
 
     /// How many documents match.
     ///
@@ -223,6 +233,8 @@ pub struct Page {
     pub documents: Documents,
     /// How many documents the filter matches in all.
     pub total: u64,
+    /// What to say about the work that it was; always nothing where the store does not tell without being asked again.
+    pub hint: Option<Hint>,
 }
 
 /// Changes that belong together, with what must hold for them.

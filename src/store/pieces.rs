@@ -1,9 +1,9 @@
 //! An answer in pieces, for those that are too large to be held in memory.
 
+use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
 
-use super::{Documents, Page, StoreError};
+use super::{Documents, Hint, Page, StoreError};
 
 /// A piece ends with the document that brings it to this many bytes.
 pub const PIECE_BYTES: usize = 1024 * 1024;
@@ -14,6 +14,8 @@ pub const PIECE_DOCUMENTS: usize = 1000;
 pub struct Pieces {
     /// How many documents the filter matches, those before and behind the answer included.
     pub total: u64,
+    /// What is to be said about the work of finding them, see [`Page::hint`].
+    pub hint: Option<Hint>,
     /// The documents in order; no piece is empty. After an error nothing comes any more.
     pub documents: BoxStream<'static, Result<Documents, StoreError>>,
 }
@@ -22,19 +24,7 @@ impl Pieces {
     /// An answer that is in memory already.
     pub fn of(page: Page) -> Self {
         let piece = (!page.documents.is_empty()).then_some(Ok(page.documents));
-        Self { total: page.total, documents: stream::iter(piece).boxed() }
-    }
-
-    /// All documents of the answer as one page.
-    ///
-    /// # Errors
-    /// What a piece reports.
-    pub async fn into_page(self) -> Result<Page, StoreError> {
-        let all = self.documents.try_fold(Documents::new(), |mut all, piece| async move {
-            piece.iter().for_each(|document| all.push(document));
-            Ok(all)
-        });
-        Ok(Page { documents: all.await?, total: self.total })
+        Self { total: page.total, hint: page.hint, documents: stream::iter(piece).boxed() }
     }
 }
 

@@ -24,7 +24,9 @@ use inventory_service::service::first_start::{FirstAdmin, FirstStart, PASSWORD_F
 use inventory_service::service::keys::OldKeys;
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
-use inventory_service::store::{Change, CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use inventory_service::store::{
+    Change, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+};
 use tempfile::TempDir;
 
 const MAX_TIME: Duration = Duration::from_secs(10);
@@ -563,6 +565,10 @@ impl Store for CountingStore {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         self.inner.page(collection, query).await
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        self.inner.explain(collection, query).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

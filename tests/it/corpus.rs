@@ -44,18 +44,18 @@ const NEGATIVE: i32 = 51024;
 const SERVER_ONLY: [&str; 3] = ["geo", "text", "projection.meta"];
 
 const INDEXES: &[IndexSpec] = &[
-    IndexSpec { name: "a", keys: &[up("a")], unique: false },
-    IndexSpec { name: "v", keys: &[down("v")], unique: false },
-    IndexSpec { name: "a.b a.c", keys: &[up("a.b"), up("a.c")], unique: false },
-    IndexSpec { name: "b", keys: &[up("b")], unique: false },
-    IndexSpec { name: "x", keys: &[down("x")], unique: false },
-    IndexSpec { name: "name value", keys: &[up("name"), down("value")], unique: false },
-    IndexSpec { name: "a.b.c", keys: &[up("a.b.c")], unique: false },
-    IndexSpec { name: "results", keys: &[up("results.product"), down("results.score")], unique: false },
-    IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
-    IndexSpec { name: "c.d", keys: &[up("c.d")], unique: false },
-    IndexSpec { name: "foo _id", keys: &[up("foo"), up("_id")], unique: false },
-    IndexSpec { name: "val", keys: &[up("val")], unique: false },
+    IndexSpec { name: "a", keys: &[up("a")], unique: false, partial: &[] },
+    IndexSpec { name: "v", keys: &[down("v")], unique: false, partial: &[] },
+    IndexSpec { name: "a.b a.c", keys: &[up("a.b"), up("a.c")], unique: false, partial: &[] },
+    IndexSpec { name: "b", keys: &[up("b")], unique: false, partial: &[] },
+    IndexSpec { name: "x", keys: &[down("x")], unique: false, partial: &[] },
+    IndexSpec { name: "name value", keys: &[up("name"), down("value")], unique: false, partial: &[] },
+    IndexSpec { name: "a.b.c", keys: &[up("a.b.c")], unique: false, partial: &[] },
+    IndexSpec { name: "results", keys: &[up("results.product"), down("results.score")], unique: false, partial: &[] },
+    IndexSpec { name: "tags", keys: &[up("tags")], unique: false, partial: &[] },
+    IndexSpec { name: "c.d", keys: &[up("c.d")], unique: false, partial: &[] },
+    IndexSpec { name: "foo _id", keys: &[up("foo"), up("_id")], unique: false, partial: &[] },
+    IndexSpec { name: "val", keys: &[up("val")], unique: false, partial: &[] },
 ];
 
 const fn up(path: &'static str) -> IndexKey {

@@ -28,14 +28,14 @@ const PARALLEL_ARRAYS: i32 = 171;
 macro_rules! indexes {
     ($way:ident, $other:ident) => {
         &[
-            IndexSpec { name: "1", keys: &[$way("a")], unique: false },
-            IndexSpec { name: "2", keys: &[$other("b")], unique: false },
-            IndexSpec { name: "3", keys: &[$way("c"), $other("a")], unique: false },
-            IndexSpec { name: "4", keys: &[$way("b"), $way("c")], unique: false },
-            IndexSpec { name: "5", keys: &[$way("a.x")], unique: false },
-            IndexSpec { name: "6", keys: &[$way("a.x"), $way("a.y")], unique: false },
-            IndexSpec { name: "7", keys: &[$other("c"), $way("a.y"), $other("a.x")], unique: false },
-            IndexSpec { name: "8", keys: &[$way("b.x.y"), $way("b.x.x")], unique: false },
+            IndexSpec { name: "1", keys: &[$way("a")], unique: false, partial: &[] },
+            IndexSpec { name: "2", keys: &[$other("b")], unique: false, partial: &[] },
+            IndexSpec { name: "3", keys: &[$way("c"), $other("a")], unique: false, partial: &[] },
+            IndexSpec { name: "4", keys: &[$way("b"), $way("c")], unique: false, partial: &[] },
+            IndexSpec { name: "5", keys: &[$way("a.x")], unique: false, partial: &[] },
+            IndexSpec { name: "6", keys: &[$way("a.x"), $way("a.y")], unique: false, partial: &[] },
+            IndexSpec { name: "7", keys: &[$other("c"), $way("a.y"), $other("a.x")], unique: false, partial: &[] },
+            IndexSpec { name: "8", keys: &[$way("b.x.y"), $way("b.x.x")], unique: false, partial: &[] },
         ]
     };
 }

@@ -8,6 +8,7 @@ mod contract;
 
 mod accounts;
 mod api;
+mod check_command;
 mod corpus;
 mod crash;
 mod demo;
@@ -19,6 +20,7 @@ mod group_crash;
 mod mongo;
 mod projections;
 mod render;
+mod settings;
 mod support;
 mod tidy;
 mod user_command;

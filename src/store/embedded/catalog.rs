@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::{Bson, Document, doc};
 
+use crate::query::Filter;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
 /// The name of the index that every collection has, and its number.
@@ -49,8 +50,39 @@ pub(super) struct Index {
     pub(super) components: Vec<Component>,
     /// Whether two documents with equal keys are refused.
     pub(super) unique: bool,
+    /// Which documents it holds; nothing: all.
+    pub(super) partial: Option<Partial>,
     /// Whether a key was ever too long and was cut; the order of such keys says nothing.
     pub(super) has_cut_keys: bool,
+}
+
+/// The values that the documents of a partial index have.
+#[derive(Debug, Clone)]
+pub(super) struct Partial {
+    /// By path.
+    pub(super) values: Document,
+    /// The same as a condition.
+    pub(super) filter: Filter,
+}
+
+impl PartialEq for Partial {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Eq for Partial {}
+
+impl Partial {
+    fn of(values: Document) -> Option<Self> {
+        let condition = |(path, value): (&String, &Bson)| Filter::equals(path, value.clone());
+        let filter = values.iter().map(condition).reduce(Filter::and)?;
+        Some(Self { values, filter })
+    }
+
+    fn declared(spec: &IndexSpec) -> Option<Self> {
+        Self::of(spec.partial.iter().map(|equals| (equals.path.to_owned(), equals.value.into())).collect())
+    }
 }
 
 /// A path of an index.
@@ -79,13 +111,14 @@ impl Index {
             name: spec.name.to_owned(),
             components: spec.keys.iter().map(|key| component(key.path, key.descending)).collect(),
             unique: spec.unique,
+            partial: Partial::declared(spec),
             has_cut_keys: false,
         }
     }
 
     fn primary() -> Self {
         let keys = &[crate::store::IndexKey { path: "_id", descending: false }];
-        Self::new(0, &IndexSpec { name: PRIMARY, keys, unique: true })
+        Self::new(0, &IndexSpec::unique(PRIMARY, keys))
     }
 
     /// Whether a document may have several keys.
@@ -95,6 +128,7 @@ impl Index {
 
     fn is_declared_as(&self, spec: &IndexSpec) -> bool {
         self.unique == spec.unique
+            && self.partial == Partial::declared(spec)
             && self.components.len() == spec.keys.len()
             && self
                 .components
@@ -204,6 +238,7 @@ impl Index {
             "name": &self.name,
             "components": components,
             "unique": self.unique,
+            "partial": self.partial.as_ref().map(|partial| partial.values.clone()).unwrap_or_default(),
             "has_cut_keys": self.has_cut_keys,
         }
     }
@@ -222,6 +257,8 @@ impl Index {
             name: stored.get_str("name")?.to_owned(),
             components: components.collect::<Result<_, CatalogError>>()?,
             unique: stored.get_bool("unique")?,
+            // Stores made before there were partial indexes do not say.
+            partial: stored.get_document("partial").ok().cloned().and_then(Partial::of),
             has_cut_keys: stored.get_bool("has_cut_keys")?,
         })
     }
@@ -233,7 +270,7 @@ impl Index {
     pub(super) fn over(name: &str, paths: &[&str]) -> Self {
         let component = |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0 };
         let components = paths.iter().map(component).collect();
-        Self { number: 1, name: name.to_owned(), components, unique: false, has_cut_keys: false }
+        Self { number: 1, name: name.to_owned(), components, unique: false, partial: None, has_cut_keys: false }
     }
 }
 

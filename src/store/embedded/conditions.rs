@@ -6,7 +6,10 @@
 //! - conditions of one `$elemMatch` are met by the same element, so all of them do;
 //! - the same holds for two paths through one array: only conditions of one `$elemMatch` bound both.
 
-use crate::query::{Node, Test};
+use bson::Bson;
+
+use crate::query::compare::compare_bson;
+use crate::query::{Node, Operand, Test};
 
 use super::bounds::Bounds;
 use super::catalog::{Component, Index};
@@ -14,7 +17,7 @@ use super::catalog::{Component, Index};
 /// What must hold for a document to match, as far as indexes can use it.
 #[derive(Debug, Default)]
 pub(super) struct Conditions<'f> {
-    pub(super) list: Vec<Condition>,
+    pub(super) list: Vec<Condition<'f>>,
     /// The branches of each `$or`.
     pub(super) alternatives: Vec<&'f [Node]>,
     /// Something is not in `list`.
@@ -26,9 +29,11 @@ pub(super) struct Conditions<'f> {
 
 /// Bounds of the keys at a path.
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(super) struct Condition<'f> {
     path: String,
     bounds: Bounds,
+    /// What the path must equal, if it is that.
+    equals: Option<&'f Operand>,
     /// The `$elemMatch` that it belongs to.
     element: Option<Element>,
 }
@@ -50,6 +55,20 @@ impl<'f> Conditions<'f> {
         let mut conditions = Self::default();
         conditions.add(filter, "", None);
         conditions
+    }
+
+    /// The positions of the conditions that say of a document what the index says of all of its own; `None`, when the
+    /// filter may want a document that the index does not hold.
+    pub(super) fn implying(&self, index: &Index) -> Option<Vec<usize>> {
+        let Some(partial) = &index.partial else { return Some(Vec::new()) };
+        let says = |condition: &Condition<'_>, path: &str, value: &Bson| {
+            condition.element.is_none()
+                && condition.path == path
+                && condition.equals.is_some_and(|operand| compare_bson(operand.bson(), value).is_eq())
+        };
+        let of_value =
+            |(path, value): (&String, &Bson)| self.list.iter().position(|condition| says(condition, path, value));
+        partial.values.iter().map(of_value).collect()
     }
 
     fn add(&mut self, node: &'f Node, prefix: &str, element: Option<Element>) {
@@ -80,11 +99,15 @@ impl<'f> Conditions<'f> {
                 self.incomplete = true;
                 let element = self.new_element(path, true);
                 for bounds in tests.iter().filter_map(Bounds::of_test) {
-                    self.list.push(Condition { path: path.to_owned(), bounds, element: Some(element) });
+                    let path = path.to_owned();
+                    self.list.push(Condition { path, bounds, equals: None, element: Some(element) });
                 }
             }
             test => match Bounds::of_test(test) {
-                Some(bounds) => self.list.push(Condition { path: path.to_owned(), bounds, element }),
+                Some(bounds) => {
+                    let equals = if let Test::Eq(operand) = test { Some(operand) } else { None };
+                    self.list.push(Condition { path: path.to_owned(), bounds, equals, element });
+                }
                 None => self.incomplete = true,
             },
         }
@@ -99,27 +122,26 @@ impl<'f> Conditions<'f> {
 /// The bounds chosen for the components of an index.
 pub(super) struct Chosen {
     pub(super) by_component: Vec<Option<Bounds>>,
-    /// How many conditions are in them.
-    pub(super) used: usize,
+    /// Which conditions are in them, by position.
+    pub(super) used: Vec<usize>,
 }
 
 /// Gives each component the conditions that may bound it together.
 pub(super) fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chosen {
-    let on = |component: &Component| -> Vec<&Condition> {
-        conditions.list.iter().filter(|condition| condition.path == component.path).collect()
-    };
-    let mut chosen = Chosen { by_component: vec![None; index.components.len()], used: 0 };
+    let mut chosen = Chosen { by_component: vec![None; index.components.len()], used: Vec::new() };
     let element = preferred_element(index, conditions);
     let mut taken: Vec<usize> = Vec::new();
     for (position, component) in index.components.iter().enumerate() {
-        let mut usable = on(component);
+        let on_path = |position: &usize| conditions.list[*position].path == component.path;
+        let mut usable: Vec<usize> = (0..conditions.list.len()).filter(on_path).collect();
         if component.is_multikey() {
             let shares = taken.iter().any(|other| share_array(component, &index.components[*other]));
-            let of_element =
-                |condition: &&Condition| element.is_some() && condition.element.map(|own| own.number) == element;
+            let of_element = |position: &usize| {
+                element.is_some() && conditions.list[*position].element.map(|own| own.number) == element
+            };
             if usable.iter().any(of_element) {
                 usable.retain(of_element);
-                if !usable.iter().all(|condition| may_intersect(component, condition)) {
+                if !usable.iter().all(|position| may_intersect(component, &conditions.list[*position])) {
                     usable.truncate(1);
                 }
             } else if shares {
@@ -131,9 +153,9 @@ pub(super) fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chose
                 taken.push(position);
             }
         }
-        chosen.used += usable.len();
         chosen.by_component[position] =
-            usable.iter().map(|condition| condition.bounds.clone()).reduce(|a, b| a.and(&b));
+            usable.iter().map(|position| conditions.list[*position].bounds.clone()).reduce(|a, b| a.and(&b));
+        chosen.used.extend(usable);
     }
     chosen
 }
@@ -149,7 +171,7 @@ fn preferred_element(index: &Index, conditions: &Conditions<'_>) -> Option<u32> 
 }
 
 /// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.
-fn may_intersect(component: &Component, condition: &Condition) -> bool {
+fn may_intersect(component: &Component, condition: &Condition<'_>) -> bool {
     let Some(element) = condition.element else { return false };
     element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0
 }

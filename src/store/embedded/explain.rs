@@ -1,79 +1,78 @@
 //! Says how a question is answered: for people who wonder why it takes long, and for tests of the planner.
 
-use crate::store::{FindQuery, StoreError};
+use std::time::Instant;
+
+use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::find::Question;
-use super::planner::{IndexScan, Order, Plan};
+use super::planner::{IndexScan, Plan};
+use super::shown;
 use super::snapshot::Snapshot;
 use super::wide;
 
-/// How a question was answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explanation {
-    /// The way to the documents.
-    pub strategy: Strategy,
-    /// How many keys of indexes were read.
-    pub keys_examined: u64,
-    /// How many documents were looked at.
-    pub documents_examined: u64,
-    /// How many documents were returned.
-    pub returned: u64,
-}
-
-/// A way to the documents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Strategy {
-    /// The filter contradicts itself.
-    Nothing,
-    /// All documents were looked at.
-    Scan,
-    /// Only documents with certain keys.
-    Index {
-        /// The name of the index.
-        name: String,
-        /// How many ranges of keys.
-        ranges: usize,
-        /// Whether the order of the keys is the order of the answer.
-        ordered: bool,
-        /// Whether the keys alone say which documents match.
-        exact: bool,
-    },
-    /// One for each branch of `$or`.
-    Union(Vec<Strategy>),
-}
-
 /// Asks the question and tells how.
 pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-    let Some(collection) = snapshot.collection(name) else {
-        return Ok(Explanation { strategy: Strategy::Nothing, keys_examined: 0, documents_examined: 0, returned: 0 });
-    };
-    let question = Question::new(collection, query, false);
+    let started = Instant::now();
+    let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
+    let question = Question::new(collection, query, true);
     let answer = wide::ask(&question, collection, snapshot.tables(collection)?)?;
+    let is_ordered = question.plan.is_ordered(&query.sort);
     Ok(Explanation {
-        strategy: Strategy::of(&question.plan, collection),
+        store: super::KIND,
+        plan: step(&question.plan, collection),
+        sort: match is_ordered {
+            _ if query.sort.is_empty() && !query.sort.is_reversed() => SortedBy::None,
+            true => SortedBy::Index,
+            false => SortedBy::Memory,
+        },
         keys_examined: answer.work.keys,
         documents_examined: answer.work.documents,
         returned: answer.documents.len() as u64,
+        total: answer.total.unwrap_or_default(),
+        total_from: question.total_from(),
+        time_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        hint: answer.hint,
     })
 }
 
-impl Strategy {
-    fn of(plan: &Plan, collection: &Collection) -> Self {
-        match plan {
-            Plan::Nothing => Self::Nothing,
-            Plan::Scan => Self::Scan,
-            Plan::Index(scan) => Self::of_scan(scan, collection),
-            Plan::Union(scans) => Self::Union(scans.iter().map(|scan| Self::of_scan(scan, collection)).collect()),
-        }
+fn never_written(query: &FindQuery) -> Explanation {
+    Explanation {
+        store: super::KIND,
+        plan: Step::Nothing,
+        sort: if query.sort.is_empty() { SortedBy::None } else { SortedBy::Index },
+        keys_examined: 0,
+        documents_examined: 0,
+        returned: 0,
+        total: 0,
+        total_from: TotalFrom::Collection,
+        time_us: 0,
+        hint: None,
     }
+}
 
-    fn of_scan(scan: &IndexScan, collection: &Collection) -> Self {
-        Self::Index {
-            name: collection.indexes[scan.index].name.clone(),
-            ranges: scan.ranges.len(),
-            ordered: scan.order != Order::Unused,
-            exact: scan.exact,
-        }
+fn step(plan: &Plan, collection: &Collection) -> Step {
+    match plan {
+        Plan::Nothing => Step::Nothing,
+        Plan::Scan => Step::Scan,
+        Plan::Index(scan) => step_of(scan, collection),
+        Plan::Union(scans) => Step::Union { of: scans.iter().map(|scan| step_of(scan, collection)).collect() },
     }
+}
+
+fn step_of(scan: &IndexScan, collection: &Collection) -> Step {
+    let index = &collection.indexes[scan.index];
+    let keys = index.components.iter().zip(&scan.bounds).map(|(component, bounds)| KeyUse {
+        path: component.path.clone(),
+        order: if component.descending { -1 } else { 1 },
+        bounds: shown::intervals(bounds.as_ref()),
+    });
+    let used = IndexUse {
+        index: index.name.clone(),
+        unique: index.unique,
+        multikey: index.is_multikey(),
+        partial: index.partial.is_some(),
+        keys: keys.collect(),
+    };
+    if scan.points && index.unique { Step::Key(used) } else { Step::Index(used) }
 }

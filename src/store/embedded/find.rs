@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Sort, SortValue};
-use crate::store::{Documents, FindQuery, StoreError};
+use crate::query::{Budget, Node, Sort, SortValue};
+use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
@@ -26,6 +26,8 @@ pub(super) struct Answer {
     /// How many documents match in all, if that was asked.
     pub(super) total: Option<u64>,
     pub(super) work: Work,
+    /// What to say about the work, if it was much.
+    pub(super) hint: Option<Hint>,
 }
 
 impl Answer {
@@ -62,10 +64,23 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        if self.plan.is_ordered(&self.query.sort) {
+        let mut answer = if self.plan.is_ordered(&self.query.sort) {
             self.stream(&mut reader, &budget)
         } else {
             self.sort(&mut reader, &budget)
+        }?;
+        answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
+        Ok(answer)
+    }
+
+    /// Where the total comes from.
+    pub(super) fn total_from(&self) -> TotalFrom {
+        if matches!(self.query.filter.tree(), Node::Always) {
+            TotalFrom::Collection
+        } else if self.plan.is_exact() {
+            TotalFrom::Keys
+        } else {
+            TotalFrom::Documents
         }
     }
 
@@ -83,15 +98,17 @@ impl<'a> Question<'a> {
             found.rows = best.into_page().collect();
         } else {
             let read_on = self.with_total && !self.counts_apart();
+            let mut stopped = false;
             reader.each(&self.plan, &query.filter, &mut |row, _| {
                 found.matched += 1;
                 let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
                 if found.matched > query.skip && !is_full(&found.rows) {
                     found.rows.push(row);
                 }
-                Ok(if is_full(&found.rows) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                stopped = is_full(&found.rows) && !read_on;
+                Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            if self.with_total && self.counts_apart() {
+            if self.with_total && stopped {
                 found.matched = reader.count(&self.plan, &query.filter)?;
             }
         }
@@ -101,42 +118,53 @@ impl<'a> Question<'a> {
 
     /// Whether the total is known without looking at each document.
     fn counts_apart(&self) -> bool {
-        self.plan.is_exact() || matches!(self.query.filter.tree(), crate::query::Node::Always)
+        self.total_from() != TotalFrom::Documents
     }
 
     /// Whether every document has to be looked at, if no index helps.
     pub(super) fn reads_all(&self) -> bool {
-        let counts = self.with_total && !matches!(self.query.filter.tree(), crate::query::Node::Always);
+        let counts = self.with_total && !matches!(self.query.filter.tree(), Node::Always);
         counts || self.query.limit == 0 || !self.plan.is_ordered(&self.query.sort)
+    }
+
+    /// What is to be said about the work for so many documents.
+    pub(super) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
+        let used: Vec<String> = match &self.plan {
+            Plan::Index(scan) => {
+                collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        Hint::about(self.query, work.documents, returned, &used)
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
-        let counts_apart = self.counts_apart();
-        let read_on = self.with_total && !counts_apart;
+        let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();
-        let mut matched = 0;
+        let (mut matched, mut stopped) = (0, false);
         reader.each(&self.plan, &query.filter, &mut |_, document| {
             matched += 1;
             if matched > query.skip && !self.is_full(&documents) {
                 self.push(document, budget, &mut documents)?;
             }
-            Ok(if self.is_full(&documents) && !read_on { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            stopped = self.is_full(&documents) && !read_on;
+            Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        let total = match (self.with_total, counts_apart) {
+        let total = match (self.with_total, stopped) {
             (true, true) => Some(reader.count(&self.plan, &query.filter)?),
             (true, false) => Some(matched),
             (false, _) => None,
         };
-        Ok(Answer { documents, total, work: reader.work })
+        Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
     fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let found = self.rows(reader)?;
         let documents = self.read(found.rows, reader, budget)?;
-        Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work })
+        Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
     }
 
     /// The documents of these rows.

@@ -10,6 +10,7 @@ use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use crate::store::StoreError;
 
 use super::catalog::Index;
+use super::failure;
 use super::key;
 
 /// MongoDB's number for two arrays in the keys of one document.
@@ -26,11 +27,16 @@ pub(super) struct Keys {
     pub(super) cut: bool,
 }
 
-/// The keys of a document.
+/// The keys of a document; none, when a partial index does not hold it.
 ///
 /// # Errors
 /// [`StoreError::Query`] for two arrays, [`StoreError::Corrupt`] for bytes that are not BSON.
 pub(super) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, StoreError> {
+    if let Some(partial) = &index.partial
+        && !partial.filter.matches(document).map_err(failure::of_evaluation)?
+    {
+        return Ok(Keys { arrays: vec![0; index.components.len()], ..Keys::default() });
+    }
     let mut keys = Keys { arrays: vec![0; index.components.len()], ..Keys::default() };
     let slots: Vec<Slot<'_>> =
         index.components.iter().map(|part| Slot::Open { at: document, rest: &part.path, depth: 0 }).collect();

@@ -30,6 +30,7 @@ mod planner;
 mod point;
 mod prepare;
 mod ranges;
+mod shown;
 mod snapshot;
 mod tables;
 mod validate;
@@ -44,7 +45,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use crate::query::{Filter, Sort};
-use crate::store::{CollectionSpec, Documents, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
@@ -52,8 +53,10 @@ use self::pieces::Rest;
 use self::point::Point;
 use self::snapshot::Snapshot;
 
-pub use self::explain::{Explanation, Strategy};
 pub use self::open::OpenError;
+
+/// See [`Store::kind`].
+const KIND: &str = "embedded";
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
@@ -93,16 +96,6 @@ impl EmbeddedStore {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
         Ok(Self { published, writer })
-    }
-
-    /// How a question would be answered, and what work that was: the question is asked.
-    ///
-    /// # Errors
-    /// As [`Store::find`].
-    pub async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        validate::runs_here(&query.filter)?;
-        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
-        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -150,10 +143,15 @@ impl EmbeddedStore {
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
         let (of, asked) = (Arc::clone(&snapshot), query.clone());
-        let find = move || wide::rows(&Question::new(&collection, &asked, true), &collection, of.tables(&collection)?);
-        let found = self.on_blocking_pool(find).await?;
+        let find = move || {
+            let question = Question::new(&collection, &asked, true);
+            let found = wide::rows(&question, &collection, of.tables(&collection)?)?;
+            let hint = question.hint(&collection, found.work, found.rows.len() as u64);
+            Ok((found, hint))
+        };
+        let (found, hint) = self.on_blocking_pool(find).await?;
         let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.rows);
-        Ok(Pieces { total: found.matched, documents: rest.into_stream() })
+        Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
     async fn on_blocking_pool<T: Send + 'static>(
@@ -184,7 +182,13 @@ impl Store for EmbeddedStore {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let answer = self.ask(collection, query, true).await?;
-        Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default() })
+        Ok(Page { documents: answer.documents, total: answer.total.unwrap_or_default(), hint: answer.hint })
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
+        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
@@ -225,6 +229,6 @@ impl Store for EmbeddedStore {
     }
 
     fn kind(&self) -> &'static str {
-        "embedded"
+        KIND
     }
 }

@@ -81,6 +81,44 @@ fn push_floor(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bits.to_be_bytes());
 }
 
+/// The number whose bytes these are; nothing, if they are not those of a number.
+pub(super) fn shown(bytes: &[u8]) -> Option<String> {
+    let (floor, tail) = bytes.split_first_chunk::<8>()?;
+    let bits = u64::from_be_bytes(*floor);
+    let value = match bits {
+        0 => f64::NAN,
+        positive if positive >> 63 == 1 => f64::from_bits(positive & !(1 << 63)),
+        negative => f64::from_bits(!negative),
+    };
+    match tail {
+        [EXACT] if value.is_infinite() => Some(if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()),
+        [EXACT] => Some(value.to_string()),
+        [DIGITS, digits @ ..] => {
+            Some(format!("{}{}", if value < 0.0 { "-" } else { "" }, shown_digits(digits, value < 0.0)?))
+        }
+        _ => None,
+    }
+}
+
+/// What [`Decimal::push_digits`] wrote, without the sign.
+fn shown_digits(bytes: &[u8], negative: bool) -> Option<String> {
+    let mut bytes = bytes.to_vec();
+    if negative {
+        super::key::invert(&mut bytes);
+    }
+    let (position, pairs) = bytes.split_first_chunk::<2>()?;
+    let position = i32::from(u16::from_be_bytes(*position)) - POSITION_OFFSET;
+    let pairs = pairs.strip_suffix(&[0]).filter(|pairs| pairs.iter().all(|pair| (1..=100).contains(pair)))?;
+    let digits: String = pairs.iter().map(|pair| format!("{:02}", pair - 1)).collect();
+    let digits = digits.trim_end_matches('0');
+    let whole = usize::try_from(position).unwrap_or_default();
+    Some(match digits.len() {
+        length if position > 0 && length <= whole && whole < 40 => format!("{digits:0<whole$}"),
+        length if position > 0 && length > whole => format!("{}.{}", &digits[..whole], &digits[whole..]),
+        _ => format!("0.{digits}e{position}"),
+    })
+}
+
 /// A finite number: its sign, its digits as one integer, and the power of ten that they count.
 #[derive(Debug, Clone, Copy)]
 struct Decimal {

@@ -36,6 +36,8 @@ pub(super) struct IndexScan {
     pub(super) exact: bool,
     /// Each range holds a single key.
     pub(super) points: bool,
+    /// What the ranges come from, by component.
+    pub(super) bounds: Vec<Option<Bounds>>,
 }
 
 /// What the order of keys is good for.
@@ -123,6 +125,8 @@ struct Candidate {
     is_key: bool,
     /// A filter takes numbers in a path for positions in arrays, keys are made by names alone.
     names_only: bool,
+    /// Whether the index holds every document that may match.
+    holds_all: bool,
 }
 
 impl Candidate {
@@ -131,24 +135,29 @@ impl Candidate {
         let bounds = choose_bounds(index, conditions);
         let ranges = Ranges::of(index, &bounds.by_component);
         let order = order(index, &bounds.by_component, sort);
+        let implied = conditions.implying(index);
+        let is_implied = |position: &usize| implied.as_ref().is_some_and(|implied| implied.contains(position));
         let exact = !conditions.incomplete
-            && bounds.used == conditions.list.len()
+            && (0..conditions.list.len()).all(|position| bounds.used.contains(&position) || is_implied(&position))
             && ranges.depth >= bounds.by_component.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
             && !ranges.cut
             && !index.is_multikey()
             && bounds.by_component.iter().flatten().all(|bounds| bounds.exact);
-        let bounded = bounds.by_component.iter().take(ranges.depth).filter(|bounds| bounds.is_some()).count();
+        let mut bounds = bounds.by_component;
+        bounds[ranges.depth..].fill(None);
+        let bounded = bounds.iter().filter(|bounds| bounds.is_some()).count();
         Self {
             bounded,
             equalities: ranges.equalities,
             is_key: index.unique && ranges.points,
+            holds_all: implied.is_some(),
             names_only: !index.components.iter().flat_map(|part| part.path.split('.')).any(is_position),
-            scan: IndexScan { index: position, ranges: ranges.list, order, exact, points: ranges.points },
+            scan: IndexScan { index: position, ranges: ranges.list, order, exact, points: ranges.points, bounds },
         }
     }
 
     fn helps(&self) -> bool {
-        self.names_only && (self.bounded > 0 || self.scan.order != Order::Unused)
+        self.holds_all && self.names_only && (self.bounded > 0 || self.scan.order != Order::Unused)
     }
 
     /// The larger, the better.

@@ -4,7 +4,7 @@
 //! the filter has nothing left to say.
 
 use bson::Bson;
-use bson::raw::RawDocument;
+use bson::raw::{RawBsonRef, RawDocument};
 use redb::ReadableTable;
 
 use crate::query::{Node, Test};
@@ -29,14 +29,22 @@ impl Point {
     pub(super) fn of(collection: &Collection, filter: &Node) -> Option<Self> {
         let Node::Path(path, Test::Eq(operand)) = filter else { return None };
         // Behind other values an array may hide, or a missing member.
-        if !matches!(operand.bson(), Bson::Int32(_) | Bson::Int64(_) | Bson::String(_) | Bson::ObjectId(_)) {
-            return None;
-        }
+        let value = match operand.bson() {
+            Bson::Int32(number) => RawBsonRef::Int32(*number),
+            Bson::Int64(number) => RawBsonRef::Int64(*number),
+            Bson::String(text) => RawBsonRef::String(text),
+            Bson::ObjectId(id) => RawBsonRef::ObjectId(*id),
+            _ => return None,
+        };
         let index = collection.indexes.iter().position(|index| {
             let [component] = index.components.as_slice() else { return false };
-            index.unique && component.path == path.as_str() && !component.path.contains('.') && !component.is_multikey()
+            index.unique
+                && index.partial.is_none()
+                && component.path == path.as_str()
+                && !component.path.contains('.')
+                && !component.is_multikey()
         })?;
-        let mut key = key::of_bson(operand.bson())?;
+        let mut key = key::of_value(value).ok()?;
         if collection.indexes[index].components[0].descending {
             key::invert(&mut key);
         }

@@ -41,7 +41,8 @@ pub(super) fn ask(
     let reader = Reader::new(collection, tables, deadline.clone());
     let found = Scan::new(question, collection, tables, deadline).run()?;
     let documents = question.read(found.rows, &reader, &budget)?;
-    Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work })
+    let hint = question.hint(collection, found.work, documents.len() as u64);
+    Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
 }
 
 /// The rows of the answer, found with two threads where that pays.

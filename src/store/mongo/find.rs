@@ -43,11 +43,12 @@ pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> 
         Some(total) => total,
         None => count(inner, collection, query.filter.document(), left).await?,
     };
-    Ok(Page { documents, total })
+    // The server tells how much work a question was only when it is asked to explain it, which is asking again.
+    Ok(Page { documents, total, hint: None })
 }
 
 /// The total, where the page is the last one and not beyond the end.
-fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
+pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
     let is_last = query.limit == 0 || found < query.limit;
     let is_within = found > 0 || query.skip == 0;
     (is_last && is_within).then_some(query.skip + found)
@@ -103,7 +104,7 @@ impl Reading {
         concern: ReadConcern,
         batch: u32,
     ) -> Result<Self, Error> {
-        if query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. })) {
+        if is_by_entry(query) {
             let cursor = read_by_entry(inner, collection, query, concern, batch).await?;
             let projection = query.projection.clone().map(|projection| (projection, query.filter.clone()));
             return Ok(Self { cursor, projection });
@@ -137,6 +138,16 @@ impl Reading {
     }
 }
 
+/// Whether the order is one that `find` cannot do.
+pub(super) fn is_by_entry(query: &FindQuery) -> bool {
+    query.sort.keys().iter().any(|key| matches!(key, SortKey::Entry { .. }))
+}
+
+/// The order as `find` takes it.
+pub(super) fn plain_order(query: &FindQuery) -> Document {
+    query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, "")).collect()
+}
+
 async fn read_plain(
     inner: &Inner,
     collection: &str,
@@ -154,8 +165,7 @@ async fn read_plain(
         question = question.projection(projection.document().clone());
     }
     if !query.sort.is_empty() {
-        let keys = query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, ""));
-        question = question.sort(keys.collect::<Document>()).allow_disk_use(true);
+        question = question.sort(plain_order(query)).allow_disk_use(true);
     }
     if query.skip > 0 {
         question = question.skip(query.skip.min(i64::MAX as u64));
@@ -188,7 +198,7 @@ async fn read_by_entry(
     question.await
 }
 
-fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
+pub(super) fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
     let keys = query.sort.keys();
     let mut beside = doc! { "document": "$$ROOT" };
     for (index, key) in keys.iter().enumerate() {

@@ -70,7 +70,11 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
         let is_taken = existing.iter().any(|index| name_of(index) == Some(spec.name));
         let name = if is_taken { format!("{PREFIX}{}", spec.name) } else { spec.name.to_owned() };
         inner.indexes.learn(collection.name, &name, spec.name);
-        let options = IndexOptions::builder().name(name).unique(spec.unique.then_some(true)).build();
+        let options = IndexOptions::builder()
+            .name(name)
+            .unique(spec.unique.then_some(true))
+            .partial_filter_expression(partial_of(spec))
+            .build();
         let index = IndexModel::builder().keys(keys).options(options).build();
         // No bound on the time: on a large collection this takes as long as it takes, and the service waits for it.
         let made = inner.collection(collection.name).create_index(index).await;
@@ -94,15 +98,21 @@ fn keys_of(spec: &IndexSpec) -> Document {
     spec.keys.iter().map(|key| (key.path.to_owned(), Bson::Int32(if key.descending { -1 } else { 1 }))).collect()
 }
 
+/// What a partial index holds, as the server is told.
+fn partial_of(spec: &IndexSpec) -> Option<Document> {
+    let values: Document = spec.partial.iter().map(|equals| (equals.path.to_owned(), equals.value.into())).collect();
+    (!values.is_empty()).then_some(values)
+}
+
 fn name_of(index: &IndexModel) -> Option<&str> {
     index.options.as_ref()?.name.as_deref()
 }
 
-/// Whether an existing index does what the declared one is for: it covers all documents, in the same order, just as strictly.
+/// Whether an existing index does what the declared one is for: it covers the same documents, in the same order, just as strictly.
 fn serves(index: &IndexModel, keys: &Document, spec: &IndexSpec) -> bool {
     let Some(options) = &index.options else { return false };
-    let is_partial = options.sparse == Some(true) || options.partial_filter_expression.is_some();
-    let is_plain = !is_partial && options.collation.is_none() && options.hidden != Some(true);
+    let is_whole = options.sparse != Some(true) && options.partial_filter_expression == partial_of(spec);
+    let is_plain = is_whole && options.collation.is_none() && options.hidden != Some(true);
     is_plain && options.unique.unwrap_or(false) == spec.unique && same_keys(&index.keys, keys)
 }
 

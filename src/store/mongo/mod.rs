@@ -17,6 +17,7 @@ mod conditions;
 mod connect;
 mod counters;
 mod error;
+mod explain;
 mod find;
 mod indexes;
 mod marks;
@@ -45,11 +46,13 @@ use self::indexes::IndexNames;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
-use super::{CollectionSpec, Documents, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
 
+/// See [`Store::kind`].
+const KIND: &str = "mongodb";
 /// What an operation may take beyond its own time budget before it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(2);
 /// Units wait for each other, start anew, and take back; together they stay below this.
@@ -164,7 +167,13 @@ impl Store for MongoStore {
                 Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
             }
         });
-        Ok(Pieces { total, documents: steps.boxed() })
+        Ok(Pieces { total, hint: None, documents: steps.boxed() })
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
+        let bound = self.query_bound(query.max_time.saturating_mul(3));
+        run(bound, async move { explain::explain(&inner, &collection, &query).await }).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
@@ -198,6 +207,6 @@ impl Store for MongoStore {
     }
 
     fn kind(&self) -> &'static str {
-        "mongodb"
+        KIND
     }
 }

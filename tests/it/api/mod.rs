@@ -3,6 +3,7 @@
 mod categories;
 mod common;
 mod concurrency;
+mod explain;
 mod groups;
 mod lists;
 mod objects;

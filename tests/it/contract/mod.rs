@@ -3,6 +3,7 @@
 //! A case gets a store of its own, empty and prepared with [`COLLECTIONS`].
 
 mod concurrency;
+mod explaining;
 mod finding;
 mod indexes;
 pub(crate) mod support;
@@ -11,7 +12,7 @@ mod units;
 use std::any::Any;
 use std::sync::Arc;
 
-use inventory_service::store::{CollectionSpec, IndexKey, IndexSpec, SCOPES, Store};
+use inventory_service::store::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal, SCOPES, Store};
 
 /// A fresh store and whatever has to live as long as it.
 pub(crate) struct Fixture {
@@ -29,21 +30,43 @@ pub(crate) const KINDS: &str = "contract.kinds";
 /// Documents with no index but the one on `_id`.
 pub(crate) const PLAIN: &str = "contract.plain";
 
+/// Documents with indexes over some of them.
+pub(crate) const ACTIVE: &str = "contract.active";
+
+const ARE_ACTIVE: &[Equals] = &[Equals { path: "active", value: Literal::Bool(true) }];
+const HAVE_SLOT: &[Equals] =
+    &[Equals { path: "active", value: Literal::Bool(true) }, Equals { path: "slot", value: Literal::Int(7) }];
+
 /// What a store is prepared with before a case.
 pub(crate) const COLLECTIONS: &[CollectionSpec] = &[
     CollectionSpec {
         name: THINGS,
         indexes: &[
-            IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true },
-            IndexSpec { name: "name", keys: &[up("name")], unique: true },
-            IndexSpec { name: "kind", keys: &[up("kind"), up("public_id")], unique: false },
-            IndexSpec { name: "size", keys: &[IndexKey { path: "size", descending: true }], unique: false },
-            IndexSpec { name: "tags", keys: &[up("tags")], unique: false },
-            IndexSpec { name: "fields", keys: &[up("fields.name"), up("fields.value")], unique: false },
+            IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true, partial: &[] },
+            IndexSpec { name: "name", keys: &[up("name")], unique: true, partial: &[] },
+            IndexSpec { name: "kind", keys: &[up("kind"), up("public_id")], unique: false, partial: &[] },
+            IndexSpec {
+                name: "size",
+                keys: &[IndexKey { path: "size", descending: true }],
+                unique: false,
+                partial: &[],
+            },
+            IndexSpec { name: "tags", keys: &[up("tags")], unique: false, partial: &[] },
+            IndexSpec { name: "fields", keys: &[up("fields.name"), up("fields.value")], unique: false, partial: &[] },
         ],
     },
-    CollectionSpec { name: KINDS, indexes: &[IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true }] },
+    CollectionSpec {
+        name: KINDS,
+        indexes: &[IndexSpec { name: "public_id", keys: &[up("public_id")], unique: true, partial: &[] }],
+    },
     CollectionSpec { name: PLAIN, indexes: &[] },
+    CollectionSpec {
+        name: ACTIVE,
+        indexes: &[
+            IndexSpec::plain("active", &[up("size"), up("public_id")]).only(ARE_ACTIVE),
+            IndexSpec::unique("slot", &[up("slot")]).only(HAVE_SLOT),
+        ],
+    },
     CollectionSpec { name: SCOPES, indexes: &[] },
 ];
 
@@ -107,6 +130,16 @@ pub(crate) mod all {
             an_answer_without_documents_has_no_piece
             count_agrees_with_find
             a_short_time_budget_ends_in_an_answer_or_a_timeout
+        }
+        explaining {
+            explain_names_the_index_and_its_bounds
+            explain_tells_a_key_from_a_range
+            explain_tells_a_scan_and_a_sort_in_memory
+            explain_tells_the_branches_of_a_union
+            explain_knows_the_number_of_all_documents
+            explain_names_the_index_that_would_help
+            a_partial_index_serves_questions_for_its_documents
+            a_unique_partial_index_refuses_equal_keys_among_its_documents
         }
         indexes {
             equal_numbers_of_other_types_are_found

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use inventory_service::query::Filter;
-use inventory_service::store::{CollectionSpec, Documents, FindQuery, Page, Store, StoreError, Unit};
+use inventory_service::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
 pub(crate) struct CountingStore {
@@ -52,6 +52,11 @@ impl Store for CountingStore {
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         self.counter.count();
         self.inner.page(collection, query).await
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        self.counter.count();
+        self.inner.explain(collection, query).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

@@ -1,0 +1,88 @@
+//! What settings there are: read from `config/base.toml`, whose comments are their documentation.
+
+use std::fmt::Write;
+
+use super::BASE;
+use super::sources::{SECRETS, variable};
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// For instance `server.port`.
+    pub name: String,
+    /// Its default, as TOML.
+    pub default: String,
+    /// What it means: the comment above it.
+    pub meaning: String,
+}
+
+/// All settings, in the order of `config/base.toml`.
+pub fn keys() -> Vec<Key> {
+    let (mut keys, mut section, mut comment) = (Vec::new(), String::new(), Vec::new());
+    for line in BASE.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix('#') {
+            comment.push(text.trim());
+        } else if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            name.clone_into(&mut section);
+            comment.clear();
+        } else if let Some((name, default)) = line.split_once(" = ") {
+            let (name, meaning) = (format!("{section}.{name}"), comment.join(" "));
+            keys.push(Key { name, default: default.to_owned(), meaning });
+            comment.clear();
+        } else {
+            comment.clear();
+        }
+    }
+    keys
+}
+
+/// All settings as a table for people, in Markdown.
+pub fn table() -> String {
+    let mut table = String::from("| setting | default | what it does |\n|---|---|---|\n");
+    for key in keys() {
+        let secret = if SECRETS.contains(&key.name.as_str()) {
+            format!(" *Secret: {}_FILE names a file that holds it.*", variable(&key.name))
+        } else {
+            String::new()
+        };
+        // Writing into a string cannot fail.
+        let _ = writeln!(table, "| `{}` | `{}` | {}{secret} |", key.name, key.default, escaped(&key.meaning));
+    }
+    table
+}
+
+/// Text that a table of Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+/// The setting that somebody who wrote `name` may have meant.
+pub(super) fn nearest(name: &str) -> Option<String> {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |known: &Key| {
+        // A right name in a wrong section is nearer than a similar name in the right one.
+        let moved = strsim::damerau_levenshtein(&last(name), &last(&known.name));
+        (strsim::damerau_levenshtein(name, &known.name).min(moved + 2), known.name.len())
+    };
+    keys().into_iter().min_by_key(distance).map(|key| key.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_explained() {
+        let silent: Vec<String> = keys().into_iter().filter(|key| key.meaning.is_empty()).map(|key| key.name).collect();
+        assert!(silent.is_empty(), "{silent:?}");
+    }
+
+    #[test]
+    fn the_nearest_setting_is_found_in_whatever_section() {
+        assert_eq!(nearest("server.prot").as_deref(), Some("server.port"));
+        assert_eq!(nearest("store.url").as_deref(), Some("store.uri"));
+        assert_eq!(nearest("port").as_deref(), Some("server.port"));
+        assert_eq!(nearest("server.signing_key").as_deref(), Some("auth.signing_key"));
+        assert_eq!(nearest("auth.memory_kib").as_deref(), Some("auth.argon2.memory_kib"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Where settings come from: each source is read into a flat list of keys, and every key has to be a known one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
+
+use super::reference::{keys, nearest};
+use super::{BASE, SettingsError};
+
+/// Settings that nobody should see. Each can stand in a file that `<key>_file` names.
+pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password"];
+
+/// What a variable begins with that sets a setting.
+const PREFIX: &str = "INVENTORY__";
+/// The variable that names the settings file beside `base.toml`.
+pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
+
+/// The variable that sets `key`.
+pub(super) fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
+}
+
+/// One place that settings come from.
+pub(super) struct Layer {
+    /// Key, value, and what to call it in front of people.
+    entries: Vec<(String, Value, String)>,
+}
+
+impl Layer {
+    /// The compiled-in defaults.
+    pub(super) fn defaults() -> Result<Self, ConfigError> {
+        Self::from_source(&File::from_str(BASE, FileFormat::Toml), "the defaults")
+    }
+
+    /// A file; nothing when there is none.
+    pub(super) fn file(path: &Path) -> Result<Self, ConfigError> {
+        Self::from_source(&File::from(path).format(FileFormat::Toml).required(false), &path.display().to_string())
+    }
+
+    fn from_source(source: &dyn Source, name: &str) -> Result<Self, ConfigError> {
+        let mut entries = Vec::new();
+        flatten("", source.collect()?, name, &mut entries);
+        Ok(Self { entries })
+    }
+
+    /// Variables: those that begin with `INVENTORY__`.
+    pub(super) fn variables(variables: &[(String, String)]) -> Self {
+        let entry = |(name, value): &(String, String)| {
+            let key = name.strip_prefix(PREFIX)?.to_lowercase().replace("__", ".");
+            let origin = format!("the variable {name}");
+            Some((key, Value::new(Some(&origin), ValueKind::String(value.clone())), origin))
+        };
+        Self { entries: variables.iter().filter_map(entry).collect() }
+    }
+
+    /// Pairs of the command line.
+    pub(super) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let entry = |(key, value): (&str, &str)| {
+            let origin = format!("--set {key}");
+            (key.to_owned(), Value::new(Some(&origin), ValueKind::from(value)), origin)
+        };
+        Self { entries: pairs.into_iter().map(entry).collect() }
+    }
+}
+
+fn flatten(prefix: &str, table: Map<String, Value>, name: &str, entries: &mut Vec<(String, Value, String)>) {
+    for (key, value) in table {
+        let key = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+        match value.kind {
+            ValueKind::Table(inner) => flatten(&key, inner, name, entries),
+            _ => entries.push((key, value, name.to_owned())),
+        }
+    }
+}
+
+/// Variables that look as if they were meant to set something, and do not.
+pub(super) fn misspelt(variables: &[(String, String)]) -> Vec<String> {
+    let bare = |name: &str| name.replace('_', "");
+    let known: BTreeMap<String, String> = keys()
+        .into_iter()
+        .map(|key| variable(&key.name))
+        .flat_map(|name| [(bare(&name), name.clone()), (bare(&format!("{name}_FILE")), format!("{name}_FILE"))])
+        .collect();
+    let is_loose = |name: &str| name.starts_with("INVENTORY") && !name.starts_with(PREFIX);
+    let loose = variables.iter().filter(|(name, _)| is_loose(name));
+    loose
+        .filter_map(|(name, _)| known.get(&bare(name)).map(|meant| format!("the variable {name}: write {meant}")))
+        .collect()
+}
+
+/// Lays the layers over each other, the last on top.
+///
+/// # Errors
+/// [`SettingsError::Refused`] with everything that is wrong with their keys.
+pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Config, SettingsError> {
+    let known: BTreeSet<String> = keys().into_iter().map(|key| key.name).collect();
+    let mut values = BTreeMap::new();
+    for layer in layers {
+        let given: BTreeSet<String> = layer.entries.iter().map(|(key, _, _)| key.clone()).collect();
+        for (key, value, origin) in layer.entries {
+            if known.contains(&key) {
+                values.insert(key, value);
+                continue;
+            }
+            match secret_of(&key) {
+                Some(secret) if is_empty(&value) => log::debug!("{secret} has no file"),
+                Some(secret) if given.contains(secret) => {
+                    problems.push(format!("{origin}: {secret} and {key} are both given; keep one of them"));
+                }
+                Some(secret) => match read_secret(&value) {
+                    Ok(text) => {
+                        values.insert(secret.to_owned(), Value::new(Some(&origin), ValueKind::String(text)));
+                    }
+                    Err(problem) => problems.push(format!("{origin}: {key}: {problem}")),
+                },
+                None => problems.push(unknown(&key, &origin)),
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(SettingsError::Refused(problems));
+    }
+    let mut builder = Config::builder();
+    for (key, value) in values {
+        builder = builder.set_override(key, value)?;
+    }
+    Ok(builder.build()?)
+}
+
+/// The secret whose file this key names.
+fn secret_of(key: &str) -> Option<&'static str> {
+    let name = key.strip_suffix("_file")?;
+    SECRETS.iter().copied().find(|secret| *secret == name)
+}
+
+fn is_empty(value: &Value) -> bool {
+    matches!(&value.kind, ValueKind::String(text) if text.is_empty())
+}
+
+/// The text of a secret's file, without the end of its line.
+fn read_secret(path: &Value) -> Result<String, String> {
+    let path = path.to_string();
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path} cannot be read: {error}"))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() { Err(format!("{path} is empty")) } else { Ok(text.to_owned()) }
+}
+
+fn unknown(key: &str, origin: &str) -> String {
+    let meant = nearest(key).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    format!("{origin}: there is no setting {key}{meant}")
+}

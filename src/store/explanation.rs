@@ -1,0 +1,115 @@
+//! How a question was answered: one shape for every store.
+
+use serde::Serialize;
+
+use super::hint::Hint;
+
+/// How the documents of a question and their total were found, and what work that was.
+///
+/// The question was really asked; the figures are those of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// `embedded` or `mongodb`, see [`Store::kind`](super::Store::kind).
+    pub store: &'static str,
+    /// The way to the documents of the page.
+    pub plan: Step,
+    /// How they came into their order.
+    pub sort: SortedBy,
+    /// How many keys of indexes were read, those for the total included.
+    pub keys_examined: u64,
+    /// How many documents were looked at, those for the total included.
+    pub documents_examined: u64,
+    /// How many documents the page has.
+    pub returned: u64,
+    /// How many documents match in all.
+    pub total: u64,
+    /// Where that number comes from.
+    pub total_from: TotalFrom,
+    /// How long it took, in microseconds. MongoDB measures whole milliseconds.
+    pub time_us: u64,
+    /// What would make it less work, where it was much for little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+}
+
+/// A way to documents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Step {
+    /// Nothing can match: no document is looked at.
+    Nothing,
+    /// All documents are looked at.
+    Scan,
+    /// Single keys of a unique index.
+    Key(IndexUse),
+    /// The documents with certain keys of an index.
+    Index(IndexUse),
+    /// What several ways find, each document once: the branches of `$or`.
+    Union {
+        /// The ways.
+        of: Vec<Step>,
+    },
+    /// The list is part of the program; no store is asked.
+    Memory,
+    /// A step that has no counterpart on the other store.
+    Other {
+        /// What the store calls it, for instance `TEXT_MATCH`.
+        stage: String,
+        /// The steps that it builds on.
+        of: Vec<Step>,
+    },
+}
+
+/// How an index is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IndexUse {
+    /// Its name: in `store/collections.rs`, or on the MongoDB server.
+    pub index: String,
+    /// Whether it refuses equal keys.
+    pub unique: bool,
+    /// Whether documents may have several keys in it, because there are arrays on its paths.
+    pub multikey: bool,
+    /// Whether it holds some of the documents only.
+    pub partial: bool,
+    /// Its paths, the most significant one first, with the values that are looked for.
+    pub keys: Vec<KeyUse>,
+}
+
+/// A path of an index that is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeyUse {
+    /// With dots.
+    pub path: String,
+    /// 1: smallest first, -1: largest first, 0: the index has no order (a hash, a text, a place).
+    pub order: i32,
+    /// The values that are looked for, as intervals: `[5, 5]`, `("a", "b"]`, `[MinKey, MaxKey]` for all.
+    pub bounds: Vec<String>,
+}
+
+/// How documents came into their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SortedBy {
+    /// No order was asked for.
+    None,
+    /// They were found in it; reading stops with the page.
+    Index,
+    /// Several ranges of an index, each in order, were merged; reading stops with the page.
+    Merge,
+    /// All that match were found first, and then sorted.
+    Memory,
+}
+
+/// Where the total of a list comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TotalFrom {
+    /// The number of all documents, which the store keeps.
+    Collection,
+    /// The keys of an index, which say which documents match.
+    Keys,
+    /// Every document that may match was looked at.
+    Documents,
+    /// The page is the last one and tells by itself.
+    Page,
+}

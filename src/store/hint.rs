@@ -1,0 +1,184 @@
+//! Questions that were much work for little, and the index that would help.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::FindQuery;
+use crate::query::{Node, Sort, SortKey, Test};
+
+/// Up to here looking at documents is no work worth a word.
+const FREE: u64 = 1000;
+/// Looking at so many times more documents than are returned is much work.
+const MUCH: u64 = 100;
+
+/// A question looked at many more documents than it returned.
+///
+/// As text it is plain ASCII, fit for a header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hint {
+    /// How many documents were looked at.
+    pub examined: u64,
+    /// How many were returned.
+    pub returned: u64,
+    /// How many of those that matched were passed over, as they are on earlier pages.
+    pub skipped: u64,
+    /// The paths of an index that would help; none when there is such an index, or no index can help.
+    pub index: Vec<String>,
+}
+
+impl Hint {
+    /// What to say about a question; nothing, when its work was in proportion.
+    ///
+    /// `used` are the paths of the index that was used, if it was a single one.
+    pub(super) fn about(query: &FindQuery, examined: u64, returned: u64, used: &[String]) -> Option<Self> {
+        if examined <= FREE || examined <= returned.saturating_mul(MUCH) {
+            return None;
+        }
+        let mut index = useful_index(query.filter.tree(), &query.sort);
+        if index.iter().all(|path| used.contains(path)) {
+            index.clear();
+        }
+        Some(Self { examined, returned, skipped: query.skip, index })
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "examined {} documents for {}", self.examined, self.returned)?;
+        if self.skipped > 0 {
+            write!(out, " after {} on earlier pages", self.skipped)?;
+        }
+        if !self.index.is_empty() {
+            let paths: Vec<String> = self.index.iter().map(|path| path.escape_default().to_string()).collect();
+            write!(out, "; an index on {} would help", paths.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The paths of an index for a question: those bound to values, then those that it is sorted by, then those with ranges.
+fn useful_index(filter: &Node, sort: &Sort) -> Vec<String> {
+    let mut paths = Paths::default();
+    paths.add(filter, "");
+    let mut index = paths.equal;
+    // Keys of arrays are in no order that a document has.
+    if !paths.through_array {
+        let sorted = sort.keys().iter().map_while(|key| match key {
+            SortKey::Path { path, .. } => Some(path.as_str().to_owned()),
+            SortKey::Entry { .. } => None,
+        });
+        // Where no condition has bounds, all documents are looked at for the total, in whatever order.
+        if matches!(filter, Node::Always) || !index.is_empty() || !paths.range.is_empty() {
+            index.extend(sorted);
+        }
+    }
+    index.extend(paths.range);
+    let mut seen = std::collections::HashSet::new();
+    index.retain(|path| seen.insert(path.clone()));
+    index
+}
+
+#[derive(Default)]
+struct Paths {
+    equal: Vec<String>,
+    range: Vec<String>,
+    through_array: bool,
+}
+
+impl Paths {
+    fn add(&mut self, node: &Node, prefix: &str) {
+        match node {
+            Node::And(nodes) => nodes.iter().for_each(|node| self.add(node, prefix)),
+            Node::Path(path, test) => self.add_test(test, &format!("{prefix}{}", path.as_str())),
+            _ => {}
+        }
+    }
+
+    fn add_test(&mut self, test: &Test, path: &str) {
+        match test {
+            Test::Eq(_) | Test::In(_) => self.equal.push(path.to_owned()),
+            Test::Gt(_) | Test::Gte(_) | Test::Lt(_) | Test::Lte(_) | Test::Regex(_) => {
+                self.range.push(path.to_owned());
+            }
+            Test::All(tests) => tests.iter().for_each(|test| self.add_test(test, path)),
+            Test::ElemMatchDocument(node) => {
+                self.through_array = true;
+                self.add(node, &format!("{path}."));
+            }
+            Test::ElemMatchValue(tests) => {
+                self.through_array = true;
+                tests.iter().for_each(|test| self.add_test(test, path));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::query::{Filter, Limits};
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
+    fn query(filter: Document, sort: Document) -> FindQuery {
+        let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
+        FindQuery::new(filter, Duration::from_secs(1)).sorted(Sort::parse(&sort).expect("sorts of tests are right"))
+    }
+
+    fn index_for(filter: Document, sort: Document) -> Vec<String> {
+        Hint::about(&query(filter, sort), 100_000, 10, &[]).expect("it was much work").index
+    }
+
+    #[test]
+    fn equalities_come_before_the_order_and_ranges_after_it() {
+        let filter = doc! { "size": { "$gt": 5 }, "kind": 1, "colour": { "$in": ["red", "blue"] } };
+        assert_eq!(
+            index_for(filter, doc! { "name": 1, "public_id": 1 }),
+            ["kind", "colour", "name", "public_id", "size"]
+        );
+    }
+
+    #[test]
+    fn the_members_of_an_entry_are_named_and_no_order_with_them() {
+        let filter = doc! { "fields": { "$elemMatch": { "name": "host", "value": "a" } } };
+        assert_eq!(index_for(filter, doc! { "public_id": 1 }), ["fields.name", "fields.value"]);
+    }
+
+    #[test]
+    fn what_says_nothing_about_keys_is_helped_by_no_index() {
+        assert!(index_for(doc! { "kind": { "$ne": 1 } }, doc! { "public_id": 1 }).is_empty());
+        assert!(index_for(doc! { "$expr": { "$gt": ["$a", "$b"] } }, doc! {}).is_empty());
+        assert_eq!(index_for(doc! {}, doc! { "size": 1 }), ["size"]);
+    }
+
+    #[test]
+    fn work_in_proportion_is_not_worth_a_word() {
+        let query = query(doc! { "kind": 1 }, doc! {});
+        assert_eq!(Hint::about(&query, 1000, 0, &[]), None);
+        assert_eq!(Hint::about(&query, 5000, 50, &[]), None);
+        assert!(Hint::about(&query, 5001, 50, &[]).is_some());
+        assert!(Hint::about(&query, 1001, 0, &[]).is_some());
+    }
+
+    #[test]
+    fn an_index_that_was_used_is_not_asked_for() {
+        let hint = Hint::about(&query(doc! { "kind": 1 }, doc! {}), 5000, 1, &["kind".to_owned()]);
+        assert_eq!(hint.expect("it was much work").index, Vec::<String>::new());
+    }
+
+    #[test]
+    fn as_text_it_is_fit_for_a_header() {
+        let mut query = query(doc! { "gr\u{f6}\u{df}e\n": 1 }, doc! {});
+        query.skip = 20;
+        let text = Hint::about(&query, 5000, 1, &[]).expect("it was much work").to_string();
+        assert_eq!(
+            text,
+            r"examined 5000 documents for 1 after 20 on earlier pages; an index on gr\u{f6}\u{df}e\n would help"
+        );
+    }
+}

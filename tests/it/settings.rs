@@ -1,0 +1,142 @@
+//! The settings: where they come from, what is refused, and the table of them in `docs/operation.md`.
+
+use std::fs;
+use std::path::Path;
+
+use inventory_service::settings::{Overrides, Settings, reference};
+use tempfile::TempDir;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operation.md");
+const BEGIN: &str = "<!-- settings: written by a test, INVENTORY_WRITE_DOCS=1 cargo test --test it settings:: -->\n";
+const END: &str = "<!-- end of settings -->\n";
+
+/// What a process in this directory gets.
+fn load(directory: &Path, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Settings, String> {
+    let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let overrides = Overrides { values: owned(flags) };
+    Settings::from_sources(directory, &owned(variables), &overrides).map_err(|error| error.to_string())
+}
+
+fn refused(variables: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
+    let directory = TempDir::new().expect("a temporary directory");
+    load(directory.path(), variables, flags).expect_err("the settings are refused")
+}
+
+/// A directory with these files below `config`.
+fn configured(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::new().expect("a temporary directory");
+    fs::create_dir(directory.path().join("config")).expect("a directory");
+    for (name, content) in files {
+        fs::write(directory.path().join("config").join(name), content).expect("a file");
+    }
+    directory
+}
+
+#[test]
+fn later_sources_win() {
+    let directory = configured(&[
+        ("base.toml", "[server]\nport = 1\nworkers = 1\nhost = \"base\"\n[api]\nmax_limit = 1\n"),
+        ("blue.toml", "[server]\nport = 2\nworkers = 2\nhost = \"blue\"\n"),
+    ]);
+    let variables =
+        [("INVENTORY_ENVIRONMENT", "blue"), ("INVENTORY__SERVER__PORT", "3"), ("INVENTORY__SERVER__WORKERS", "3")];
+    let settings = load(directory.path(), &variables, &[("server.port", "4")]).expect("settings");
+    assert_eq!((settings.server.port, settings.server.workers), (4, 3));
+    assert_eq!((settings.server.host.as_str(), settings.api.max_limit), ("blue", 1));
+}
+
+#[test]
+fn an_unknown_key_is_refused_wherever_it_stands() {
+    let directory = configured(&[("local.toml", "[server]\nprot = 1\n[stoer]\nuri = \"embedded:x\"\n")]);
+    let refusal = load(directory.path(), &[("INVENTORY__LOG__LEVLE", "info")], &[("api.max_limits", "1")]);
+    let refusal = refusal.expect_err("the settings are refused");
+    let file = directory.path().join("config/local.toml");
+    let lines: Vec<&str> = refusal.lines().collect();
+    assert_eq!(lines.len(), 4, "{refusal}");
+    for expected in [
+        &format!("{}: there is no setting server.prot; did you mean server.port?", file.display()),
+        &format!("{}: there is no setting stoer.uri; did you mean store.uri?", file.display()),
+        "the variable INVENTORY__LOG__LEVLE: there is no setting log.levle; did you mean log.level?",
+        "--set api.max_limits: there is no setting api.max_limits; did you mean api.max_limit?",
+    ] {
+        assert!(lines.contains(&expected), "{expected} is not in {refusal}");
+    }
+}
+
+#[test]
+fn a_variable_with_single_underscores_is_noticed() {
+    assert_eq!(
+        refused(&[("INVENTORY_STORE_URI", "embedded:x"), ("INVENTORY_AUTH__SIGNING_KEY_FILE", "x")], &[]),
+        "the variable INVENTORY_STORE_URI: write INVENTORY__STORE__URI\n\
+         the variable INVENTORY_AUTH__SIGNING_KEY_FILE: write INVENTORY__AUTH__SIGNING_KEY_FILE"
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_names_its_key_and_its_source() {
+    let refusal = refused(&[("INVENTORY__SERVER__PORT", "many")], &[]);
+    assert!(refusal.contains("server.port") && refusal.contains("INVENTORY__SERVER__PORT"), "{refusal}");
+}
+
+#[test]
+fn a_secret_can_stand_in_a_file() {
+    let directory = configured(&[("uri", "mongodb://app:secret@db/inventory\n"), ("key", &"k".repeat(40))]);
+    let path = |name: &str| directory.path().join("config").join(name).display().to_string();
+    fs::write(directory.path().join("config/local.toml"), format!("[auth]\nsigning_key_file = \"{}\"\n", path("key")))
+        .expect("a file");
+    let settings = load(directory.path(), &[("INVENTORY__STORE__URI_FILE", &path("uri"))], &[]).expect("settings");
+    assert_eq!(settings.store.uri.expose(), "mongodb://app:secret@db/inventory");
+    assert_eq!(settings.auth.signing_key.expect("a key").expose(), "k".repeat(40));
+}
+
+#[test]
+fn a_later_source_wins_over_the_file_of_a_secret() {
+    let directory = configured(&[("uri", "embedded:one")]);
+    let path = directory.path().join("config/uri").display().to_string();
+    let variables = [("INVENTORY__STORE__URI_FILE", path.as_str()), ("INVENTORY__AUTH__SIGNING_KEY_FILE", "")];
+    let settings = load(directory.path(), &variables, &[("store.uri", "embedded:two")]).expect("settings");
+    assert_eq!(settings.store.uri.expose(), "embedded:two");
+    assert_eq!(settings.auth.signing_key, None, "an empty name is none");
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_is_refused() {
+    let directory = configured(&[("empty", "\n")]);
+    let empty = directory.path().join("config/empty").display().to_string();
+    let refusal =
+        refused(&[("INVENTORY__STORE__URI_FILE", &empty), ("INVENTORY__AUTH__SIGNING_KEY_FILE", "/no/x")], &[]);
+    assert!(refusal.contains(&format!("store.uri_file: {empty} is empty")), "{refusal}");
+    assert!(refusal.contains("auth.signing_key_file: /no/x cannot be read: No such file"), "{refusal}");
+    let twice = [("INVENTORY__STORE__URI_FILE", empty.as_str()), ("INVENTORY__STORE__URI", "embedded:x")];
+    assert!(refused(&twice, &[]).contains("store.uri and store.uri_file are both given; keep one of them"));
+    let no_secret = refused(&[("INVENTORY__SERVER__HOST_FILE", &empty)], &[]);
+    assert!(no_secret.contains("there is no setting server.host_file; did you mean server.host?"), "{no_secret}");
+}
+
+#[test]
+fn an_empty_secret_means_none() {
+    let settings = Settings::defaults(&[("auth.signing_key", ""), ("auth.initial_admin_password", "")]);
+    let auth = settings.expect("settings").auth;
+    assert_eq!((auth.signing_key, auth.initial_admin_password), (None, None));
+}
+
+#[test]
+fn settings_do_not_print_the_password_of_the_store() {
+    let settings = Settings::defaults(&[("store.uri", "mongodb://app:hush@db/inventory")]).expect("settings");
+    assert!(!format!("{settings:?}").contains("hush"));
+}
+
+#[test]
+fn the_table_of_settings_in_the_documents_is_the_present_one() {
+    let document = fs::read_to_string(DOCUMENT).expect("docs/operation.md");
+    let (before, rest) = document.split_once(BEGIN).expect("the beginning of the table");
+    let (_, after) = rest.split_once(END).expect("the end of the table");
+    let wanted = format!("{before}{BEGIN}{}{END}{after}", reference::table());
+    if std::env::var_os("INVENTORY_WRITE_DOCS").is_some() {
+        fs::write(DOCUMENT, &wanted).expect("docs/operation.md can be written");
+    } else {
+        assert!(document == wanted, "docs/operation.md is behind config/base.toml; run with INVENTORY_WRITE_DOCS=1");
+    }
+}
