@@ -2,8 +2,8 @@
 //! waiting as one group. Nothing is checked, and the keys are made before the clock runs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, RwLock};
 use std::thread::{self, JoinHandle};
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -26,13 +26,12 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bare redb with a thread that writes.
 pub(crate) struct Bare {
-    snapshot: RwLock<Arc<Snapshot>>,
     database: Arc<Database>,
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// What a reader needs, opened once.
+/// What a reader needs, opened once for many reads. As long as there is one, pages are not used again.
 struct Snapshot {
     public_id: ReadOnlyTable<&'static [u8], u64>,
     data: ReadOnlyTable<u64, &'static [u8]>,
@@ -63,19 +62,12 @@ impl Bare {
         let (jobs, receiver) = sync_channel(4096);
         let writer = Arc::clone(&database);
         let thread = thread::spawn(move || write(&writer, &receiver));
-        let snapshot = RwLock::new(Arc::new(Snapshot::take(&database)?));
-        Ok(Self { snapshot, database, jobs: Some(jobs), thread: Some(thread) })
-    }
-
-    /// Has readers see what was written.
-    pub(crate) fn publish(&self) -> Result<(), Error> {
-        *self.snapshot.write().map_err(|_| "a reader panicked")? = Arc::new(Snapshot::take(&self.database)?);
-        Ok(())
+        Ok(Self { database, jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// Reads by number, all from one snapshot: gives the bytes to `read`.
     pub(crate) fn read(&self, numbers: impl Iterator<Item = u32>, mut read: impl FnMut(&[u8])) -> Result<u32, Error> {
-        let snapshot = Arc::clone(&*self.snapshot.read().map_err(|_| "a reader panicked")?);
+        let snapshot = Snapshot::take(&self.database)?;
         let mut count = 0;
         for number in numbers {
             let row = snapshot.public_id.get(number_key(i64::from(number)).as_slice())?.ok_or("no such key")?;

@@ -52,7 +52,6 @@ impl World {
         let world = Self { objects, options, folder, store, bare, mongo };
         let row = if is_filled { None } else { Some(world.fill().await?) };
         world.remove_further().await?;
-        world.bare.publish()?;
         world.fill_server().await?;
         Ok((world, row))
     }

@@ -57,7 +57,7 @@ pub async fn streamed<W: Wire, F>(
 where
     F: Future<Output = Result<Items, ApiError>> + 'static,
 {
-    let mut documents = pieces.documents;
+    let mut documents = pieces.documents.fuse();
     // What is refused at once gets an answer of its own, and what is short after all is not streamed.
     let first = match documents.try_next().await? {
         Some(piece) => write(piece).await?,

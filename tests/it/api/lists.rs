@@ -59,7 +59,7 @@ on_each_store! {
     }
 
     async fn a_long_list_is_whole_and_like_a_short_one(app) {
-        let kind = app.create_type("rack", &[("text", "notes")]).await;
+        let kind = app.create_type("rack", &[("notes", "text")]).await;
         for number in 0..24 {
             app.create_object(kind, &json!({"notes": format!("{number} {}", "x".repeat(100_000))})).await;
         }
@@ -81,7 +81,7 @@ on_each_store! {
     }
 
     async fn a_long_list_that_cannot_begin_is_an_error(app) {
-        let kind = app.create_type("rack", &[("text", "notes")]).await;
+        let kind = app.create_type("rack", &[("notes", "text")]).await;
         app.create_object(kind, &json!({"notes": "x"})).await;
         let filter = r#"{"$expr": {"$divide": [1, {"$size": "$multi_data_sections"}]}}"#;
         assert_eq!(app.get_with("/objects/", &[("limit", "0"), ("filter", filter)]).await.status, 400);
