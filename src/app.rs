@@ -7,11 +7,19 @@ use std::sync::Arc;
 
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
-use actix_web::{App, HttpServer, web};
+use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
+use crate::http::body::BodyLimits;
+use crate::http::edge::cors::CorsPolicy;
+use crate::http::edge::gate::{HeadLimits, gate};
+use crate::http::edge::headers::strict_transport;
+use crate::http::edge::panics::Panics;
+use crate::http::edge::rate_limit::RateLimits;
+use crate::http::edge::server;
+use crate::http::edge::tls::{Certificates, TlsError};
 use crate::http::links::LinkSettings;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
@@ -26,14 +34,13 @@ use crate::store::embedded::{EmbeddedStore, OpenError};
 use crate::store::mongo::MongoStore;
 use crate::store::{Store, StoreError, collections};
 
-/// How long a request that is under way may take once the service was told to stop.
-const SHUTDOWN_S: u64 = 10;
-
 /// A service that is ready to answer.
 pub struct Application {
     state: web::Data<HttpState>,
     settings: Settings,
     listener: TcpListener,
+    certificates: Option<Arc<Certificates>>,
+    cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
 }
 
@@ -60,6 +67,9 @@ pub enum StartError {
     /// The first users could not be made.
     #[error(transparent)]
     Accounts(#[from] AccountError),
+    /// Certificate and key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; is another instance running? set server.port to another one")]
     Listen {
@@ -91,7 +101,10 @@ impl Application {
     ) -> Result<Self, StartError> {
         let (services, first_admin) = build_services(&settings, store, clock).await?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
-        let listener = TcpListener::bind(&address).map_err(|source| StartError::Listen { address, source })?;
+        let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
+        let cors = CorsPolicy::new(&settings.server.cors)?;
+        let listener =
+            TcpListener::bind(&address).map_err(|source| StartError::Listen { address: address.clone(), source })?;
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
             params: ParamSettings {
@@ -102,9 +115,23 @@ impl Application {
             links: LinkSettings {
                 base_url: settings.api.base_url.clone(),
                 trusted_proxies: settings.server.proxies()?,
+                tls: certificates.is_some(),
+                address,
             },
+            head_limits: HeadLimits {
+                uri_bytes: settings.server.limits.max_uri_bytes,
+                header_bytes: settings.server.limits.max_header_bytes,
+            },
+            bodies: BodyLimits {
+                max_bytes: settings.server.max_body_bytes,
+                timeout: settings.server.limits.body_timeout(),
+            },
+            rate_limits: RateLimits::new(&settings.server.rate_limit),
+            compression: settings.server.compression,
+            hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
+            panics: Panics::default(),
         });
-        Ok(Self { state, settings, listener, first_admin })
+        Ok(Self { state, settings, listener, certificates, cors, first_admin })
     }
 
     /// The address that is listened on.
@@ -127,7 +154,8 @@ impl Application {
 
     /// Answers requests until SIGTERM or SIGINT; then finishes what is under way, for 10 s at most.
     ///
-    /// The line `listening on http://HOST:PORT` is logged once requests and signals are heard.
+    /// The line `listening on http://HOST:PORT` (`https` with TLS) is logged once requests and signals are heard. With
+    /// TLS, SIGHUP reads certificate and key again.
     ///
     /// # Errors
     /// When the server cannot be started.
@@ -135,6 +163,10 @@ impl Application {
         let address = self.address()?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
+        if let Some(certificates) = self.certificates.clone() {
+            reload_on_hangup(certificates)?;
+        }
         let server = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -145,7 +177,7 @@ impl Application {
             log::info!("{name}: finishing what is under way");
             handle.stop(true).await;
         });
-        log::info!("listening on http://{address}");
+        log::info!("listening on {scheme}://{address}");
         server.await
     }
 
@@ -158,22 +190,36 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, .. } = self;
-        let workers = match settings.server.workers {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            workers => workers,
-        };
-        let max_body = settings.server.max_body_bytes;
-        let server = HttpServer::new(move || {
+        let Self { state, settings, listener, certificates, cors, .. } = self;
+        let tls =
+            certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
+        let application = move || {
             App::new()
                 .app_data(state.clone())
-                .app_data(web::PayloadConfig::new(max_body))
+                .wrap(from_fn(gate))
+                .wrap(cors.layer())
                 .wrap(from_fn(outermost))
                 .configure(|config| routes::all().configure(config))
                 .default_service(web::to(no_such_path))
-        });
-        Ok(server.workers(workers).shutdown_timeout(SHUTDOWN_S).disable_signals().listen(listener)?.run())
+        };
+        server::start(application, listener, &settings.server, tls)
     }
+}
+
+/// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good.
+fn reload_on_hangup(certificates: Arc<Certificates>) -> io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let certificates = Arc::clone(&certificates);
+            match tokio::task::spawn_blocking(move || certificates.reload()).await {
+                Ok(Ok(())) => log::info!("SIGHUP: new connections get the certificate that was read now"),
+                Ok(Err(error)) => log::error!("SIGHUP: the certificate in use stays: {error}"),
+                Err(error) => log::error!("SIGHUP: the certificate in use stays: {error}"),
+            }
+        }
+    });
+    Ok(())
 }
 
 /// The use cases on a store; makes the first administrator when nobody can sign in yet.

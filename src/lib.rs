@@ -20,6 +20,7 @@ pub mod domain;
 pub mod http;
 pub mod json;
 pub mod query;
+pub mod raw;
 pub mod render;
 pub mod service;
 pub mod settings;

@@ -4,6 +4,7 @@
 //! working directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags.
 //! A secret can also stand in a file that `<key>_file` names. A key that does not exist is an error wherever it stands.
 
+mod edge;
 pub mod reference;
 mod sources;
 
@@ -20,6 +21,10 @@ use crate::auth::{AuthSettings, Secret};
 use crate::query::Limits;
 use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
+
+pub use self::edge::{
+    CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
+};
 
 /// The file that is compiled in, so that the binary alone starts.
 const BASE: &str = include_str!("../config/base.toml");
@@ -56,6 +61,16 @@ pub struct ServerSettings {
     pub max_body_bytes: usize,
     /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
     pub trusted_proxies: String,
+    /// What a connection and a request may cost.
+    pub limits: LimitSettings,
+    /// When answers are compressed.
+    pub compression: CompressionSettings,
+    /// Certificate and key.
+    pub tls: TlsSettings,
+    /// Pages of which other origins may use the interface.
+    pub cors: CorsSettings,
+    /// How many requests one client may send.
+    pub rate_limit: RateLimitSettings,
 }
 
 /// `store.*`
@@ -213,6 +228,10 @@ impl Settings {
         }
         self.store.location()?;
         self.server.proxies()?;
+        self.server.limits.validate()?;
+        self.server.tls.files()?;
+        self.server.cors.origins()?;
+        self.server.rate_limit.validate()?;
         self.auth.validate().map_err(|error| SettingsError::Invalid { key: error.key, message: error.message })
     }
 }

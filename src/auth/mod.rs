@@ -18,7 +18,7 @@ pub use self::password::{PasswordError, Passwords};
 pub use self::rights::{Right, Rights};
 pub use self::secret::Secret;
 pub use self::settings::{Argon2Settings, AuthSettings, InvalidSetting, ThrottleSettings};
-pub use self::throttle::Throttle;
+pub use self::throttle::{Throttle, network};
 pub use self::token::{SigningKey, TokenError, Tokens};
 
 /// Why a caller is not let in.

@@ -6,13 +6,14 @@
 use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Level names with their numbers, the gravest first.
 pub const LEVELS: [(&str, i32); 6] =
     [("CRITICAL", 100), ("DANGER", 80), ("SECURE", 50), ("PROTECTED", 30), ("PERMISSION", 10), ("NOTSET", 0)];
 
 /// A right as clients see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Right {
     /// How grave it is to hold it, one of the numbers in [`LEVELS`].
     pub level: i32,

@@ -156,7 +156,7 @@ impl Throttle {
 }
 
 /// What one household or host has for itself: an IPv4 address, or the upper half of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         v4 @ IpAddr::V4(_) => v4,

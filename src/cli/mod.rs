@@ -2,6 +2,7 @@
 
 pub mod check;
 mod demo;
+mod openapi;
 mod serve;
 pub mod user;
 
@@ -29,6 +30,8 @@ pub enum Command {
     Check(check::CheckCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
+    /// Print the description of the interface, in OpenAPI 3.1.
+    Openapi,
     /// Manage users and the key of their tokens directly in the store.
     #[command(subcommand)]
     User(user::UserCommand),
@@ -44,6 +47,7 @@ impl Command {
             Self::Serve => serve::run(settings).await,
             Self::Check(command) => command.run(settings).await,
             Self::Demo(command) => command.run(settings).await,
+            Self::Openapi => openapi::run(),
             Self::User(command) => {
                 let services = services(&settings).await?;
                 let (mut input, mut output) = (BufReader::new(io::stdin()), io::stdout());

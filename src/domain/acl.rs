@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bson::{Bson, Document};
 
-use crate::json::raw::whole;
+use crate::raw::whole;
 
 /// What a group can be allowed to do with the objects of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

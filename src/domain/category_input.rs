@@ -10,7 +10,8 @@ const META: Schema = Schema {
     strict: false,
 };
 
-const CATEGORY: Schema = Schema {
+/// The body of a category.
+pub const CATEGORY: Schema = Schema {
     members: &[
         Member::optional("public_id", Kind::Integer),
         Member::required("name", Kind::Name),

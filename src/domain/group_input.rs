@@ -5,7 +5,8 @@ use bson::{Bson, Document, doc};
 use super::schema::{Kind, Member, Schema};
 use super::{Violation, default_to, title_case};
 
-const GROUP: Schema = Schema {
+/// The body of a group.
+pub const GROUP: Schema = Schema {
     members: &[
         Member::optional("public_id", Kind::Integer),
         Member::required("name", Kind::Text),

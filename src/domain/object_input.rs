@@ -11,7 +11,8 @@ const FIELD: Schema = Schema {
     strict: false,
 };
 
-const OBJECT: Schema = Schema {
+/// The body of an object.
+pub const OBJECT: Schema = Schema {
     members: &[
         Member::optional("public_id", Kind::Integer),
         Member::optional("type_id", Kind::Integer),

@@ -5,7 +5,8 @@ use bson::{Bson, Document, doc};
 use super::schema::{Kind, Member, Schema};
 use super::{Violation, default_to};
 
-const SETTING: Schema = Schema {
+/// The body of a setting.
+pub const SETTING: Schema = Schema {
     members: &[
         Member::optional("identifier", Kind::Text),
         Member::optional("user_id", Kind::Integer),

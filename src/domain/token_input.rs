@@ -6,7 +6,8 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use super::Violation;
 use super::schema::{Kind, Member, Schema};
 
-const TOKEN: Schema = Schema {
+/// The body of a token.
+pub const TOKEN: Schema = Schema {
     members: &[
         Member::required("name", Kind::Text),
         Member::optional("expires_at", Kind::Any).or_null(),

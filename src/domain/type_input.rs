@@ -25,7 +25,8 @@ const REFERENCE_SUMMARY: Schema = Schema {
     strict: false,
 };
 
-const FIELD: Schema = Schema {
+/// A field of a type.
+pub const FIELD: Schema = Schema {
     members: &[
         Member::required("type", Kind::Text),
         Member::optional("required", Kind::Boolean),
@@ -77,7 +78,8 @@ const EXTERNAL: Schema = Schema {
 
 const SUMMARY: Schema = Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], strict: true };
 
-const RENDER_META: Schema = Schema {
+/// How objects of a type are rendered.
+pub const RENDER_META: Schema = Schema {
     members: &[
         Member::optional("icon", Kind::Text).or_null(),
         Member::optional("sections", Kind::List(&Kind::Map(&SECTION))),
@@ -87,7 +89,8 @@ const RENDER_META: Schema = Schema {
     strict: true,
 };
 
-const TYPE: Schema = Schema {
+/// The body of a type.
+pub const TYPE: Schema = Schema {
     members: &[
         Member::optional("public_id", Kind::Integer),
         Member::required("name", Kind::Name),

@@ -7,7 +7,8 @@ use super::group::USER_GROUP;
 use super::schema::{Kind, Member, Schema};
 use super::user::{LOCAL_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
 
-const USER: Schema = Schema {
+/// The body of a user.
+pub const USER: Schema = Schema {
     members: &[
         Member::optional("public_id", Kind::Integer),
         Member::required("user_name", Kind::Text),

@@ -1,9 +1,10 @@
 //! One thing that is wrong with a request body.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// A place in the body and what is wrong there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Violation {
     /// A JSON pointer (RFC 6901) into the body, or the name of a parameter.
     pub pointer: String,

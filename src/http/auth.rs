@@ -5,9 +5,11 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bson::Document;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use validator::Validate;
 
 use super::body::JsonBody;
+use super::description::{LoginBody, User};
 use super::envelope;
 use super::error::ApiError;
 use super::state::HttpState;
@@ -24,15 +26,26 @@ struct LoginRequest {
     password: String,
 }
 
-#[derive(Serialize)]
+/// Who signed in, and with which token.
+#[derive(Serialize, ToSchema)]
 struct LoginResponse<'a> {
+    /// The user.
+    #[schema(value_type = User)]
     user: &'a RawValue,
+    /// For the header `Authorization: Bearer <token>`.
     token: &'a str,
+    /// Seconds since 1970.
     token_issued_at: i64,
+    /// Seconds since 1970.
     token_expire: i64,
 }
 
 /// Sign in with user name and password.
+#[utoipa::path(
+    post, path = "/rest/auth/login",
+    request_body = LoginBody,
+    responses((status = 200, body = LoginResponse)),
+)]
 pub(super) async fn login(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -52,7 +65,7 @@ pub(super) async fn login(
         token_expire: signed_in.expires_at,
     };
     let body = serde_json::to_vec(&response).expect("strings, numbers and JSON can always be written");
-    Ok(envelope::json(StatusCode::OK, body, |_| {}))
+    Ok(envelope::secret(envelope::json(StatusCode::OK, body, |_| {})))
 }
 
 impl LoginRequest {

@@ -1,16 +1,19 @@
-//! Request bodies: JSON only, bounded, read once.
+//! Request bodies: JSON only, bounded in size and time, packed or not, read once.
+
+use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::error::PayloadError;
-use actix_web::http::Method;
-use actix_web::http::StatusCode;
-use actix_web::http::header;
-use actix_web::web::Bytes;
-use actix_web::{FromRequest, HttpRequest};
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::{Method, StatusCode};
+use actix_web::{FromRequest, HttpRequest, web};
 use bson::Document;
+use futures::StreamExt;
 use futures::future::LocalBoxFuture;
+use tokio::time::timeout;
 
+use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
+use super::state::HttpState;
 use crate::domain::Violation;
 use crate::json;
 
@@ -56,25 +59,92 @@ fn malformed(reason: String) -> ApiError {
         .at(vec![Violation::new("", reason)])
 }
 
+/// How large bodies may be, unpacked, and how long they may take to arrive.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimits {
+    /// In bytes.
+    pub max_bytes: usize,
+    /// From the head of the request to the last byte.
+    pub timeout: Duration,
+}
+
 fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'static, Result<String, ApiError>> {
-    let is_json = is_json(request);
-    let bytes = Bytes::from_request(request, payload);
+    let sent = Sent::of(request);
+    let payload = payload.take();
     Box::pin(async move {
-        if !is_json {
-            return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
-        }
-        let bytes = bytes.await.map_err(|error| unreadable(&error))?;
-        String::from_utf8(bytes.into()).map_err(|_| malformed("it is not UTF-8".to_owned()))
+        let bytes = sent?.read(payload).await?;
+        String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))
     })
 }
 
-fn unreadable(error: &actix_web::Error) -> ApiError {
-    match error.as_error::<PayloadError>() {
-        Some(PayloadError::Overflow) => ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE),
-        _ if error.as_response_error().status_code() == StatusCode::PAYLOAD_TOO_LARGE => {
-            ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE)
+/// What the head of a request says of its body.
+struct Sent {
+    limits: BodyLimits,
+    coding: Option<Coding>,
+}
+
+impl Sent {
+    fn of(request: &HttpRequest) -> Result<Self, ApiError> {
+        let state = request.app_data::<web::Data<HttpState>>();
+        let limits = state.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.bodies;
+        if !is_json(request) {
+            return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        _ => ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "the body could not be read to its end"),
+        let length =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length: u64| length > limits.max_bytes as u64) {
+            return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        Ok(Self { limits, coding: coding(request)? })
+    }
+
+    /// Reads the body to its end, however the client splits it up, and unpacks it.
+    async fn read(self, payload: Payload) -> Result<Vec<u8>, ApiError> {
+        let most = self.limits.max_bytes;
+        let bytes = timeout(self.limits.timeout, collect(payload, most))
+            .await
+            .map_err(|_| ApiError::of_status(StatusCode::REQUEST_TIMEOUT))??;
+        let Some(coding) = self.coding else { return Ok(bytes) };
+        match web::block(move || coding.unpack(&bytes, most)).await {
+            Ok(Unpacked::Whole(bytes)) => Ok(bytes),
+            Ok(Unpacked::TooLarge) => Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE)),
+            Ok(Unpacked::Broken(error)) => {
+                let message =
+                    format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
+                Err(ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", message))
+            }
+            Err(_) => Err(ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)),
+        }
+    }
+}
+
+async fn collect(mut payload: Payload, most: usize) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| {
+            ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "the body could not be read to its end")
+        })?;
+        if bytes.len() + chunk.len() > most {
+            return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// The coding that the body is in; one at the most.
+fn coding(request: &HttpRequest) -> Result<Option<Coding>, ApiError> {
+    let named = request.headers().get_all(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
+    let named: Vec<&str> = named.flat_map(|value| value.split(',')).map(str::trim).collect();
+    match *named {
+        [] => Ok(None),
+        [name] if name.eq_ignore_ascii_case("identity") => Ok(None),
+        [name] if Coding::named(name).is_some() => Ok(Coding::named(name)),
+        _ => {
+            let message = format!("send the body as it is, or with one Content-Encoding of {NAMES}");
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding_unknown", message)
+                .with(header::ACCEPT_ENCODING, HeaderValue::from_static(NAMES)))
+        }
     }
 }
 

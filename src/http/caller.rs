@@ -9,6 +9,8 @@ use actix_web::http::{Method, StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 
+use super::edge::panics::caught;
+use super::edge::rate_limit::Allowance;
 use super::error::ApiError;
 use super::path::positive;
 use super::state::HttpState;
@@ -41,7 +43,8 @@ impl FromRequest for Authenticated {
     }
 }
 
-/// Lets a request through to its route when its token is good and its user holds the route's right.
+/// Lets a request through to its route when its token is good and its user holds the route's right. From here on a panic
+/// becomes an answer.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
@@ -50,15 +53,18 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
-    match permitted(access, &request).await {
-        Ok(caller) => {
-            if let Some(caller) = caller {
-                request.extensions_mut().insert(caller);
+    caught(request.request().clone(), async move {
+        match permitted(access, &request).await {
+            Ok(caller) => {
+                if let Some(caller) = caller {
+                    request.extensions_mut().insert(caller);
+                }
+                Ok(next.call(request).await?.map_into_left_body())
             }
-            Ok(next.call(request).await?.map_into_left_body())
+            Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
         }
-        Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
-    }
+    })
+    .await
 }
 
 async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Arc<Caller>>, ApiError> {
@@ -72,6 +78,11 @@ async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Ar
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());
     let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
+    if let Some(allowance) = state.rate_limits.user(caller.user_id)? {
+        let mut extensions = request.extensions_mut();
+        let allowance = allowance.narrower(extensions.get::<Allowance>().copied());
+        extensions.insert(allowance);
+    }
     match access {
         Access::Public | Access::SignedIn => {}
         Access::OwnOr(_) if is_own(&caller, request.method(), request.match_info().get("public_id")) => {}

@@ -5,6 +5,10 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
+use super::description::{
+    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
+    Inserted, ListOf, Listing, Single, Updated,
+};
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
 use super::listing;
@@ -24,11 +28,16 @@ impl Wire for Categories {
 }
 
 /// List categories, flat or as a tree.
+#[utoipa::path(
+    get, path = "/rest/categories/",
+    params(Listing, CategoryListing),
+    responses((status = 200, body = ListOf<CategoryOrNode>)),
+)]
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
@@ -76,6 +85,11 @@ fn write_node(node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), ApiError> {
 }
 
 /// Read a category.
+#[utoipa::path(
+    get, path = "/rest/categories/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<Category>)),
+)]
 pub(super) async fn get_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -87,6 +101,11 @@ pub(super) async fn get_category(
 }
 
 /// Create a category.
+#[utoipa::path(
+    post, path = "/rest/categories/",
+    request_body = CategoryBody,
+    responses((status = 201, body = Inserted<Category>)),
+)]
 pub(super) async fn create_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -98,6 +117,12 @@ pub(super) async fn create_category(
 }
 
 /// Replace a category.
+#[utoipa::path(
+    put, path = "/rest/categories/{public_id}",
+    params(IfMatch),
+    request_body = CategoryBody,
+    responses((status = 202, body = Updated<Category>)),
+)]
 pub(super) async fn update_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -111,6 +136,12 @@ pub(super) async fn update_category(
 }
 
 /// Merge a patch into a category.
+#[utoipa::path(
+    patch, path = "/rest/categories/{public_id}",
+    params(IfMatch),
+    request_body(content((CategoryPatch = "application/json"), (CategoryPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<Category>)),
+)]
 pub(super) async fn patch_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -124,6 +155,11 @@ pub(super) async fn patch_category(
 }
 
 /// Delete a category; its children move up.
+#[utoipa::path(
+    delete, path = "/rest/categories/{public_id}",
+    params(IfMatch),
+    responses((status = 202, body = DeletedWith<Category>)),
+)]
 pub(super) async fn delete_category(
     state: web::Data<HttpState>,
     request: HttpRequest,

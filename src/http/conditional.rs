@@ -5,6 +5,7 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use std::future::{Ready, ready};
 
+use super::edge::compress::without_coding;
 use super::error::ApiError;
 use crate::service::precondition::IfMatch;
 
@@ -33,29 +34,34 @@ fn if_match(request: &HttpRequest) -> IfMatch {
 
 /// `If-Match` compares strongly: a weak tag never matches.
 fn strong(tags: Vec<String>) -> Vec<String> {
-    let unquoted = |tag: &String| tag.strip_prefix('"')?.strip_suffix('"').map(str::to_owned);
-    tags.iter().filter_map(unquoted).collect()
+    tags.iter().filter_map(|tag| opaque(tag)).map(|tag| without_coding(tag).to_owned()).collect()
 }
 
-/// Whether the client has the current state already: `If-None-Match` compares weakly.
-pub(super) fn is_known(request: &HttpRequest, tag: &str) -> bool {
-    tags(request, &header::IF_NONE_MATCH).any(|known| {
-        let known = known.strip_prefix("W/").unwrap_or(&known);
-        known == "*" || known.strip_prefix('"').and_then(|known| known.strip_suffix('"')) == Some(tag)
-    })
+/// 304 when the client has the current state already, with the tag that it knows it by: `If-None-Match` compares weakly,
+/// and each coding of an answer has a tag of its own.
+pub(super) fn not_modified(request: &HttpRequest, tag: &str) -> Option<HttpResponse> {
+    let known = tags(request, &header::IF_NONE_MATCH).find_map(|known| {
+        if known == "*" {
+            return Some(tag.to_owned());
+        }
+        let known = opaque(known.strip_prefix("W/").unwrap_or(&known))?;
+        (without_coding(known) == tag).then(|| known.to_owned())
+    })?;
+    let response = HttpResponse::NotModified()
+        .insert_header((header::ETAG, quoted(&known)))
+        .insert_header((header::CACHE_CONTROL, CACHE_CONTROL))
+        .finish();
+    Some(response)
+}
+
+/// What stands between the quotes of a strong tag.
+fn opaque(tag: &str) -> Option<&str> {
+    tag.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// The tag as a header value.
 pub(super) fn quoted(tag: &str) -> HeaderValue {
-    HeaderValue::try_from(format!("\"{tag}\"")).expect("tags are hexadecimal digits and dots")
-}
-
-/// 304 with the tag.
-pub(super) fn not_modified(tag: &str) -> HttpResponse {
-    HttpResponse::NotModified()
-        .insert_header((header::ETAG, quoted(tag)))
-        .insert_header((header::CACHE_CONTROL, CACHE_CONTROL))
-        .finish()
+    HeaderValue::try_from(format!("\"{tag}\"")).expect("tags are hexadecimal digits, dots and names of codings")
 }
 
 fn tags(request: &HttpRequest, name: &HeaderName) -> impl Iterator<Item = String> {
@@ -71,7 +77,7 @@ mod tests {
 
     #[test]
     fn if_match_reads_lists_and_ignores_weak_tags() {
-        let request = TestRequest::get().insert_header(("If-Match", "\"a\", W/\"b\" , \"c\"")).to_http_request();
+        let request = TestRequest::get().insert_header(("If-Match", "\"a\", W/\"b\" , \"c-gzip\"")).to_http_request();
         assert_eq!(if_match(&request), IfMatch::Tags(vec!["a".to_owned(), "c".to_owned()]));
         let request = TestRequest::get().insert_header(("If-Match", "*")).to_http_request();
         assert_eq!(if_match(&request), IfMatch::Any);
@@ -80,10 +86,21 @@ mod tests {
 
     #[test]
     fn if_none_match_knows_weak_tags_and_the_star() {
-        for (header, known) in [("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)]
-        {
+        for (header, known) in [
+            ("W/\"a\"", Some("\"a\"")),
+            ("\"b\", \"a\"", Some("\"a\"")),
+            ("*", Some("\"a\"")),
+            ("\"a-zstd\"", Some("\"a-zstd\"")),
+            ("\"a-deflate\"", None),
+            ("\"b\"", None),
+            ("a", None),
+        ] {
             let request = TestRequest::get().insert_header(("If-None-Match", header)).to_http_request();
-            assert_eq!(is_known(&request, "a"), known, "{header}");
+            let answer = not_modified(&request, "a");
+            let tag = answer
+                .as_ref()
+                .map(|answer| answer.headers().get(header::ETAG).expect("a tag").to_str().expect("a tag"));
+            assert_eq!(tag, known, "{header}");
         }
     }
 }

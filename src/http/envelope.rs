@@ -7,8 +7,10 @@ use bson::raw::RawDocument;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::conditional;
+use super::edge::headers::NO_STORE;
 use super::error::ApiError;
 use super::links::{encode_query, resource_url};
 use super::outermost::AsSent;
@@ -41,47 +43,62 @@ pub const ISO_TIME: &str = "%Y-%m-%dT%H:%M:%S%.6f";
 /// `YYYY-MM-DD HH:MM:SS.ffffff`, for users, groups, rights and settings.
 pub const SPACED_TIME: &str = "%Y-%m-%d %H:%M:%S%.6f";
 
-/// What follows the count of a list.
-#[derive(Serialize)]
-struct ListTail<'a> {
+/// What follows the results of a list.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ListTail<'a> {
+    /// How many items are on this page.
+    count: usize,
+    /// How many there are in all.
     total: u64,
     parameters: Echo<'a>,
     pager: Pager,
     pagination: Pagination,
+    /// `GET`.
     response_type: &'static str,
+    /// What the items are.
     model: &'static str,
+    /// When the answer was made.
     time: String,
 }
 
 /// The effective query.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Echo<'a> {
     limit: u64,
     sort: &'a str,
     order: i32,
     page: u64,
+    /// As it was sent.
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
     filter: &'a RawValue,
     optional: Optional,
+    /// As it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
     projection: Option<&'a RawValue>,
 }
 
-#[derive(Serialize)]
+/// Parameters that only some lists know.
+#[derive(Serialize, ToSchema)]
 struct Optional {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     view: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     active: Option<bool>,
 }
 
-#[derive(Serialize)]
+/// Where in the list the page is.
+#[derive(Serialize, ToSchema)]
 struct Pager {
     page: u64,
     page_size: u64,
     total_pages: u64,
 }
 
-#[derive(Serialize)]
+/// URLs of this and other pages.
+#[derive(Serialize, ToSchema)]
 struct Pagination {
     current: String,
     first: String,
@@ -91,10 +108,13 @@ struct Pagination {
 }
 
 /// What follows the resource of any other envelope.
-#[derive(Serialize)]
-struct Tail {
+#[derive(Serialize, ToSchema)]
+pub(super) struct Tail {
+    /// What was done: `GET`, `INSERT`, `UPDATE` or `DELETE`.
     response_type: &'static str,
+    /// What the resource is.
     model: &'static str,
+    /// When the answer was made.
     time: String,
 }
 
@@ -171,6 +191,9 @@ pub fn list<W: Wire>(
     Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
 }
 
+/// How a tail begins whose count is still to be found.
+const NO_COUNT: &[u8] = b",\"count\":0";
+
 /// How a list envelope ends: everything behind the last item.
 pub struct ListEnd {
     /// What follows the count, as the members of an object.
@@ -191,6 +214,7 @@ impl ListEnd {
     ) -> Result<Self, ApiError> {
         let total_pages = total.div_ceil(params.query.limit).max(1);
         let tail = ListTail {
+            count: 0,
             total,
             parameters: Echo {
                 limit: params.query.limit,
@@ -209,6 +233,7 @@ impl ListEnd {
         };
         let mut text = Vec::with_capacity(1024);
         append_members(&mut text, &tail);
+        text.drain(..NO_COUNT.len());
         Ok(Self { tail: text })
     }
 
@@ -257,8 +282,8 @@ pub fn single<W: Wire>(
 ) -> Result<HttpResponse, ApiError> {
     let document = &*W::view(document);
     let tag = precondition::entity_tag(document);
-    if conditional::is_known(request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
+        return Ok(not_modified);
     }
     let body = wrapped::<W>(state, b"{\"result\":", document, "GET")?;
     Ok(tagged(json(StatusCode::OK, body, |_| {}), &tag))
@@ -270,8 +295,8 @@ pub fn single<W: Wire>(
 /// When stored bytes are damaged.
 pub fn bare<W: Wire>(request: &HttpRequest, document: &RawDocument) -> Result<HttpResponse, ApiError> {
     let tag = precondition::entity_tag(document);
-    if conditional::is_known(request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(request, &tag) {
+        return Ok(not_modified);
     }
     let mut body = Vec::with_capacity(document.as_bytes().len() * 2);
     write_document(document, W::DATES, &mut body)?;
@@ -436,6 +461,12 @@ pub fn json(status: StatusCode, body: Vec<u8>, finish: impl FnOnce(&mut HttpResp
 pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
     response.headers_mut().insert(header::ETAG, conditional::quoted(tag));
     response.headers_mut().insert(header::CACHE_CONTROL, conditional::CACHE_CONTROL);
+    response
+}
+
+/// The answer with a secret in it, which nobody may keep.
+pub fn secret(mut response: HttpResponse) -> HttpResponse {
+    response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
     response
 }
 

@@ -7,7 +7,9 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::description;
 use crate::auth::AuthError;
 use crate::domain::Violation;
 use crate::query::QueryError;
@@ -29,21 +31,33 @@ pub struct ApiError {
 }
 
 /// The body of every error.
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct ErrorBody<'a> {
+    /// The status of the answer.
     status: u16,
+    /// The name of the status.
     response: &'a str,
+    /// What went wrong, as a stable name; each answer lists those that it can have as `x-codes`.
     code: &'a str,
+    /// What went wrong, for people.
     message: &'a str,
+    /// The places of the body, or the parameters, that are wrong.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(required = false)]
     errors: &'a [Violation],
+    /// As in the header `X-Request-ID`.
     request_id: &'a str,
 }
 
 impl ApiError {
-    /// An error with a stable code and a sentence.
+    /// An error with a stable code, one of [`description::errors::CODES`], and a sentence.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { status, code: code.into(), message: message.into(), errors: Vec::new(), headers: Vec::new() }
+        let code = code.into();
+        debug_assert!(
+            description::errors::is_known(status.as_u16(), &code),
+            "http/description/errors.rs has no {code} with {status}"
+        );
+        Self { status, code, message: message.into(), errors: Vec::new(), headers: Vec::new() }
     }
 
     /// 400 for a query parameter.
@@ -71,6 +85,17 @@ impl ApiError {
             StatusCode::NOT_FOUND => return Self::no_such_path(),
             StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", "this path does not know the method; see Allow"),
             StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "the body is larger than server.max_body_bytes"),
+            StatusCode::URI_TOO_LONG => (
+                "uri_too_long",
+                "path and query are longer than server.limits.max_uri_bytes; send the parameters of a list in a body to \
+                 POST /rest/objects/query",
+            ),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                ("headers_too_large", "the headers are larger than server.limits.max_header_bytes")
+            }
+            StatusCode::REQUEST_TIMEOUT => {
+                ("body_too_slow", "the body took longer to arrive than server.limits.body_timeout_ms")
+            }
             StatusCode::UNSUPPORTED_MEDIA_TYPE => ("not_json", "send JSON with Content-Type: application/json"),
             status if status.is_client_error() => ("bad_request", "the request cannot be understood"),
             _ => ("internal", "something went wrong here; the log names the cause"),

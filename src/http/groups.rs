@@ -6,10 +6,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
+use super::description::{
+    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
+    Updated,
+};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -25,13 +29,23 @@ impl Wire for Groups {
 }
 
 /// List groups.
+#[utoipa::path(
+    get, path = "/rest/groups/",
+    params(Listing),
+    responses((status = 200, body = ListOf<Group>)),
+)]
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
 
 /// Read a group.
+#[utoipa::path(
+    get, path = "/rest/groups/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<Group>)),
+)]
 pub(super) async fn get_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -43,6 +57,11 @@ pub(super) async fn get_group(
 }
 
 /// Create a group.
+#[utoipa::path(
+    post, path = "/rest/groups/",
+    request_body = GroupBody,
+    responses((status = 201, body = Inserted<Group>)),
+)]
 pub(super) async fn create_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -55,6 +74,12 @@ pub(super) async fn create_group(
 }
 
 /// Replace a group.
+#[utoipa::path(
+    put, path = "/rest/groups/{public_id}",
+    params(IfMatch),
+    request_body = GroupBody,
+    responses((status = 202, body = Updated<Group>)),
+)]
 pub(super) async fn update_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -69,6 +94,12 @@ pub(super) async fn update_group(
 }
 
 /// Merge a patch into a group.
+#[utoipa::path(
+    patch, path = "/rest/groups/{public_id}",
+    params(IfMatch),
+    request_body(content((GroupPatch = "application/json"), (GroupPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<Group>)),
+)]
 pub(super) async fn patch_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -83,6 +114,11 @@ pub(super) async fn patch_group(
 }
 
 /// Delete a group, and move or delete its users.
+#[utoipa::path(
+    delete, path = "/rest/groups/{public_id}",
+    params(IfMatch, GroupMembers),
+    responses((status = 202, body = Deleted<Group>)),
+)]
 pub(super) async fn delete_group(
     state: web::Data<HttpState>,
     request: HttpRequest,

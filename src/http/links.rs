@@ -6,6 +6,8 @@ use actix_web::HttpRequest;
 use actix_web::http::header;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::edge::forwarded;
+
 /// What stays as it is in the value of a query parameter.
 const QUERY_VALUE: &AsciiSet = &CONTROLS
     .add(b' ')
@@ -34,17 +36,17 @@ pub struct LinkSettings {
     pub base_url: String,
     /// Proxies whose forwarding headers are believed.
     pub trusted_proxies: Vec<IpAddr>,
+    /// Whether clients speak TLS with this service itself.
+    pub tls: bool,
+    /// Host and port that is listened on, for requests that name none.
+    pub address: String,
 }
 
 impl LinkSettings {
     /// The address that the request comes from, behind a trusted proxy the one that the proxy names.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
-        let peer = request.peer_addr().map(|address| address.ip())?;
-        if !self.trusted_proxies.contains(&peer) {
-            return Some(peer);
-        }
-        let named = request.connection_info().realip_remote_addr().and_then(|address| address.parse().ok());
-        Some(named.unwrap_or(peer))
+        let peer = request.peer_addr()?.ip();
+        Some(forwarded::client_address(request.headers(), peer, &self.trusted_proxies))
     }
 
     /// Scheme, host and port as the client sees them, without a slash at the end.
@@ -52,14 +54,14 @@ impl LinkSettings {
         if !self.base_url.is_empty() {
             return self.base_url.trim_end_matches('/').to_owned();
         }
+        let scheme = if self.tls { "https" } else { "http" };
         let peer = request.peer_addr().map(|address| address.ip());
         let info = request.connection_info();
         if peer.is_some_and(|peer| self.trusted_proxies.contains(&peer)) && is_host(info.host()) {
-            return format!("{}://{}", if info.scheme() == "https" { "https" } else { "http" }, info.host());
+            return format!("{}://{}", if info.scheme() == "https" { "https" } else { scheme }, info.host());
         }
-        let scheme = if request.app_config().secure() { "https" } else { "http" };
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.filter(|host| is_host(host)).unwrap_or_else(|| request.app_config().host());
+        let host = host.filter(|host| is_host(host)).unwrap_or(&self.address);
         format!("{scheme}://{host}")
     }
 }
@@ -97,7 +99,7 @@ mod tests {
 
     fn settings(base_url: &str, proxies: &[&str]) -> LinkSettings {
         let trusted_proxies = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
-        LinkSettings { base_url: base_url.to_owned(), trusted_proxies }
+        LinkSettings { base_url: base_url.to_owned(), trusted_proxies, tls: false, address: "localhost".to_owned() }
     }
 
     fn request(peer: &str) -> HttpRequest {

@@ -1,10 +1,13 @@
 //! Everything that knows actix: routes, parameters, bodies, envelopes, errors.
 
 mod auth;
-mod body;
+pub mod body;
 mod caller;
 mod categories;
 mod conditional;
+pub mod description;
+mod docs;
+pub mod edge;
 pub mod envelope;
 pub mod error;
 mod groups;

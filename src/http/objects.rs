@@ -10,6 +10,10 @@ use serde_json::json;
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
+use super::description::{
+    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
+    ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
+};
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
 use super::listing;
@@ -19,7 +23,7 @@ use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
-use crate::service::precondition::IfMatch;
+use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
@@ -37,17 +41,27 @@ impl Wire for Objects {
 }
 
 /// List objects, as stored or rendered.
+#[utoipa::path(
+    get, path = "/rest/objects/",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List objects, with the parameters in a JSON body.
+#[utoipa::path(
+    post, path = "/rest/objects/query",
+    request_body = ObjectQuery,
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn query_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -55,19 +69,24 @@ pub(super) async fn query_objects(
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let params = ListParams::read(Parameters::from_body(&body.0)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::from_body(&body.0)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List the objects that refer to an object.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/references",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_references(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -77,13 +96,18 @@ pub(super) async fn list_references(
 }
 
 /// List the unclean objects of a type.
+#[utoipa::path(
+    get, path = "/rest/objects/clean/{public_id}",
+    params(Listing, ObjectListing),
+    responses((status = 200, body = ListOf<ListedObject>)),
+)]
 pub(super) async fn list_unclean(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
     type_id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &UNCLEAN, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &UNCLEAN)?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
@@ -146,6 +170,11 @@ async fn items(
 }
 
 /// Read an object, rendered.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = RenderedObject)),
+)]
 pub(super) async fn render_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -155,13 +184,18 @@ pub(super) async fn render_object(
     state.no_parameters(&request)?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let (view, tag) = rendering::render_one(&state.services, &caller.0, &object).await?;
-    if conditional::is_known(&request, &tag) {
-        return Ok(conditional::not_modified(&tag));
+    if let Some(not_modified) = conditional::not_modified(&request, &tag) {
+        return Ok(not_modified);
     }
     Ok(envelope::tagged(envelope::json(StatusCode::OK, view, |_| {}), &tag))
 }
 
 /// Read an object as it is stored.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/native",
+    params(IfNoneMatch),
+    responses((status = 200, body = StoredObject)),
+)]
 pub(super) async fn get_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -174,6 +208,11 @@ pub(super) async fn get_object(
 }
 
 /// Create an object.
+#[utoipa::path(
+    post, path = "/rest/objects/",
+    request_body = NewObject,
+    responses((status = 200, body = Inserted<StoredObject>)),
+)]
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -186,6 +225,12 @@ pub(super) async fn create_object(
 }
 
 /// Replace an object.
+#[utoipa::path(
+    put, path = "/rest/objects/{public_id}",
+    params(IfMatch),
+    request_body = ObjectBody,
+    responses((status = 200, body = Updated<StoredObject>)),
+)]
 pub(super) async fn update_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -200,6 +245,12 @@ pub(super) async fn update_object(
 }
 
 /// Merge a patch into an object.
+#[utoipa::path(
+    patch, path = "/rest/objects/{public_id}",
+    params(IfMatch),
+    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<StoredObject>)),
+)]
 pub(super) async fn patch_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -214,6 +265,11 @@ pub(super) async fn patch_object(
 }
 
 /// Delete an object, or several with commas between their ids.
+#[utoipa::path(
+    delete, path = "/rest/objects/{public_id}",
+    params(IfMatch, References),
+    responses((status = 200, body = Deleted<StoredObject>)),
+)]
 pub(super) async fn delete_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -231,6 +287,11 @@ pub(super) async fn delete_object(
 }
 
 /// Delete several objects.
+#[utoipa::path(
+    delete, path = "/rest/objects/delete/{public_ids}",
+    params(References),
+    responses((status = 200, body = DeletedObjects)),
+)]
 pub(super) async fn delete_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -246,9 +307,9 @@ async fn remove_many(
     request: &HttpRequest,
     caller: &Caller,
     ids: &PathIds,
-    condition: &IfMatch,
+    condition: &Condition,
 ) -> Result<HttpResponse, ApiError> {
-    if *condition != IfMatch::Absent {
+    if *condition != Condition::Absent {
         let message = "If-Match speaks of one object; delete them one by one, or leave it out";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "if_match_on_several", message));
     }
@@ -270,6 +331,10 @@ fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReference
 }
 
 /// Read whether an object is active.
+#[utoipa::path(
+    get, path = "/rest/objects/{public_id}/state",
+    responses((status = 200, body = bool, content_type = "application/json")),
+)]
 pub(super) async fn get_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -283,6 +348,12 @@ pub(super) async fn get_state(
 }
 
 /// Set whether an object is active.
+#[utoipa::path(
+    put, path = "/rest/objects/{public_id}/state",
+    params(IfMatch),
+    request_body = StateBody,
+    responses((status = 202, body = Updated<StoredObject>), (status = 204, description = "It was so already.")),
+)]
 pub(super) async fn set_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -303,6 +374,10 @@ pub(super) async fn set_state(
 }
 
 /// Clean the unclean objects of a type.
+#[utoipa::path(
+    put, path = "/rest/objects/clean/{public_id}",
+    responses((status = 202, body = Cleaned)),
+)]
 pub(super) async fn clean_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,

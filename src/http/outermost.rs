@@ -11,9 +11,14 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, HttpResponse};
+use actix_web::{HttpMessage, HttpResponse, web};
 
+use super::edge::compress::compressed;
+use super::edge::headers::secure;
+use super::edge::rate_limit::Allowance;
+use super::edge::server::under_way;
 use super::error::ApiError;
+use super::state::HttpState;
 use crate::service::Caller;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -44,6 +49,7 @@ pub async fn outermost(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let begun = Instant::now();
+    let _under_way = under_way(request.request());
     let id = request_id(&request);
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
@@ -54,11 +60,20 @@ pub async fn outermost(
         response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
+    let state = response.request().app_data::<web::Data<HttpState>>().cloned();
+    if let Some(state) = &state {
+        response = compressed(response, state.compression).await;
+    }
     log_line(&response, &id, begun);
-    response.headers_mut().insert(API_VERSION, VERSION);
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
+    let headers = response.headers_mut();
+    secure(&path, headers, state.as_ref().and_then(|state| state.hsts.as_ref()));
+    if let Some(allowance) = allowance.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
+        Allowance::write(allowance, headers);
+    }
+    headers.insert(API_VERSION, VERSION);
     if let Ok(id) = HeaderValue::try_from(id) {
-        response.headers_mut().insert(REQUEST_ID, id);
+        headers.insert(REQUEST_ID, id);
     }
     Ok(response)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use bson::Document;
+use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
@@ -62,6 +62,9 @@ pub struct ListParams {
     pub active: Option<bool>,
 }
 
+/// The largest whole number that every JSON reader keeps exact.
+const LAST_PAGE: u64 = (1 << 53) - 1;
+
 const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
 /// Whether to tell how a list is found instead of giving it.
 pub const EXPLAIN: &str = "explain";
@@ -96,16 +99,13 @@ impl Parameters {
     /// Reads the same parameters from the members of a JSON object (`QUERY /objects/`).
     ///
     /// # Errors
-    /// 400 when the body is no object.
+    /// 400 when the body is no object, or a member is not of its parameter's kind.
     pub fn from_body(body: &serde_json::Value) -> Result<Self, ApiError> {
         let members = body.as_object().ok_or_else(|| {
             ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", "the body must be an object of list parameters")
         })?;
-        let text = |value: &serde_json::Value| match value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Ok(Self(members.iter().map(|(name, value)| (name.clone(), text(value))).collect()))
+        let pairs = members.iter().map(|(name, value)| Ok((name.clone(), text_of(name, value)?)));
+        Ok(Self(pairs.collect::<Result<_, ApiError>>()?))
     }
 
     /// The same parameters, with `name` in place of `alias`.
@@ -183,11 +183,16 @@ impl Parameters {
 }
 
 impl ListParams {
-    /// Understands the parameters of a list route.
+    /// Understands the parameters of a list route; `now` is `$$NOW` in them.
     ///
     /// # Errors
     /// 400 naming the first parameter that is wrong.
-    pub fn read(sent: Parameters, route: &ListRoute, settings: &ParamSettings) -> Result<Self, ApiError> {
+    pub fn read(
+        sent: Parameters,
+        route: &ListRoute,
+        settings: &ParamSettings,
+        now: DateTime,
+    ) -> Result<Self, ApiError> {
         let mut known = COMMON.to_vec();
         if route.objects {
             known.extend(OF_OBJECTS);
@@ -204,9 +209,10 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
-        let filter = read_filter(&filter_text, &settings.limits)?;
+        let filter = read_filter(&filter_text, &settings.limits, now)?;
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
-        let projection = projection_text.as_deref().map(|text| read_projection(text, &filter)).transpose()?;
+        let projection =
+            projection_text.as_deref().map(|text| read_projection(text, &filter, &settings.limits, now)).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
             filter,
@@ -267,6 +273,7 @@ fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result
 fn read_page(sent: &Parameters) -> Result<u64, ApiError> {
     match sent.number("page")?.unwrap_or(1) {
         0 => Err(ApiError::parameter("page", "must be at least 1")),
+        page if page > LAST_PAGE => Err(ApiError::parameter("page", format!("must be at most {LAST_PAGE}"))),
         page => Ok(page),
     }
 }
@@ -281,16 +288,16 @@ fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) ->
     }
 }
 
-fn read_filter(text: &str, limits: &Limits) -> Result<Filter, ApiError> {
+fn read_filter(text: &str, limits: &Limits, now: DateTime) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
         let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;
-    Ok(Filter::parse(&document, limits)?)
+    Ok(Filter::parse_at(&document, limits, now)?)
 }
 
-fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> {
+fn read_projection(text: &str, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Projection, ApiError> {
     let names = || serde_json::from_str::<Vec<String>>(text);
     let document = if text.trim_start().starts_with('[') {
         let names = names().map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?;
@@ -298,11 +305,30 @@ fn read_projection(text: &str, filter: &Filter) -> Result<Projection, ApiError> 
     } else {
         read_document("projection", text)?
     };
-    Ok(Projection::parse(&document, filter)?)
+    Ok(Projection::parse_at(&document, filter, limits, now)?)
 }
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
     json::read::document_from_str(text).map_err(|error| ApiError::parameter(name, error.to_string()))
+}
+
+/// A member of a body as the text that a URL would have.
+fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
+    let (fits, expected) = match name {
+        "order" | "page" | "limit" => (value.is_number(), "a number"),
+        "active" | EXPLAIN => (value.is_boolean(), "true or false"),
+        "sort" | "view" => (value.is_string(), "a string"),
+        // What is wrong with an array is said by `read_filter`.
+        "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),
+        "projection" => (value.is_object() || value.is_array() || value.is_string(), "an object or a list of names"),
+        // Refused by name later on.
+        _ => (true, ""),
+    };
+    match value {
+        _ if !fits => Err(ApiError::parameter(name, format!("must be {expected}"))),
+        serde_json::Value::String(text) => Ok(text.clone()),
+        other => Ok(other.to_string()),
+    }
 }
 
 fn decoded(text: &str) -> Result<String, ApiError> {
@@ -314,9 +340,10 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|candidate| strsim::damerau_levenshtein(name, candidate));
-    match nearest {
-        Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
+    let distance = |candidate: &&&str| strsim::damerau_levenshtein(name, candidate);
+    match known.iter().min_by_key(distance) {
+        Some(nearest) if distance(&nearest) <= 3 => format!("is no parameter of this route; did you mean {nearest}?"),
+        Some(_) => format!("is no parameter of this route; those are {}", known.join(", ")),
         None => "is no parameter of this route, which has none".to_owned(),
     }
 }

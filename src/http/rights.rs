@@ -4,8 +4,12 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::caller::{Access, Authenticated};
+use super::description::{
+    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
+};
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
@@ -13,7 +17,7 @@ use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
 use super::routes;
 use super::state::HttpState;
-use crate::auth::rights::LEVELS;
+use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
 use crate::service::resource::Resource;
 use crate::service::rights as service;
@@ -51,7 +55,8 @@ impl Wire for Levels {
 }
 
 /// Which right a route needs, and whether the caller holds it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = RightExplanation)]
 struct Explanation<'a> {
     method: &'a str,
     path: &'a str,
@@ -64,10 +69,19 @@ struct Explanation<'a> {
 }
 
 /// List rights, flat or as a tree.
+#[utoipa::path(
+    get, path = "/rest/rights/",
+    params(Listing, RightListing),
+    responses((status = 200, body = ListOf<RightOrBranch>)),
+)]
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
-    let sent = Parameters::of(&request)?.with_alias("optional", "view");
-    let params = ListParams::read(sent, &LIST, &state.params)?;
+    let sent = Parameters::of(&request)?;
+    if sent.get("view").is_some() && sent.get("optional").is_some() {
+        return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
+    }
+    let sent = sent.with_alias("optional", "view");
+    let params = state.list_params(sent, &LIST)?;
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;
@@ -95,6 +109,11 @@ fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
 }
 
 /// Read a right.
+#[utoipa::path(
+    get, path = "/rest/rights/{name}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<Right>)),
+)]
 pub(super) async fn get_right(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -105,6 +124,10 @@ pub(super) async fn get_right(
 }
 
 /// List security levels.
+#[utoipa::path(
+    get, path = "/rest/rights/levels",
+    responses((status = 200, body = Single<SecurityLevels>)),
+)]
 pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let levels: Map<String, Value> =
@@ -113,6 +136,11 @@ pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpReques
 }
 
 /// Say which right a route needs, and whether the caller holds it.
+#[utoipa::path(
+    get, path = "/rest/rights/explain",
+    params(RouteInQuestion),
+    responses((status = 200, body = Single<Explanation>)),
+)]
 pub(super) async fn explain_right(
     state: web::Data<HttpState>,
     request: HttpRequest,

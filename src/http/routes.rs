@@ -10,7 +10,7 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
 use super::caller::{Access, authorize, is_own};
-use super::{auth, categories, groups, objects, rights, root, types, user_settings, user_tokens, users};
+use super::{auth, categories, docs, groups, objects, rights, root, types, user_settings, user_tokens, users};
 use crate::service::Caller;
 use Access::{OwnOr, Public, Right, SignedIn};
 
@@ -43,6 +43,9 @@ pub fn all() -> Routes {
 
     add.get("/health/live", Public, root::live);
     add.get("/health/ready", Public, root::ready);
+    add.get("/openapi.json", Public, docs::openapi);
+    add.get("/docs/", Public, docs::page);
+    add.get("/docs/{file}", Public, docs::part);
     add.get("/rest/", Public, root::service);
     add.post("/rest/auth/login", Public, auth::login);
 

@@ -3,11 +3,18 @@
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
+use actix_web::http::header::HeaderValue;
+use bson::DateTime;
 
+use super::body::BodyLimits;
+use super::edge::gate::HeadLimits;
+use super::edge::panics::Panics;
+use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::links::LinkSettings;
-use super::params::{EXPLAIN, ParamSettings, Parameters};
+use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
 use crate::service::Services;
+use crate::settings::CompressionSettings;
 
 /// The services and the settings that belong to HTTP; one for the whole process.
 pub struct HttpState {
@@ -17,9 +24,29 @@ pub struct HttpState {
     pub params: ParamSettings,
     /// How absolute URLs begin.
     pub links: LinkSettings,
+    /// How long URIs and headers may be.
+    pub head_limits: HeadLimits,
+    /// How large bodies may be and how long they may take.
+    pub bodies: BodyLimits,
+    /// How many requests one client may send.
+    pub rate_limits: RateLimits,
+    /// When answers are compressed.
+    pub compression: CompressionSettings,
+    /// The value of `Strict-Transport-Security`, under TLS.
+    pub hsts: Option<HeaderValue>,
+    /// Panics of handlers that were caught.
+    pub panics: Panics,
 }
 
 impl HttpState {
+    /// Understands the parameters of a list route.
+    ///
+    /// # Errors
+    /// As [`ListParams::read`].
+    pub fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
+        ListParams::read(sent, route, &self.params, DateTime::from_chrono(self.services.clock.now()))
+    }
+
     /// Refuses any parameter, on routes that know none.
     ///
     /// # Errors

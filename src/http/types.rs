@@ -6,10 +6,13 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
+use super::description::{
+    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
+};
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -25,13 +28,23 @@ impl Wire for Types {
 }
 
 /// List types.
+#[utoipa::path(
+    get, path = "/rest/types/",
+    params(Listing),
+    responses((status = 200, body = ListOf<Type>)),
+)]
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
 /// Read a type.
+#[utoipa::path(
+    get, path = "/rest/types/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<Type>)),
+)]
 pub(super) async fn get_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -43,6 +56,11 @@ pub(super) async fn get_type(
 }
 
 /// Create a type.
+#[utoipa::path(
+    post, path = "/rest/types/",
+    request_body = TypeBody,
+    responses((status = 201, body = Inserted<Type>)),
+)]
 pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -54,6 +72,12 @@ pub(super) async fn create_type(
 }
 
 /// Replace a type.
+#[utoipa::path(
+    put, path = "/rest/types/{public_id}",
+    params(IfMatch),
+    request_body = TypeBody,
+    responses((status = 202, body = Updated<Type>)),
+)]
 pub(super) async fn update_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -68,6 +92,12 @@ pub(super) async fn update_type(
 }
 
 /// Merge a patch into a type.
+#[utoipa::path(
+    patch, path = "/rest/types/{public_id}",
+    params(IfMatch),
+    request_body(content((TypePatch = "application/json"), (TypePatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<Type>)),
+)]
 pub(super) async fn patch_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -82,6 +112,11 @@ pub(super) async fn patch_type(
 }
 
 /// Delete a type.
+#[utoipa::path(
+    delete, path = "/rest/types/{public_id}",
+    params(IfMatch, Cascade),
+    responses((status = 202, body = DeletedWith<Type>)),
+)]
 pub(super) async fn delete_type(
     state: web::Data<HttpState>,
     request: HttpRequest,

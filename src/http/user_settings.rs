@@ -6,6 +6,9 @@ use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
+use super::description::{
+    Deleted, Explain, IfMatch, InsertedSetting, NewSetting, Results, SettingBody, SettingPatch, Updated, UserSetting,
+};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::links::encode_segment;
@@ -23,6 +26,11 @@ impl Wire for UserSettings {
 }
 
 /// List the settings of a user.
+#[utoipa::path(
+    get, path = "/rest/users/{public_id}/settings/",
+    params(Explain),
+    responses((status = 200, body = Results<UserSetting>)),
+)]
 pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -35,6 +43,10 @@ pub(super) async fn list_settings(
 }
 
 /// Read a setting of a user, as a list of one.
+#[utoipa::path(
+    get, path = "/rest/users/{public_id}/settings/{name}",
+    responses((status = 200, body = Results<UserSetting>)),
+)]
 pub(super) async fn get_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -47,6 +59,11 @@ pub(super) async fn get_setting(
 }
 
 /// Create a setting of a user.
+#[utoipa::path(
+    post, path = "/rest/users/{public_id}/settings/",
+    request_body = NewSetting,
+    responses((status = 201, body = InsertedSetting)),
+)]
 pub(super) async fn create_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -61,6 +78,12 @@ pub(super) async fn create_setting(
 }
 
 /// Replace a setting of a user.
+#[utoipa::path(
+    put, path = "/rest/users/{public_id}/settings/{name}",
+    params(IfMatch),
+    request_body = SettingBody,
+    responses((status = 202, body = Updated<UserSetting>)),
+)]
 pub(super) async fn update_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -76,6 +99,12 @@ pub(super) async fn update_setting(
 }
 
 /// Merge a patch into a setting of a user.
+#[utoipa::path(
+    patch, path = "/rest/users/{public_id}/settings/{name}",
+    params(IfMatch),
+    request_body(content((SettingPatch = "application/json"), (SettingPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<UserSetting>)),
+)]
 pub(super) async fn patch_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -91,6 +120,11 @@ pub(super) async fn patch_setting(
 }
 
 /// Delete a setting of a user.
+#[utoipa::path(
+    delete, path = "/rest/users/{public_id}/settings/{name}",
+    params(IfMatch),
+    responses((status = 202, body = Deleted<UserSetting>)),
+)]
 pub(super) async fn delete_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,

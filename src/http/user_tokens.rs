@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use super::caller::Authenticated;
+use super::description::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::path::{PathId, PathTokenId};
@@ -22,6 +23,11 @@ impl Wire for UserTokens {
 }
 
 /// List the tokens of a user.
+#[utoipa::path(
+    get, path = "/rest/users/{public_id}/tokens/",
+    params(Explain),
+    responses((status = 200, body = Results<UserToken>)),
+)]
 pub(super) async fn list_tokens(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -35,6 +41,11 @@ pub(super) async fn list_tokens(
 }
 
 /// Create a token of a user; the answer shows it this once.
+#[utoipa::path(
+    post, path = "/rest/users/{public_id}/tokens/",
+    request_body = NewToken,
+    responses((status = 201, body = InsertedToken)),
+)]
 pub(super) async fn create_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -47,10 +58,16 @@ pub(super) async fn create_token(
     let id = integer(&created.stored, "public_id").unwrap_or_default();
     let path = format!("/users/{}/tokens/{id}", user.0);
     let token = json!({"token": created.token.expose()});
-    envelope::inserted_at::<UserTokens>(&state, &request, (StatusCode::CREATED, &path), &id, &created.stored, &token)
+    let place = (StatusCode::CREATED, path.as_str());
+    let inserted = envelope::inserted_at::<UserTokens>(&state, &request, place, &id, &created.stored, &token)?;
+    Ok(envelope::secret(inserted))
 }
 
 /// Revoke a token of a user.
+#[utoipa::path(
+    delete, path = "/rest/users/{public_id}/tokens/{token_id}",
+    responses((status = 202, body = Deleted<UserToken>)),
+)]
 pub(super) async fn delete_token(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -6,10 +6,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
+use super::description::{
+    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
+    UserPatch,
+};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -25,13 +29,23 @@ impl Wire for Users {
 }
 
 /// List users.
+#[utoipa::path(
+    get, path = "/rest/users/",
+    params(Listing),
+    responses((status = 200, body = ListOf<User>)),
+)]
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = ListParams::read(Parameters::of(&request)?, &LIST, &state.params)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
 
 /// Read a user.
+#[utoipa::path(
+    get, path = "/rest/users/{public_id}",
+    params(IfNoneMatch),
+    responses((status = 200, body = Single<User>)),
+)]
 pub(super) async fn get_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -43,6 +57,11 @@ pub(super) async fn get_user(
 }
 
 /// Create a user.
+#[utoipa::path(
+    post, path = "/rest/users/",
+    request_body = NewUser,
+    responses((status = 201, body = Inserted<User>)),
+)]
 pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -55,6 +74,12 @@ pub(super) async fn create_user(
 }
 
 /// Replace a user.
+#[utoipa::path(
+    put, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    request_body = UserBody,
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn update_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -69,6 +94,12 @@ pub(super) async fn update_user(
 }
 
 /// Merge a patch into a user.
+#[utoipa::path(
+    patch, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    request_body(content((UserPatch = "application/json"), (UserPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn patch_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -83,6 +114,12 @@ pub(super) async fn patch_user(
 }
 
 /// Give a user another password.
+#[utoipa::path(
+    patch, path = "/rest/users/{public_id}/password",
+    params(IfMatch),
+    request_body = PasswordBody,
+    responses((status = 202, body = Updated<User>)),
+)]
 pub(super) async fn change_password(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -97,6 +134,11 @@ pub(super) async fn change_password(
 }
 
 /// Delete a user.
+#[utoipa::path(
+    delete, path = "/rest/users/{public_id}",
+    params(IfMatch),
+    responses((status = 202, body = Deleted<User>)),
+)]
 pub(super) async fn delete_user(
     state: web::Data<HttpState>,
     request: HttpRequest,

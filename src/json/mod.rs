@@ -1,5 +1,4 @@
-//! JSON: Extended JSON in, JSON out, and the walk over raw BSON that the way out is made of.
+//! JSON: Extended JSON in, JSON out.
 
-pub mod raw;
 pub mod read;
 pub mod write;

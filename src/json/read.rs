@@ -36,7 +36,12 @@ impl From<serde_json::Error> for JsonError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
         // The place is kept apart from the sentence.
-        let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
+        let message = match text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message) {
+            "expected ident" => "expected true, false or null",
+            "key must be a string" => "expected the name of a member in double quotes",
+            message => message,
+        };
+        let message = message.to_owned();
         Self { line: error.line(), column: error.column(), message }
     }
 }
@@ -378,7 +383,8 @@ mod tests {
     fn errors_say_where() {
         assert_eq!(error("{\"a\": 1,\n \"a\": 2}"), "the member \"a\" is there twice at line 2, column 4");
         assert_eq!(error(r#"{"a": {"$oid": 5}}"#), "$oid must be 24 hexadecimal digits at line 1, column 17");
-        assert_eq!(error("{\"a\": tru}"), "expected ident at line 1, column 10");
+        assert_eq!(error("{\"a\": tru}"), "expected true, false or null at line 1, column 10");
+        assert_eq!(error("{a: 1}"), "expected the name of a member in double quotes at line 1, column 2");
         assert_eq!(error("{} x"), "trailing characters at line 1, column 4");
         assert_eq!(error(r#"{"a\u0000": 1}"#), "the member \"a\\0\" has a zero byte in its name at line 1, column 10");
     }

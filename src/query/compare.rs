@@ -156,11 +156,11 @@ pub fn number(value: View<'_>) -> Option<Number> {
 
 /// Member by member: type, then (in documents) name, then value; the shorter one is below.
 fn compare_members(left: &[u8], right: &[u8], with_names: bool) -> Ordering {
-    let mut right = Elements::of(right);
-    for left in Elements::of(left) {
+    let mut right = Elements::within(right);
+    for left in Elements::within(left) {
         let Some(right) = right.next() else { return Ordering::Greater };
-        let order = rank_of_kind(left.value.kind)
-            .cmp(&rank_of_kind(right.value.kind))
+        let order = rank_of_kind(left.value.kind())
+            .cmp(&rank_of_kind(right.value.kind()))
             .then_with(|| if with_names { left.name.cmp(right.name) } else { Ordering::Equal })
             .then_with(|| compare_values(left.value, right.value));
         if order.is_ne() {

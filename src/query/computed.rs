@@ -1,7 +1,7 @@
 //! Values made up by aggregation expressions: `$expr` in filters, computed members in projections.
 
+use bson::Bson;
 use bson::raw::RawDocument;
-use bson::{Bson, DateTime};
 
 use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
@@ -14,9 +14,9 @@ pub struct Computed {
 }
 
 impl Computed {
-    /// Reads an expression. `$$NOW` is the time of this call: once for a query, as in MongoDB.
+    /// Reads an expression.
     pub(super) fn parse(value: &Bson, at: &mut Location) -> Result<Self, QueryError> {
-        Expression::parse(value, at, DateTime::now()).map(|expression| Self { expression })
+        Expression::parse(value, at).map(|expression| Self { expression })
     }
 
     /// The value for a document; nothing when it is missing.

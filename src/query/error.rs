@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use bson::DateTime;
+
 use super::budget::Budget;
 
 /// Why a filter, a sort or a projection was refused before it was run.
@@ -90,6 +92,7 @@ pub(crate) struct Location {
     root: &'static str,
     steps: Vec<String>,
     max_regex_chars: usize,
+    now: Option<DateTime>,
     /// For what is computed ahead.
     budget: Budget,
 }
@@ -97,12 +100,22 @@ pub(crate) struct Location {
 impl Location {
     /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
     pub(crate) fn new(root: &'static str) -> Self {
-        Self { root, steps: Vec::new(), max_regex_chars: usize::MAX, budget: Budget::default() }
+        Self { root, steps: Vec::new(), max_regex_chars: usize::MAX, now: None, budget: Budget::default() }
     }
 
     /// With a limit to the length of regular expressions.
     pub(crate) fn with_max_regex_chars(self, max_regex_chars: usize) -> Self {
         Self { max_regex_chars, ..self }
+    }
+
+    /// With the time that `$$NOW` is.
+    pub(crate) fn with_now(self, now: Option<DateTime>) -> Self {
+        Self { now, ..self }
+    }
+
+    /// What `$$NOW` is; nothing where whoever asks gave no time.
+    pub(crate) fn now(&self) -> Option<DateTime> {
+        self.now
     }
 
     /// How many characters a regular expression may have.

@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use bson::raw::RawDocument;
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::budget::Budget;
 use super::error::{EvalError, QueryError};
 use super::matcher;
-use super::parser::{Level, Parser};
+use super::operators::OPERATORS;
+use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::tree::{InSet, Node, Operand, Test};
 
@@ -75,15 +76,31 @@ impl OwnTest {
 }
 
 impl Filter {
-    /// Compiles a filter document.
+    /// Compiles a filter document of our own, which does without `$$NOW`.
     ///
     /// # Errors
     /// What MongoDB refuses, what exceeds `limits`, and server-side JavaScript; with the place.
     pub fn parse(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
-        let mut parser = Parser::at(*limits, "filter");
+        Self::read(document, Parser::at(*limits, "filter"))
+    }
+
+    /// Compiles a client's filter document; `now` is `$$NOW`, once for the whole query as in MongoDB.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub fn parse_at(document: &Document, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
+        Self::read(document, Parser::at(*limits, "filter").with_now(now))
+    }
+
+    fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         Ok(Self::from_parts(document.clone(), tree, parser.server))
+    }
+
+    /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
+    pub fn operators() -> impl Iterator<Item = &'static str> {
+        TOP_OPERATORS.into_iter().chain(OPERATORS)
     }
 
     /// The filter that every document matches.
@@ -193,8 +210,9 @@ fn in_set(values: &[Bson]) -> Option<InSet> {
 
 #[cfg(test)]
 mod tests {
-    use bson::RawDocumentBuf;
+    use bson::{RawDocumentBuf, bson};
 
+    use super::super::Projection;
     use super::super::error::{QueryErrorKind, code};
     use super::*;
 
@@ -212,6 +230,40 @@ mod tests {
         assert_eq!(error.to_string(), "filter.fields.$elemMatch.value.$rgex: unknown operator, did you mean $regex?");
         assert_eq!(error.pointer, "/fields/$elemMatch/value/$rgex");
         assert_eq!((error.code, error.kind), (2, QueryErrorKind::Malformed));
+    }
+
+    #[test]
+    fn a_mistake_in_an_expression_is_named_with_its_place() {
+        for (expression, pointer, hint) in [
+            (bson!({ "$subtrat": [1, 2] }), "/$expr/$subtrat", "did you mean $subtract?"),
+            (bson!({ "$eq": [1, { "$cond": { "iff": 1 } }] }), "/$expr/$eq/1/$cond/iff", "did you mean if?"),
+            (
+                bson!({ "$switch": { "branches": [{ "case": 1, "then": { "$abss": 1 } }] } }),
+                "/$expr/$switch/branches/0/then/$abss",
+                "did you mean $abs?",
+            ),
+            (bson!({ "$let": { "vars": { "a": "$$b" }, "in": 1 } }), "/$expr/$let/vars/a", "undefined variable"),
+            (bson!({ "$map": { "input": [], "as": "A", "in": 1 } }), "/$expr/$map/as", "invalid character"),
+            (bson!({ "$zip": { "inputs": ["$a", { "$x": 1 }] } }), "/$expr/$zip/inputs/1/$x", "unknown operator"),
+            (bson!({ "a": { "b.c": 1 } }), "/$expr/a/b.c", "$getField"),
+        ] {
+            let error = refusal(&doc! { "$expr": expression });
+            assert_eq!(error.pointer, pointer, "{error}");
+            assert!(error.message.contains(hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_query_is_the_one_that_was_given() {
+        let document = doc! { "$expr": { "$eq": ["$a", "$$NOW"] } };
+        assert_eq!(refusal(&document).kind, QueryErrorKind::Refused);
+        let now = DateTime::from_millis(5);
+        let filter = Filter::parse_at(&document, &Limits::default(), now).unwrap();
+        assert!(matches(&filter, &doc! { "a": now }));
+        let projection = doc! { "b": { "$subtract": ["$$NOW", "$a"] } };
+        let projection = Projection::parse_at(&projection, &filter, &Limits::default(), now).unwrap();
+        let document = RawDocumentBuf::try_from(&doc! { "a": DateTime::from_millis(3) }).unwrap();
+        assert_eq!(projection.apply(&document, &filter).unwrap().get_i64("b").unwrap(), 2);
     }
 
     #[test]
@@ -290,7 +342,7 @@ mod tests {
         let joined = bson::bson!({ "$concat": [long.clone(), "x"] });
         assert!(refusal(&searched("$regexFindAll", joined)).message.contains("1000 characters"));
         let projection = doc! { "b": { "$regexMatch": { "input": "$a", "regex": &long } } };
-        let error = crate::query::Projection::parse(&projection, &Filter::all()).expect_err("too long");
+        let error = Projection::parse(&projection, &Filter::all()).expect_err("too long");
         assert_eq!((error.kind, &*error.pointer), (QueryErrorKind::LimitExceeded, "/b/$regexMatch/regex"));
     }
 

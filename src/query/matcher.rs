@@ -130,7 +130,7 @@ fn value_matches(test: &Test, value: Option<Value<'_>>, run: &mut Run<'_>) -> bo
         Test::In(set) => is_in(set, value, run),
         Test::Regex(regex) => value.is_some_and(|value| regex_matches(regex, value, run)),
         Test::Exists => value.is_some(),
-        Test::Type(types) => value.is_some_and(|value| types.contains(value.kind)),
+        Test::Type(types) => value.is_some_and(|value| types.contains(value.kind())),
         Test::Size(size) => value.is_some_and(|value| value.is_array() && has_size(value, *size)),
         Test::Mod { divisor, remainder } => value
             .and_then(|value| number(value.view()))
@@ -156,16 +156,18 @@ struct Relation {
 #[inline]
 fn equals(value: Option<Value<'_>>, operand: &Operand) -> bool {
     match value {
-        Some(value) if operand.is_bytes() && value.kind == operand.value().kind => value.bytes == operand.value().bytes,
+        Some(value) if operand.is_bytes() && value.kind() == operand.value().kind() => {
+            value.bytes == operand.value().bytes
+        }
         value => compares(value, operand, Relation { less: false, equal: true, greater: false }),
     }
 }
 
 /// Comparisons stay in the bracket of the operand's type, except with `MinKey` and `MaxKey`.
 fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> bool {
-    let kind = value.map_or(kind::UNDEFINED, |value| value.kind);
+    let kind = value.map_or(kind::UNDEFINED, Value::kind);
     let (Some(value), true) = (value, rank_of_kind(kind) == operand.rank()) else {
-        return match operand.value().kind {
+        return match operand.value().kind() {
             // Missing, undefined and null are one for the tests that accept equality.
             kind::NULL => relation.equal && rank_of_kind(kind) == rank_of_kind(kind::UNDEFINED),
             kind::MAX_KEY => relation.less,
@@ -189,7 +191,7 @@ fn compares(value: Option<Value<'_>>, operand: &Operand, relation: Relation) -> 
 
 fn is_in(set: &InSet, value: Option<Value<'_>>, run: &mut Run<'_>) -> bool {
     // A stored `undefined` is found like a missing value.
-    let Some(value) = value.filter(|value| value.kind != kind::UNDEFINED) else { return set.has_null() };
+    let Some(value) = value.filter(|value| value.kind() != kind::UNDEFINED) else { return set.has_null() };
     set.contains(value) || set.regexes().iter().any(|regex| regex_matches(regex, value, run))
 }
 
@@ -204,14 +206,14 @@ fn regex_matches(regex: &super::regex::Regex, value: Value<'_>, run: &mut Run<'_
 }
 
 fn has_size(array: Value<'_>, size: i64) -> bool {
-    i64::try_from(Elements::of(array.bytes).count()).is_ok_and(|count| count == size)
+    i64::try_from(Elements::within(array.bytes).count()).is_ok_and(|count| count == size)
 }
 
 fn element_matches(node: &Node, array: Value<'_>, run: &mut Run<'_>) -> bool {
     if !array.is_array() {
         return false;
     }
-    for (index, element) in Elements::of(array.bytes).enumerate() {
+    for (index, element) in Elements::within(array.bytes).enumerate() {
         let looks_inside = element.value.is_document() || element.value.is_array();
         if looks_inside && without_position(run, |run| node_matches(node, element.value.bytes, run)) {
             run.position = Some(index);
@@ -225,7 +227,7 @@ fn element_passes(tests: &[Test], array: Value<'_>, run: &mut Run<'_>) -> bool {
     if !array.is_array() {
         return false;
     }
-    for (index, element) in Elements::of(array.bytes).enumerate() {
+    for (index, element) in Elements::within(array.bytes).enumerate() {
         let passes = |run: &mut Run<'_>| tests.iter().all(|test| value_matches(test, Some(element.value), run));
         if without_position(run, passes) {
             run.position = Some(index);

@@ -7,7 +7,7 @@ use super::compare::number;
 use super::error::{QueryError, code};
 
 use super::number::Number;
-use super::parser::{Level, Parser};
+use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::raw::View;
 use super::regex::Regex;
@@ -16,7 +16,7 @@ use super::tree::{InSet, Node, Operand, Test};
 use super::types::TypeSet;
 
 /// The operators of a field.
-const OPERATORS: [&str; 27] = [
+pub(super) const OPERATORS: [&str; 27] = [
     "$eq",
     "$ne",
     "$gt",
@@ -281,25 +281,10 @@ fn elem_match_operand(item: &Bson) -> Option<&Bson> {
     (name == "$elemMatch").then_some(operand)
 }
 
-/// The operators that stand where a field name could make an `$elemMatch` one on documents.
-const PATHLESS: [&str; 11] = [
-    "$sampleRate",
-    "$and",
-    "$or",
-    "$nor",
-    "$expr",
-    "$jsonSchema",
-    "$comment",
-    "$text",
-    "$where",
-    "$alwaysTrue",
-    "$alwaysFalse",
-];
-
 fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     let Bson::Document(document) = value else { return parser.bad("$elemMatch needs a document of conditions") };
     let first = document.keys().next().map(String::as_str).unwrap_or_default();
-    if is_operators_in_elem_match(document) && !PATHLESS.contains(&first) {
+    if is_operators_in_elem_match(document) && !TOP_OPERATORS.contains(&first) {
         return operators(parser, document).map(Test::ElemMatchValue);
     }
     parser.document(document, Level::Inner).map(|node| Test::ElemMatchDocument(Box::new(node)))

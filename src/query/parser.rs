@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 use super::compare::number;
 use super::computed::Computed;
@@ -46,7 +46,7 @@ pub(super) struct Parser {
 }
 
 /// The operators that stand where a field name could.
-const TOP_OPERATORS: [&str; 11] = [
+pub(super) const TOP_OPERATORS: [&str; 11] = [
     "$sampleRate",
     "$and",
     "$or",
@@ -75,6 +75,11 @@ impl Parser {
     /// The same parser, for the conditions in projections.
     pub(super) fn without_schemas(self) -> Self {
         Self { schemas: false, ..self }
+    }
+
+    /// The same parser with the time that `$$NOW` is.
+    pub(super) fn with_now(self, now: DateTime) -> Self {
+        Self { at: self.at.with_now(Some(now)), ..self }
     }
 
     /// Parses within one more step of the location.

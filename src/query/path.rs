@@ -129,7 +129,7 @@ where
 {
     if ends(rest) {
         if leaf == Leaf::ElementsAndWhole {
-            for (index, Element { value, .. }) in Elements::of(array.bytes).enumerate() {
+            for (index, Element { value, .. }) in Elements::within(array.bytes).enumerate() {
                 if visit(Some(value), outer.or(Some(index))) {
                     return true;
                 }
@@ -146,7 +146,7 @@ fn any_in_elements<'a, F>(array: Value<'a>, rest: &[Part], leaf: Leaf, outer: Op
 where
     F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
 {
-    for (index, Element { value, .. }) in Elements::of(array.bytes).enumerate() {
+    for (index, Element { value, .. }) in Elements::within(array.bytes).enumerate() {
         if value.is_document() && any_in_document(value.bytes, rest, leaf, outer.or(Some(index)), visit) {
             return true;
         }

@@ -169,10 +169,10 @@ fn direction_of(at: &Location, direction: &Bson) -> Result<bool, QueryError> {
 }
 
 /// A missing value is ordered as `null`.
-const MISSING: Value<'static> = Value { kind: kind::NULL, bytes: &[] };
+const MISSING: Value<'static> = Value::new(kind::NULL, &[]);
 
 /// An empty array is ordered as `undefined`.
-const EMPTY: Value<'static> = Value { kind: kind::UNDEFINED, bytes: &[] };
+const EMPTY: Value<'static> = Value::new(kind::UNDEFINED, &[]);
 
 /// One key while the tuples of a document are made.
 #[derive(Clone)]
@@ -242,7 +242,7 @@ impl Sort {
             self.consider(slots.iter().map(|slot| slot.value).collect(), lowest);
             return Ok(());
         };
-        let mut elements = Elements::of(array.bytes).peekable();
+        let mut elements = Elements::within(array.bytes).peekable();
         if elements.peek().is_none() {
             return self.with_element(slots, &through, array, EMPTY, true, lowest);
         }
@@ -328,7 +328,7 @@ fn entry<'a>(array: &Path, name: &str, document: &'a RawDocument) -> Value<'a> {
     let mut found = MISSING;
     array.any(document, Leaf::Whole, &mut |value, _| {
         let entry = value.filter(|value| value.is_array()).and_then(|array| {
-            Elements::of(array.bytes).find(|element| {
+            Elements::within(array.bytes).find(|element| {
                 element.value.is_document()
                     && member(element.value.bytes, b"name")
                         .is_some_and(|value| matches!(value.view(), View::Text(text) if text == name.as_bytes()))

@@ -157,8 +157,8 @@ impl Operand {
     pub fn new(bson: Bson) -> Result<Self, bson::error::Error> {
         let encoded = Owned::encode(&bson)?;
         let is_nan = number(encoded.value().view()).is_some_and(Number::is_nan);
-        let is_bytes = has_one_encoding(encoded.value().kind);
-        Ok(Self { rank: rank_of_kind(encoded.value().kind), bson, encoded, is_nan, is_bytes })
+        let is_bytes = has_one_encoding(encoded.value().kind());
+        Ok(Self { rank: rank_of_kind(encoded.value().kind()), bson, encoded, is_nan, is_bytes })
     }
 
     /// The value as the client sent it.

@@ -7,7 +7,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::display_name;
 use crate::domain::object_type::ObjectType;
-use crate::json::raw::{CorruptBson, Value, member};
+use crate::raw::{CorruptBson, Elements, Value};
 
 /// Borrowed look-ups by `public_id`. `None` means that there is no such thing.
 pub trait Catalog {
@@ -83,5 +83,5 @@ impl Catalog for PageCatalog {
 }
 
 fn public_id(document: &RawDocument) -> Result<Option<i64>, CorruptBson> {
-    Ok(member(document, "public_id")?.and_then(Value::as_integer))
+    Ok(Elements::of(document).member("public_id")?.and_then(Value::as_integer))
 }

@@ -5,8 +5,8 @@ use bson::spec::ElementType;
 use super::line::push_text;
 use super::stored::{FieldValues, StoredObject};
 use crate::domain::object_type::{LinkSource, LinkTemplate, ObjectType};
-use crate::json::raw::{CorruptBson, Value};
 use crate::json::write::{array, write_string};
+use crate::raw::{CorruptBson, Value};
 
 /// The list of `{name, href, label, icon, fields}`, `fields` being the names of the fields whose values fill the
 /// address. A link is left out when its address must not be rendered (see [`LinkTemplate::parse`]), one of its
@@ -53,7 +53,7 @@ fn address(
 
 /// Appends the text of a value; nothing for documents and arrays, which no address has a place for.
 fn push_single(value: Value<'_>, text: &mut String) -> Result<(), CorruptBson> {
-    match value.kind() {
+    match value.element_type() {
         ElementType::EmbeddedDocument | ElementType::Array => Ok(()),
         _ => push_text(value, text),
     }

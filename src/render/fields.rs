@@ -7,8 +7,8 @@ use super::reference::Trail;
 use super::stored::{FieldValues, StoredObject};
 use super::{RenderContext, reference};
 use crate::domain::object_type::ObjectType;
-use crate::json::raw::CorruptBson;
 use crate::json::write::{DateStyle, array, write_value};
+use crate::raw::CorruptBson;
 
 /// Sections of other objects that one view takes in; those beyond show no fields. Far beyond honest use: it keeps a
 /// few types that refer to each other by hundreds of fields from filling the memory.

@@ -8,7 +8,7 @@ use super::catalog::Catalog;
 use super::reference::{MAX_DEPTH, section_of, taken_in};
 use super::stored::{FieldValues, StoredObject};
 use crate::domain::object_type::ObjectType;
-use crate::json::raw::CorruptBson;
+use crate::raw::CorruptBson;
 
 /// What is to be fetched: one query per kind that is not empty. Ids rise and are there once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use bson::spec::ElementType;
 
 use super::stored::{FieldValues, StoredObject};
 use crate::domain::object_type::{ObjectType, ReferenceSummary};
-use crate::json::raw::{CorruptBson, Value};
 use crate::json::write::{DateStyle, write_date_text, write_value};
+use crate::raw::{CorruptBson, Value};
 
 const SEPARATOR: &str = " | ";
 const PLACE: &str = "{}";
@@ -51,7 +51,7 @@ pub(super) fn of_reference(
 /// Appends what people read for a value: strings as they are, nothing for null, ISO 8601 for times, JSON for the rest.
 pub(super) fn push_text(value: Value<'_>, line: &mut String) -> Result<(), CorruptBson> {
     const NOT_TEXT: CorruptBson = CorruptBson("text that is not UTF-8");
-    match value.kind() {
+    match value.element_type() {
         ElementType::Null | ElementType::Undefined => {}
         ElementType::String => line.push_str(value.as_str().ok_or(NOT_TEXT)?),
         _ => {

@@ -26,8 +26,8 @@ pub use self::gathering::{Gathering, Needed};
 use self::stored::{FieldValues, StoredObject};
 pub use self::users::display_name;
 use crate::domain::object_type::{ObjectType, TypeFragments};
-use crate::json::raw::{CorruptBson, Value};
 use crate::json::write::{DateStyle, ObjectWriter, array, object, write_value};
+use crate::raw::{CorruptBson, Value};
 
 /// What a view depends on beside the data.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ use super::fields::FieldView;
 use super::stored::{FieldValues, StoredObject};
 use super::{line, write_summaries};
 use crate::domain::object_type::{Field, ObjectType, Permission, Role, SectionReference};
-use crate::json::raw::{CorruptBson, Value};
 use crate::json::write::{ObjectWriter, object};
+use crate::raw::{CorruptBson, Value};
 
 /// How many objects deep sections of other objects are taken in.
 pub(super) const MAX_DEPTH: u32 = 3;

@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 
 use crate::domain::object_type::ObjectType;
-use crate::json::raw::{CorruptBson, Elements, Value};
+use crate::raw::{CorruptBson, Elements, Value};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 

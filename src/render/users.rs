@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 
 use super::Catalog;
-use crate::json::raw::{CorruptBson, Elements};
+use crate::raw::{CorruptBson, Elements};
 
 const UNKNOWN: &str = "unknown";
 

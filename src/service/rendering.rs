@@ -13,8 +13,8 @@ use super::{Caller, ServiceError, Services};
 use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
 use crate::json;
-use crate::json::raw::CorruptBson;
 use crate::query::{Budget, Filter, Projection};
+use crate::raw::CorruptBson;
 use crate::render::{Catalog, Gathering, RenderContext, render_object};
 use crate::store::{Documents, FindQuery, StoreError};
 

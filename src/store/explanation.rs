@@ -1,17 +1,20 @@
 //! How a question was answered: one shape for every store.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::hint::Hint;
 
 /// How the documents of a question and their total were found, and what work that was.
 ///
 /// The question was really asked; the figures are those of the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ListExplanation)]
 pub struct Explanation {
     /// `embedded` or `mongodb`, see [`Store::kind`](super::Store::kind).
     pub store: &'static str,
     /// The way to the documents of the page.
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
     pub plan: Step,
     /// How they came into their order.
     pub sort: SortedBy,
@@ -29,6 +32,7 @@ pub struct Explanation {
     pub time_us: u64,
     /// What would make it less work, where it was much for little.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
     pub hint: Option<Hint>,
 }
 
@@ -87,7 +91,7 @@ pub struct KeyUse {
 }
 
 /// How documents came into their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SortedBy {
     /// No order was asked for.
@@ -101,7 +105,7 @@ pub enum SortedBy {
 }
 
 /// Where the total of a list comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TotalFrom {
     /// The number of all documents, which the store keeps.

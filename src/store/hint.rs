@@ -108,7 +108,9 @@ impl Paths {
             }
             Test::ElemMatchValue(tests) => {
                 self.through_array = true;
-                tests.iter().for_each(|test| self.add_test(test, path));
+                for test in tests {
+                    self.add_test(test, path);
+                }
             }
             _ => {}
         }

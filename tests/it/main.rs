@@ -12,10 +12,17 @@ mod check_command;
 mod corpus;
 mod crash;
 mod demo;
+mod description;
+mod edge;
 mod embedded;
 mod embedded_crash;
 mod embedded_indexes;
 mod filters;
+mod filters_page;
+#[expect(unreachable_pub, reason = "the package of the fuzz targets uses the same files")]
+#[path = "../../fuzz/laws/mod.rs"]
+mod fuzz_laws;
+mod fuzz_seeds;
 mod group_crash;
 mod mongo;
 mod projections;

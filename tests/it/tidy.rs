@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 /// A module, and the other modules of ours that it may name. `docs/architecture.md` has the same table.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("json", &[]),
-    ("query", &[]),
+    ("raw", &[]),
+    ("json", &["raw"]),
+    ("query", &["raw"]),
     ("clock", &[]),
-    ("domain", &["json"]),
+    ("domain", &["json", "raw"]),
     ("store", &["query"]),
-    ("render", &["domain", "json"]),
+    ("render", &["domain", "json", "raw"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "store", "render", "auth", "clock"]),
+    ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock"]),
     ("http", &["service", "query", "json", "store", "auth", "domain", "settings"]),
 ];
 

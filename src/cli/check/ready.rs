@@ -4,6 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use rustls::StreamOwned;
+
+use crate::http::edge::tls;
 use crate::settings::ServerSettings;
 
 /// Longer than the service takes to find out that its store is away.
@@ -38,7 +41,8 @@ pub(super) fn ask(settings: &ServerSettings) -> Result<String, NotReady> {
     let host = reachable(&settings.host);
     let address =
         if host.contains(':') { format!("[{host}]:{}", settings.port) } else { format!("{host}:{}", settings.port) };
-    let answer = exchange(&address).map_err(|source| NotReady::Silent { address, source })?;
+    let tls = settings.tls.files().ok().flatten().is_some();
+    let answer = exchange(&address, tls).map_err(|source| NotReady::Silent { address, source })?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) == Some("200") {
@@ -59,7 +63,7 @@ fn reachable(host: &str) -> String {
     }
 }
 
-fn exchange(address: &str) -> io::Result<String> {
+fn exchange(address: &str, tls: bool) -> io::Result<String> {
     let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
     for target in address.to_socket_addrs()? {
         outcome = TcpStream::connect_timeout(&target, PATIENCE);
@@ -67,9 +71,17 @@ fn exchange(address: &str) -> io::Result<String> {
             break;
         }
     }
-    let mut stream = outcome?;
+    let stream = outcome?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    if !tls {
+        return question(address, stream);
+    }
+    let client = tls::client_of_own_service().map_err(io::Error::other)?;
+    question(address, StreamOwned::new(client, stream))
+}
+
+fn question(address: &str, mut stream: impl Read + Write) -> io::Result<String> {
     let host = format!("Host: {address}\r\n");
     stream.write_all(format!("GET /health/ready HTTP/1.1\r\n{host}Connection: close\r\n\r\n").as_bytes())?;
     let mut answer = String::new();

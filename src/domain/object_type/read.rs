@@ -11,7 +11,7 @@ use super::{
     Acl, External, ExternalFragments, Field, FieldFragments, FieldOption, LinkTemplate, ObjectType, ObjectTypeError,
     REF_SECTION, ReferenceSummary, Role, Section, SectionReference, TypeFragments,
 };
-use crate::json::raw::whole;
+use crate::raw::whole;
 
 const DEFAULT_VERSION: &str = "1.0.0";
 

@@ -3,8 +3,8 @@
 use bson::Decimal128;
 use bson::spec::ElementType;
 
-use super::super::raw::{Elements, Value, split_c_string, string_size};
 use super::{CorruptBson, DateStyle, ObjectWriter, Shape, object, text, write_members};
+use crate::raw::{Elements, Value, split_c_string, string_size};
 
 const CUT_OFF: CorruptBson = CorruptBson("a value is cut off");
 
@@ -25,7 +25,7 @@ fn write_notation(
     depth: u32,
     members: &mut ObjectWriter<'_>,
 ) -> Result<(), CorruptBson> {
-    match value.kind() {
+    match value.element_type() {
         ElementType::ObjectId => members.string("$oid", &hex(value.bytes)),
         ElementType::Decimal128 => {
             members.string("$numberDecimal", &Decimal128::from_bytes(value.fixed()).to_string());

@@ -15,8 +15,8 @@ pub(crate) use self::dates::write_date_text;
 pub use self::dates::{DateStyle, write_date};
 pub use self::members::{ArrayWriter, ObjectWriter, array, object};
 pub use self::text::{write_f64, write_i64, write_string};
-pub use super::raw::CorruptBson;
-use super::raw::{Elements, Value};
+pub use crate::raw::CorruptBson;
+use crate::raw::{Elements, Value};
 
 /// Levels of documents within documents that are followed. MongoDB stores at most 100;
 /// deeper bytes are an attempt on the stack.
@@ -109,7 +109,7 @@ fn write_at_depth(value: Value<'_>, dates: DateStyle, depth: u32, out: &mut Vec<
     if depth > MAX_DEPTH {
         return Err(CorruptBson("documents within documents without end"));
     }
-    match value.kind() {
+    match value.element_type() {
         ElementType::String => text::write_utf8(value.text_bytes(), out)?,
         ElementType::Int32 => write_i64(i64::from(i32::from_le_bytes(value.fixed())), out),
         ElementType::Int64 => write_i64(i64::from_le_bytes(value.fixed()), out),

@@ -303,12 +303,12 @@ fn parse_zip(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bso
     let (mut inputs, mut defaults, mut longest) = (Vec::new(), Vec::new(), false);
     for (name, value) in document {
         match (name.as_str(), value) {
-            ("inputs", Bson::Array(_)) => inputs = parser.list(value)?,
+            ("inputs", Bson::Array(_)) => inputs = parser.within(name, |parser| parser.list(value))?,
             ("inputs", other) => {
                 let found = type_name(Some(other));
                 return parser.refuse(34461, format!("inputs must be an array of expressions, found {found}"));
             }
-            ("defaults", Bson::Array(_)) => defaults = parser.list(value)?,
+            ("defaults", Bson::Array(_)) => defaults = parser.within(name, |parser| parser.list(value))?,
             ("defaults", other) => {
                 let found = type_name(Some(other));
                 return parser.refuse(34462, format!("defaults must be an array of expressions, found {found}"));
@@ -318,7 +318,7 @@ fn parse_zip(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bso
                 let found = type_name(Some(other));
                 return parser.refuse(34463, format!("useLongestLength must be a bool, found {found}"));
             }
-            _ => return parser.refuse(34464, format!("$zip found an unknown argument: {name}")),
+            _ => parser.only("$zip", document, &["inputs", "defaults", "useLongestLength"], 34464)?,
         }
     }
     if inputs.is_empty() {

@@ -118,9 +118,7 @@ fn parse_cond(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bs
         }
         return Ok(call(operator, operands));
     };
-    if let Some(name) = document.keys().find(|name| NAMES.iter().all(|(known, _)| known != name)) {
-        return parser.refuse(17083, format!("unrecognized parameter to $cond: {name}"));
-    }
+    parser.only("$cond", document, &NAMES.map(|(name, _)| name), 17083)?;
     let mut operands = Vec::with_capacity(3);
     for (name, code) in NAMES {
         let Some(value) = document.get(name) else {

@@ -53,7 +53,7 @@ fn append_type(message: &mut Vec<u8>, rank: i8) {
 }
 
 fn append_members(message: &mut Vec<u8>, members: &[u8]) {
-    for Element { name, value } in Elements::of(members) {
+    for Element { name, value } in Elements::within(members) {
         append_type(message, type_rank(value.view()));
         message.extend(name);
         message.push(0);

@@ -53,24 +53,29 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression; `now` becomes `$$NOW`.
+    /// The names of the operators of expressions. Some are refused when they are used.
+    pub fn operators() -> impl Iterator<Item = &'static str> {
+        operators::all().map(|operator| operator.name)
+    }
+
+    /// Reads an expression; `$$NOW` is the time of the location.
     ///
     /// # Errors
     /// Everything MongoDB refuses before it reads a document, with its number, and what is not done here:
     /// JavaScript and what needs the server.
-    pub(in crate::query) fn parse(value: &Bson, location: &mut Location, now: DateTime) -> Result<Self, QueryError> {
-        let node = parse::Parser::new(location, now).expression(value)?;
+    pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
+        let node = parse::Parser::new(location).expression(value)?;
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
     }
 
-    /// As [`Expression::parse`], for an expression that is a whole document of its own.
+    /// As [`Expression::parse`], for an expression that is a whole document of its own; `now` becomes `$$NOW`.
     ///
     /// # Errors
     /// As there.
     pub fn parse_alone(value: &Bson, now: DateTime) -> Result<Self, QueryError> {
-        Self::parse(value, &mut Location::new("expression"), now)
+        Self::parse(value, &mut Location::new("expression").with_now(Some(now)))
     }
 
     /// Whether MongoDB knows an expression operator of this name, such as `$add`.

@@ -110,16 +110,14 @@ fn parse_get_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
             return Ok(call(operator, vec![Some(name), Some(current)]));
         }
     };
-    if let Some(name) = document.keys().find(|name| !["field", "input"].contains(&name.as_str())) {
-        return parser.refuse(3_041_701, format!("$getField found an unknown argument: {name}"));
-    }
+    parser.only(operator.name, document, &["field", "input"], 3_041_701)?;
     let Some(name) = document.get("field") else {
         return parser.refuse(3_041_702, "$getField requires 'field' to be specified");
     };
     let Some(input) = document.get("input") else {
         return parser.refuse(3_041_703, "$getField requires 'input' to be specified");
     };
-    let name = field_name(parser, name, operator, &GET)?;
+    let name = parser.within("field", |parser| field_name(parser, name, operator, &GET))?;
     let input = parser.at("input", input)?;
     Ok(call(operator, vec![Some(name), Some(input)]))
 }
@@ -141,10 +139,8 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
     let Bson::Document(document) = operand else {
         return parser.refuse(4_161_100, format!("{name} only supports an object as its argument"));
     };
-    let known = |argument: &str| argument == "field" || argument == "input" || (sets && argument == "value");
-    if let Some(argument) = document.keys().find(|argument| !known(argument)) {
-        return parser.refuse(4_161_101, format!("{name} found an unknown argument: {argument}"));
-    }
+    let known: &[&str] = if sets { &["field", "input", "value"] } else { &["field", "input"] };
+    parser.only(name, document, known, 4_161_101)?;
     let Some(field) = document.get("field") else {
         return parser.refuse(4_161_102, format!("{name} requires 'field' to be specified"));
     };
@@ -156,7 +152,7 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
     let Some(input) = document.get("input") else {
         return parser.refuse(4_161_109, format!("{name} requires 'input' to be specified"));
     };
-    let field = field_name(parser, field, operator, &SET)?;
+    let field = parser.within("field", |parser| field_name(parser, field, operator, &SET))?;
     let input = parser.at("input", input)?;
     Ok(call(operator, vec![Some(field), Some(input), Some(value)]))
 }

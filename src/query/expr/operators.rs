@@ -6,6 +6,7 @@ use super::{
     accumulate, arithmetic, array, boolean, convert, date, hashed_key, object, regex, rounding, set, string,
     trigonometry, variables,
 };
+use crate::query::suggest::nearest;
 
 const JAVASCRIPT: Shape = Shape::Refused("it runs JavaScript on the server");
 const SERVER: Shape = Shape::Refused("only a MongoDB server has what it asks for");
@@ -56,9 +57,20 @@ const FAMILIES: &[&[Operator]] = &[
     OTHERS,
 ];
 
+/// Every operator.
+pub(super) fn all() -> impl Iterator<Item = &'static Operator> {
+    FAMILIES.iter().copied().flatten()
+}
+
 /// The operator of this name, dollar sign included.
 pub(super) fn find(name: &str) -> Option<&'static Operator> {
-    FAMILIES.iter().copied().flatten().find(|operator| operator.name == name)
+    all().find(|operator| operator.name == name)
+}
+
+/// `, did you mean $size?` where the name is like one of an operator, else nothing.
+pub(super) fn nearest_to(name: &str) -> String {
+    let known: Vec<&str> = all().map(|operator| operator.name).collect();
+    nearest(name, &known)
 }
 
 /// Whether there is one.

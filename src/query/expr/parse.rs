@@ -1,11 +1,12 @@
 //! BSON -> tree: names, arities and variables are checked here.
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, Document};
 
 use super::call::{Call, Names, Operator, Shape};
 use super::evaluate::Node;
 use super::operators;
 use crate::query::error::{Location, QueryError};
+use crate::query::suggest::nearest;
 
 /// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
 const MAX_DEPTH: usize = 180;
@@ -16,14 +17,13 @@ pub(super) struct Parser<'a> {
     location: &'a mut Location,
     /// The names bound by each `$let`, `$map`, ... around this place, the innermost last.
     frames: Vec<Vec<String>>,
-    now: DateTime,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     /// At the place where the expression begins.
-    pub(super) fn new(location: &'a mut Location, now: DateTime) -> Self {
-        Self { location, frames: Vec::new(), now, depth: 0 }
+    pub(super) fn new(location: &'a mut Location) -> Self {
+        Self { location, frames: Vec::new(), depth: 0 }
     }
 
     /// A refusal with MongoDB's number.
@@ -43,10 +43,32 @@ impl<'a> Parser<'a> {
             Bson::String(text) if !text.starts_with('$') => text,
             _ => return Ok(()),
         };
+        self.within(step, |parser| parser.location.check_regex(pattern))
+    }
+
+    /// Refuses the first member whose name the operator does not know.
+    pub(super) fn only(
+        &mut self,
+        operator: &str,
+        operand: &Document,
+        known: &[&str],
+        code: i32,
+    ) -> Result<(), QueryError> {
+        let Some(name) = operand.keys().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+        let message = format!("{operator} has no such argument{}", nearest(name, known));
+        self.within(name, |parser| parser.refuse(code, message))
+    }
+
+    /// Reads something that lies one step further in.
+    pub(super) fn within<T>(
+        &mut self,
+        step: &str,
+        read: impl FnOnce(&mut Self) -> Result<T, QueryError>,
+    ) -> Result<T, QueryError> {
         self.location.enter(step);
-        self.location.check_regex(pattern)?;
+        let outcome = read(self);
         self.location.leave();
-        Ok(())
+        outcome
     }
 
     /// Any operand: a path, a variable, an operator, a document, a list or a literal.
@@ -70,10 +92,7 @@ impl<'a> Parser<'a> {
 
     /// An operand that lies one step further in.
     pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<Node, QueryError> {
-        self.location.enter(step);
-        let node = self.expression(value);
-        self.location.leave();
-        node
+        self.within(step, |parser| parser.expression(value))
     }
 
     /// An operand with more variables bound.
@@ -97,10 +116,11 @@ impl<'a> Parser<'a> {
         }
         let mut members = Vec::with_capacity(document.len());
         for (name, value) in document {
-            self.location.enter(name.as_str());
-            self.check_field_name(name)?;
-            self.location.leave();
-            members.push((name.clone(), self.at(name, value)?));
+            let node = self.within(name, |parser| {
+                parser.check_field_name(name)?;
+                parser.expression(value)
+            });
+            members.push((name.clone(), node?));
         }
         Ok(Node::Object(members))
     }
@@ -127,13 +147,10 @@ impl<'a> Parser<'a> {
 
     /// An operator by its name.
     pub(super) fn operator(&mut self, name: &str, operand: &Bson) -> Result<Node, QueryError> {
-        self.location.enter(name);
-        let Some(operator) = operators::find(name) else {
-            return self.refuse(168, format!("unrecognized expression '{name}'"));
-        };
-        let node = self.call(operator, operand)?;
-        self.location.leave();
-        Ok(node)
+        self.within(name, |parser| match operators::find(name) {
+            Some(operator) => parser.call(operator, operand),
+            None => parser.refuse(168, format!("unknown operator of expressions{}", operators::nearest_to(name))),
+        })
     }
 
     fn call(&mut self, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
@@ -192,10 +209,8 @@ impl<'a> Parser<'a> {
         let Bson::Document(document) = operand else {
             return self.refuse(names.not_an_object, format!("{operator} only supports an object as its argument"));
         };
-        let unknown = document.keys().find(|name| names.known.iter().all(|(known, _)| known != name));
-        if let Some(name) = unknown {
-            return self.refuse(names.unknown, format!("{operator} found an unknown argument: {name}"));
-        }
+        let known: Vec<&str> = names.known.iter().map(|(name, _)| *name).collect();
+        self.only(operator, document, &known, names.unknown)?;
         for (name, required) in names.known {
             if let (Some(code), None) = (required, document.get(name)) {
                 return self.refuse(*code, format!("missing '{name}' parameter to {operator}"));
@@ -247,7 +262,10 @@ impl<'a> Parser<'a> {
         }
         Ok(match name {
             "ROOT" | "CURRENT" => Node::Path(path),
-            "NOW" if path.is_empty() => Node::Constant(Some(Bson::DateTime(self.now))),
+            "NOW" if path.is_empty() => match self.location.now() {
+                Some(now) => Node::Constant(Some(Bson::DateTime(now))),
+                None => return Err(self.location.refused("$$NOW is for queries that a time was given for")),
+            },
             "REMOVE" | "SEARCH_META" | "NOW" => Node::Constant(None),
             "CLUSTER_TIME" => Node::Unavailable("CLUSTER_TIME"),
             "JS_SCOPE" => Node::Unavailable("JS_SCOPE"),

@@ -49,9 +49,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
         let found = type_name(Some(operand));
         return parser.refuse(51103, format!("{name} expects an object of named arguments but found: {found}"));
     };
-    if let Some(unknown) = document.keys().find(|key| !["input", "regex", "options"].contains(&key.as_str())) {
-        return parser.refuse(31024, format!("{name} found an unknown argument: {unknown}"));
-    }
+    parser.only(name, document, &["input", "regex", "options"], 31024)?;
     let Some(input) = document.get("input") else {
         return parser.refuse(31022, format!("{name} requires 'input' parameter"));
     };

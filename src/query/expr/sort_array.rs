@@ -17,16 +17,14 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
         let found = type_name(Some(operand));
         return parser.refuse(2_942_500, format!("$sortArray requires an object as an argument, found: {found}"));
     };
-    if let Some(name) = document.keys().find(|name| !["input", "sortBy"].contains(&name.as_str())) {
-        return parser.refuse(2_942_501, format!("$sortArray found an unknown argument: {name}"));
-    }
+    parser.only("$sortArray", document, &["input", "sortBy"], 2_942_501)?;
     let Some(input) = document.get("input") else {
         return parser.refuse(2_942_502, "$sortArray requires 'input' to be specified");
     };
     let Some(pattern) = document.get("sortBy") else {
         return parser.refuse(2_942_503, "$sortArray requires 'sortBy' to be specified");
     };
-    check_pattern(parser, pattern)?;
+    parser.within("sortBy", |parser| check_pattern(parser, pattern))?;
     let input = parser.at("input", input)?;
     Ok(call(operator, vec![Some(input), Some(Node::Constant(Some(pattern.clone())))]))
 }

@@ -185,7 +185,7 @@ fn require<'a>(
 
 /// The operand as a document with none but these names.
 fn members<'a>(
-    parser: &Parser<'_>,
+    parser: &mut Parser<'_>,
     operator: &Operator,
     operand: &'a Bson,
     names: &[&str],
@@ -194,20 +194,18 @@ fn members<'a>(
     let Bson::Document(document) = operand else {
         return parser.refuse(not_an_object, format!("{} only supports an object as its argument", operator.name));
     };
-    match document.keys().find(|name| !names.contains(&name.as_str())) {
-        Some(name) => parser.refuse(unknown, format!("unrecognized parameter to {}: {name}", operator.name)),
-        None => Ok(document),
-    }
+    parser.only(operator.name, document, names, unknown)?;
+    Ok(document)
 }
 
 /// The name under `as`, or `this`.
-fn element_name(parser: &Parser<'_>, document: &Document) -> Result<String, QueryError> {
+fn element_name(parser: &mut Parser<'_>, document: &Document) -> Result<String, QueryError> {
     let name = match document.get("as") {
         None => "this",
         Some(Bson::String(name)) => name,
         Some(_) => "",
     };
-    parser.check_variable(name, true)?;
+    parser.within("as", |parser| parser.check_variable(name, true))?;
     Ok(name.to_owned())
 }
 
@@ -223,10 +221,16 @@ pub(super) fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, op
         _ => return parser.refuse(10065, "invalid parameter: expected an object (vars)"),
     };
     let mut bindings = Vec::with_capacity(vars.len());
-    for (name, value) in &vars {
-        parser.check_variable(name, true)?;
-        bindings.push(parser.at(name, value)?);
-    }
+    parser.within("vars", |parser| {
+        for (name, value) in &vars {
+            let binding = parser.within(name, |parser| {
+                parser.check_variable(name, true)?;
+                parser.expression(value)
+            });
+            bindings.push(binding?);
+        }
+        Ok(())
+    })?;
     let body = parser.with_variables(vars.keys().cloned().collect(), "in", body)?;
     Ok(Node::Let(Box::new(Let { bindings, body })))
 }
@@ -277,7 +281,11 @@ pub(super) fn parse_switch(parser: &mut Parser<'_>, operator: &'static Operator,
             return parser.refuse(40061, format!("$switch expected an array for 'branches', found: {found}"));
         }
     };
-    let branches = branches.iter().map(|branch| parse_branch(parser, branch)).collect::<Result<Vec<_>, _>>()?;
+    let branches = parser.within("branches", |parser| {
+        let read =
+            |(index, branch): (usize, &Bson)| parser.within(&index.to_string(), |parser| parse_branch(parser, branch));
+        branches.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()
+    })?;
     let otherwise = document.get("default").map(|value| parser.at("default", value)).transpose()?;
     if branches.is_empty() {
         return parser.refuse(40068, "$switch requires at least one branch");
@@ -290,9 +298,7 @@ fn parse_branch(parser: &mut Parser<'_>, branch: &Bson) -> Result<(Node, Node), 
         let found = type_name(Some(branch));
         return parser.refuse(40062, format!("$switch expected each branch to be an object, found: {found}"));
     };
-    if let Some(name) = branch.keys().find(|name| !["case", "then"].contains(&name.as_str())) {
-        return parser.refuse(40063, format!("$switch found an unknown argument to a branch: {name}"));
-    }
+    parser.only("a branch of $switch", branch, &["case", "then"], 40063)?;
     let Some(case) = branch.get("case") else {
         return parser.refuse(40064, "$switch requires each branch have a 'case' expression");
     };

@@ -30,7 +30,7 @@ pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Kep
 impl Kept {
     fn members(&mut self, branch: &Branch, document: &[u8]) {
         let start = begin(&mut self.bytes);
-        for element in Elements::of(document) {
+        for element in Elements::within(document) {
             match branch.child(element.name) {
                 Some(Child::Branch(branch)) => self.below(branch, element),
                 Some(Child::Whole) if !self.includes => {}
@@ -51,12 +51,12 @@ impl Kept {
     fn below(&mut self, branch: &Branch, element: Element<'_>) {
         let Element { name, value } = element;
         if value.is_document() {
-            head(&mut self.bytes, value.kind, name);
+            head(&mut self.bytes, value.kind(), name);
             self.members(branch, value.bytes);
         } else if value.is_array() {
-            head(&mut self.bytes, value.kind, name);
+            head(&mut self.bytes, value.kind(), name);
             let start = begin(&mut self.bytes);
-            for element in Elements::of(value.bytes) {
+            for element in Elements::within(value.bytes) {
                 self.below(branch, element);
             }
             end(&mut self.bytes, start);
@@ -72,15 +72,15 @@ impl Kept {
 /// Drops the places that were held, and counts the elements of their arrays again.
 pub(super) fn settle(document: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(document.len());
-    settle_members(Value { kind: kind::DOCUMENT, bytes: document }, &mut bytes);
+    settle_members(Value::new(kind::DOCUMENT, document), &mut bytes);
     bytes
 }
 
 fn settle_members(container: Value<'_>, bytes: &mut Vec<u8>) {
     let start = begin(bytes);
     let mut position = 0_usize;
-    for Element { name, value } in container.elements().filter(|element| element.value.kind != kind::MISSING) {
-        bytes.push(value.kind);
+    for Element { name, value } in container.elements().filter(|element| element.value.kind() != kind::MISSING) {
+        bytes.push(value.kind());
         if container.is_array() {
             bytes.extend_from_slice(position.to_string().as_bytes());
             position += 1;
@@ -135,7 +135,7 @@ fn compute_members(
     }
     let mut bytes = Vec::with_capacity(kept.len());
     let start = begin(&mut bytes);
-    for element in Elements::of(kept) {
+    for element in Elements::within(kept) {
         match values.iter().position(|(name, _)| *name == element.name) {
             None => append(&mut bytes, element.name, element.value),
             Some(index) => {
@@ -165,17 +165,17 @@ fn compute_below(
         Some(array) if array.is_array() => {
             let mut bytes = Vec::with_capacity(array.bytes.len());
             let start = begin(&mut bytes);
-            for element in Elements::of(array.bytes) {
+            for element in Elements::within(array.bytes) {
                 let value = compute_below(branch, document, Some(element.value), budget)?;
                 append(&mut bytes, element.name, value.value());
             }
             end(&mut bytes, start);
-            Ok(Owned::copy(Value { kind: kind::ARRAY, bytes: &bytes }))
+            Ok(Owned::copy(Value::new(kind::ARRAY, &bytes)))
         }
         value => {
             let members = value.filter(|value| value.is_document()).map_or(EMPTY, |value| value.bytes);
             let bytes = compute_members(branch, document, members, budget)?;
-            Ok(Owned::copy(Value { kind: kind::DOCUMENT, bytes: &bytes }))
+            Ok(Owned::copy(Value::new(kind::DOCUMENT, &bytes)))
         }
     }
 }
@@ -201,7 +201,7 @@ fn array_of(value: Value<'_>) -> Owned {
     let start = begin(&mut bytes);
     append(&mut bytes, b"0", value);
     end(&mut bytes, start);
-    Owned::copy(Value { kind: kind::ARRAY, bytes: &bytes })
+    Owned::copy(Value::new(kind::ARRAY, &bytes))
 }
 
 /// Cuts the arrays that the path leads to, also through the elements of an array, not of one in another.
@@ -213,7 +213,7 @@ pub(super) fn slice(document: &[u8], path: &[String], slice: Slice) -> Vec<u8> {
 
 fn slice_members(document: &[u8], path: &[String], slice: Slice, bytes: &mut Vec<u8>) {
     let start = begin(bytes);
-    for element in Elements::of(document) {
+    for element in Elements::within(document) {
         if path.first().is_some_and(|name| name.as_bytes() == element.name) {
             slice_value(element, &path[1..], slice, bytes);
         } else {
@@ -226,19 +226,19 @@ fn slice_members(document: &[u8], path: &[String], slice: Slice, bytes: &mut Vec
 fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut Vec<u8>) {
     let Element { name, value } = element;
     if value.is_array() && rest.is_empty() {
-        let (from, to) = slice.bounds(Elements::of(value.bytes).count());
-        head(bytes, value.kind, name);
+        let (from, to) = slice.bounds(Elements::within(value.bytes).count());
+        head(bytes, value.kind(), name);
         let start = begin(bytes);
-        for (position, element) in Elements::of(value.bytes).skip(from).take(to.saturating_sub(from)).enumerate() {
+        for (position, element) in Elements::within(value.bytes).skip(from).take(to.saturating_sub(from)).enumerate() {
             append(bytes, position.to_string().as_bytes(), element.value);
         }
         end(bytes, start);
     } else if value.is_array() {
-        head(bytes, value.kind, name);
+        head(bytes, value.kind(), name);
         let start = begin(bytes);
-        for element in Elements::of(value.bytes) {
+        for element in Elements::within(value.bytes) {
             if element.value.is_document() {
-                head(bytes, element.value.kind, element.name);
+                head(bytes, element.value.kind(), element.name);
                 slice_members(element.value.bytes, rest, slice, bytes);
             } else {
                 append(bytes, element.name, element.value);
@@ -246,7 +246,7 @@ fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut 
         }
         end(bytes, start);
     } else if value.is_document() && !rest.is_empty() {
-        head(bytes, value.kind, name);
+        head(bytes, value.kind(), name);
         slice_members(value.bytes, rest, slice, bytes);
     } else {
         append(bytes, name, value);
@@ -266,7 +266,7 @@ pub(super) fn positional(
     for (index, name) in path.iter().enumerate() {
         match member(inside, name.as_bytes()) {
             Some(array) if array.is_array() => {
-                let element = array.elements().nth(position()?).filter(|element| element.value.kind != kind::MISSING);
+                let element = array.elements().nth(position()?).filter(|element| element.value.kind() != kind::MISSING);
                 let Some(element) = element else {
                     return Err(EvalError::new(
                         51247,
@@ -298,7 +298,7 @@ fn set_nested(document: &[u8], path: &[String], value: Value<'_>, bytes: &mut Ve
     };
     let start = begin(bytes);
     let mut found = false;
-    for element in Elements::of(document) {
+    for element in Elements::within(document) {
         if element.name == name.as_bytes() {
             found = true;
             set(Some(element.value), bytes);

@@ -7,8 +7,8 @@
 mod apply;
 mod parse;
 
-use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{DateTime, Document};
 
 use super::budget::Budget;
 use super::computed::Computed;
@@ -87,6 +87,15 @@ impl Projection {
     /// As [`Projection::parse`], and what exceeds `limits`.
     pub fn parse_within(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
         Parser::new(limits).parse(document)
+    }
+
+    /// Compiles a client's projection document for a query with that filter; `now` is `$$NOW`, as in
+    /// [`Filter::parse_at`].
+    ///
+    /// # Errors
+    /// As [`Projection::parse_within`].
+    pub fn parse_at(document: &Document, _filter: &Filter, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
+        Parser::new(limits).with_now(now).parse(document)
     }
 
     /// The document that MongoDB is sent.

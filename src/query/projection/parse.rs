@@ -1,6 +1,6 @@
 //! Parses a projection document. Every refusal of a projection happens here.
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 use super::{Afterwards, Branch, Child, Projection, Slice};
 use crate::query::Expression;
@@ -40,6 +40,11 @@ impl Parser {
             afterwards: Vec::new(),
             has_elem_match: false,
         }
+    }
+
+    /// The same parser with the time that `$$NOW` is.
+    pub(super) fn with_now(self, now: DateTime) -> Self {
+        Self { filter: self.filter.with_now(now), ..self }
     }
 
     pub(super) fn parse(mut self, document: &Document) -> Result<Projection, QueryError> {

@@ -49,7 +49,7 @@ impl Rule {
     fn accepts(&self, value: Value<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Never => Ok(false),
-            Self::Types(types) => Ok(types.contains(value.kind)),
+            Self::Types(types) => Ok(types.contains(value.kind())),
             Self::Encrypted => Ok(matches!(value.view(), View::Binary(ENCRYPTED, _))),
             Self::OneOfValues(values) => {
                 let value = value.to_bson().unwrap_or(Bson::Undefined);

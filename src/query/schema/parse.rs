@@ -8,6 +8,7 @@ use crate::query::error::{Location, QueryError, code};
 use crate::query::expr::Divisor;
 use crate::query::raw::kind;
 use crate::query::regex::Regex;
+use crate::query::suggest::nearest;
 use crate::query::types::TypeSet;
 
 /// How deep schemas may nest.
@@ -111,22 +112,34 @@ impl<'a> Reader<'a> {
                 }
                 continue;
             }
-            self.location.enter(keyword);
-            rules.extend(self.rule(keyword, value, document)?);
-            self.location.leave();
+            if keyword == "items" {
+                rules.push(self.items(value, document.get("additionalItems"))?);
+                continue;
+            }
+            rules.extend(self.within(keyword, |reader| reader.rule(keyword, value, document))?);
         }
         self.depth -= 1;
         Ok(Schema { rules })
     }
 
-    fn check_names(&self, document: &Document) -> Read<()> {
+    /// Reads something that lies one step further in.
+    fn within<T>(&mut self, step: &str, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.location.enter(step);
+        let outcome = read(self);
+        self.location.leave();
+        outcome
+    }
+
+    fn check_names(&mut self, document: &Document) -> Read<()> {
         for keyword in document.keys() {
-            if UNSUPPORTED.contains(&keyword.as_str()) {
-                return self.fail(format!("$jsonSchema keyword '{keyword}' is not currently supported"));
-            }
-            if !KEYWORDS.contains(&keyword.as_str()) {
-                return self.fail(format!("unknown $jsonSchema keyword: {keyword}"));
-            }
+            let message = if UNSUPPORTED.contains(&keyword.as_str()) {
+                "MongoDB does not support this keyword of JSON Schema".to_owned()
+            } else if KEYWORDS.contains(&keyword.as_str()) {
+                continue;
+            } else {
+                format!("unknown keyword of $jsonSchema{}", nearest(keyword, &KEYWORDS))
+            };
+            return self.within(keyword, |reader| reader.fail(message));
         }
         if document.contains_key("type") && document.contains_key("bsonType") {
             return self.fail("cannot specify both $jsonSchema keywords 'type' and 'bsonType'");
@@ -165,7 +178,6 @@ impl<'a> Reader<'a> {
                 Bson::Boolean(false) => return Ok(None),
                 _ => return self.wrong_type(keyword, "a boolean"),
             },
-            "items" => self.items(value, schema.get("additionalItems"))?,
             "additionalItems" => {
                 self.rest(keyword, Some(value))?;
                 return Ok(None);
@@ -294,21 +306,22 @@ impl<'a> Reader<'a> {
     }
 
     fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<Rule> {
-        match value {
-            Bson::Document(schema) => Ok(Rule::Items(self.schema(schema)?)),
-            Bson::Array(schemas) => {
-                let mut by_place = Vec::with_capacity(schemas.len());
-                for schema in schemas {
-                    match schema {
-                        Bson::Document(schema) => by_place.push(self.schema(schema)?),
-                        _ => return self.wrong_type("items", "an array of objects"),
-                    }
-                }
-                let rest = self.rest("additionalItems", additional)?;
-                Ok(Rule::ItemsByPlace(by_place, rest))
-            }
-            _ => self.wrong_type("items", "an array or an object"),
-        }
+        let schemas = match value {
+            Bson::Document(schema) => return self.within("items", |reader| reader.schema(schema)).map(Rule::Items),
+            Bson::Array(schemas) => schemas,
+            _ => return self.within("items", |reader| reader.wrong_type("items", "an array or an object")),
+        };
+        let by_place = self.within("items", |reader| {
+            let read = |(place, schema): (usize, &Bson)| {
+                reader.within(&place.to_string(), |reader| match schema {
+                    Bson::Document(schema) => reader.schema(schema),
+                    _ => reader.wrong_type("items", "an array of objects"),
+                })
+            };
+            schemas.iter().enumerate().map(read).collect::<Read<Vec<_>>>()
+        })?;
+        let rest = self.within("additionalItems", |reader| reader.rest("additionalItems", additional))?;
+        Ok(Rule::ItemsByPlace(by_place, rest))
     }
 
     fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<Rest> {
@@ -353,9 +366,7 @@ impl<'a> Reader<'a> {
             let Bson::Document(schema) = element else {
                 return self.wrong_type(keyword, "an array of objects");
             };
-            self.location.enter(place.to_string());
-            schemas.push(self.schema(schema)?);
-            self.location.leave();
+            schemas.push(self.within(&place.to_string(), |reader| reader.schema(schema))?);
         }
         Ok(schemas)
     }
@@ -367,13 +378,11 @@ impl<'a> Reader<'a> {
         };
         let mut schemas = Vec::with_capacity(dependencies.len());
         for (name, dependency) in dependencies {
-            self.location.enter(name.as_str());
-            let schema = match dependency {
-                Bson::Document(schema) => self.schema(schema)?,
-                Bson::Array(_) => Schema { rules: vec![Rule::Required(self.names("dependencies", dependency)?)] },
-                _ => return self.wrong_type("dependencies", "an object of objects and arrays"),
-            };
-            self.location.leave();
+            let schema = self.within(name, |reader| match dependency {
+                Bson::Document(schema) => reader.schema(schema),
+                Bson::Array(_) => Ok(Schema { rules: vec![Rule::Required(reader.names("dependencies", dependency)?)] }),
+                _ => reader.wrong_type("dependencies", "an object of objects and arrays"),
+            })?;
             schemas.push(Schema { rules: vec![Rule::Dependency(name.clone(), schema)] });
         }
         Ok(schemas)
@@ -387,13 +396,15 @@ impl<'a> Reader<'a> {
         let mut patterns = Vec::new();
         for (pattern, schema) in self.members("patternProperties", schema)? {
             let schema = self.member("patternProperties", pattern, schema)?;
-            self.location.enter("patternProperties");
-            self.location.check_regex(pattern)?;
-            self.location.leave();
-            let pattern = Regex::new(pattern, "").or_else(|(_, message)| self.refuse(code::BAD_VALUE, message))?;
+            let pattern = self.within("patternProperties", |reader| {
+                reader.location.check_regex(pattern)?;
+                Regex::new(pattern, "").or_else(|(_, message)| reader.refuse(code::BAD_VALUE, message))
+            })?;
             patterns.push((pattern, schema));
         }
-        let rest = self.rest("additionalProperties", schema.get("additionalProperties"))?;
+        let rest = self.within("additionalProperties", |reader| {
+            reader.rest("additionalProperties", schema.get("additionalProperties"))
+        })?;
         let nothing = named.is_empty() && patterns.is_empty() && matches!(rest, Rest::Allowed);
         Ok((!nothing).then_some(Rule::Properties(Properties { named, patterns, rest })))
     }
@@ -407,15 +418,12 @@ impl<'a> Reader<'a> {
     }
 
     fn member(&mut self, keyword: &str, name: &str, schema: &Bson) -> Read<Schema> {
-        self.location.enter(keyword);
-        self.location.enter(name);
-        let Bson::Document(schema) = schema else {
-            return self.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object");
-        };
-        let schema = self.schema(schema)?;
-        self.location.leave();
-        self.location.leave();
-        Ok(schema)
+        self.within(keyword, |reader| {
+            reader.within(name, |reader| match schema {
+                Bson::Document(schema) => reader.schema(schema),
+                _ => reader.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object"),
+            })
+        })
     }
 }
 

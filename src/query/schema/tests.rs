@@ -150,3 +150,17 @@ fn the_place_of_a_mistake_is_told() {
     let error = Schema::parse_alone(&schema).expect_err("not a number");
     assert_eq!(error.pointer, "/properties/a/items/minimum");
 }
+
+#[test]
+fn a_refusal_names_the_place_in_the_schema() {
+    for (schema, place) in [
+        (doc! { "items": [{}, { "type": "numbre" }] }, "/items/1/type"),
+        (doc! { "items": [{}], "additionalItems": { "minimun": 1 } }, "/additionalItems/minimun"),
+        (doc! { "additionalProperties": { "typ": 1 } }, "/additionalProperties/typ"),
+        (doc! { "properties": { "a": { "anyOf": [{}, { "x": 1 }] } } }, "/properties/a/anyOf/1/x"),
+        (doc! { "dependencies": { "a": { "type": 1 } } }, "/dependencies/a/type"),
+        (doc! { "patternProperties": { "(": {} } }, "/patternProperties"),
+    ] {
+        assert_eq!(Schema::parse_alone(&schema.clone().into()).unwrap_err().pointer, place, "{schema}");
+    }
+}

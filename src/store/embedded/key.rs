@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::number;
 
 /// Keys longer than this are cut; whoever reads a cut key looks at the document as well.
-pub(super) const MAX_KEY: usize = 1024;
+pub const MAX_KEY: usize = 1024;
 
 /// The first byte of a key, by type; in MongoDB's order. 0 ends documents, 255 is above every key.
 pub(super) mod kind {
@@ -50,7 +50,7 @@ pub(super) fn push_value(value: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<(),
 ///
 /// # Errors
 /// As [`push_value`].
-pub(super) fn of_value(value: RawBsonRef<'_>) -> Result<Vec<u8>, bson::error::Error> {
+pub fn of_value(value: RawBsonRef<'_>) -> Result<Vec<u8>, bson::error::Error> {
     let mut key = Vec::with_capacity(24);
     push_value(value, &mut key)?;
     Ok(key)
@@ -181,7 +181,7 @@ fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Vec<u8>) {
 }
 
 /// Turns the key of one component around, for descending indexes.
-pub(super) fn invert(key: &mut [u8]) {
+pub fn invert(key: &mut [u8]) {
     for byte in key {
         *byte = !*byte;
     }
@@ -198,7 +198,7 @@ pub(super) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 /// Cuts a key that is too long; returns whether it was.
 ///
 /// In a unique index the cut key ends with a hash of the whole one, so that it still tells values apart.
-pub(super) fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
+pub fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
     if key.len() <= MAX_KEY {
         return false;
     }

@@ -22,7 +22,7 @@ mod failure;
 mod faults;
 mod find;
 mod index;
-mod key;
+pub mod key;
 mod number;
 mod open;
 mod pieces;

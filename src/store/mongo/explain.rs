@@ -18,7 +18,7 @@ use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Ste
 pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
     let answer = run(inner, question(collection, query), query.max_time).await?;
     let page = Stats::of(&answer);
-    let plan = page.plan.as_ref().map_or(Step::Nothing, |plan| step(plan));
+    let plan = page.plan.as_ref().map_or(Step::Nothing, step);
     let mut explanation = Explanation {
         store: super::KIND,
         sort: sorted_by(query, &answer),

@@ -186,6 +186,25 @@ on_each_store! {
         }
     }
 
+    async fn a_query_in_the_body_has_members_of_the_right_kind(app) {
+        let wrong = [
+            json!({"sort": {}}), json!({"view": true}), json!({"order": "1"}), json!({"page": null}), json!({"limit": "5"}),
+            json!({"active": "true"}), json!({"filter": 7}), json!({"filter": []}), json!({"projection": 1}), json!({"colour": 1}),
+        ];
+        for body in wrong {
+            let error = app.post("/objects/query", &body).await.error(400, "parameter_invalid");
+            let name = body.as_object().expect("an object").keys().next().expect("a name").clone();
+            assert_eq!(error["errors"][0]["pointer"], name.as_str(), "{error}");
+        }
+        app.post("/objects/query", &json!([])).await.error(400, "json_malformed");
+        assert_eq!(app.post("/objects/query", &json!({"filter": "{}"})).await.status, 200);
+    }
+
+    async fn pages_end_where_numbers_are_no_longer_exact(app) {
+        assert_eq!(app.get("/types/?page=9007199254740991").await.json()["results"], json!([]));
+        app.get("/types/?page=9007199254740992").await.error(400, "parameter_invalid");
+    }
+
     async fn active_narrows_a_list_of_objects(app) {
         let kind = app.create_type("kind", &[]).await;
         let on = app.create_object(kind, &json!({})).await;

@@ -8,11 +8,12 @@ use super::people::Person;
 use crate::support::app::{on_each_store, send};
 
 /// Routes that need no token (decisions 6), and none else.
-const PUBLIC: [&str; 5] = ["/health/live", "/health/ready", "/rest/", "/rest/auth/login", "/openapi.json"];
+const PUBLIC: [&str; 7] =
+    ["/health/live", "/health/ready", "/rest/", "/rest/auth/login", "/openapi.json", "/docs/", "/docs/{file}"];
 
 fn path_of(pattern: &str) -> String {
     let path = pattern.replace("{public_id}", "1").replace("{public_ids}", "1,2").replace("{token_id}", "1");
-    path.replace("{name}", "base.*")
+    path.replace("{name}", "base.*").replace("{file}", "index.html")
 }
 
 fn method_of(method: &actix_web::http::Method) -> Method {

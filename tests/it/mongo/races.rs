@@ -8,6 +8,7 @@ use std::time::Duration;
 use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc, rawdoc};
+use inventory_service::clock::{Clock, SystemClock};
 use inventory_service::query::{Filter, Update};
 use inventory_service::store::collections::{CATEGORIES, GROUPS, OBJECTS, TYPES, USERS};
 use inventory_service::store::mongo::MongoStore;
@@ -248,7 +249,7 @@ async fn a_mark_that_was_left_behind_is_cleared(deployment: Deployment) {
     store.commit(Unit::of(insert(TYPES, document.clone()))).await.expect("new");
     let marks = database(server, &uri).await.collection::<Document>("service.removals");
     let id = doc! { "collection": TYPES, "document": document.get_object_id("_id").expect("an id") };
-    let long_ago = bson::DateTime::from_millis(bson::DateTime::now().timestamp_millis() - 60_000);
+    let long_ago = bson::DateTime::from_chrono(SystemClock.now() - chrono::TimeDelta::minutes(1));
     let mark = doc! { "_id": id, "token": ObjectId::new(), "at": long_ago };
     marks.insert_one(&mark).await.expect("left by a process that died");
     store.commit(Unit::of(insert(OBJECTS, object(1, 1))).given(type_exists(1))).await.expect("the type exists");

@@ -11,6 +11,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::described::assert_described;
 use super::mongod::{self, Deployment};
 
 /// The password of the first administrator in tests.
@@ -163,11 +164,16 @@ pub(crate) fn fields(values: &Value) -> Value {
     members.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-/// Sends the request and reads the answer.
+/// Sends the request and reads the answer, which has to be as the description says.
 pub(crate) async fn send(request: RequestBuilder) -> Answer {
-    let response = request.send().await.expect("an answer");
+    let (client, request) = request.build_split();
+    let request = request.expect("a request");
+    let (method, path) = (request.method().clone(), request.url().path().to_owned());
+    let response = client.execute(request).await.expect("an answer");
     let (status, headers) = (response.status(), response.headers().clone());
-    Answer { status, headers, text: response.text().await.expect("a readable body") }
+    let answer = Answer { status, headers, text: response.text().await.expect("a readable body") };
+    assert_described(&method, &path, &answer);
+    answer
 }
 
 impl Answer {

@@ -1,7 +1,7 @@
-//! A store that counts the questions it is asked.
+//! A store that counts the questions it is asked, and panics when it is told to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,14 +16,20 @@ pub(crate) struct CountingStore {
 
 /// How many calls there were.
 #[derive(Clone, Default)]
-pub(crate) struct Counter(Arc<AtomicUsize>);
+pub(crate) struct Counter(Arc<AtomicUsize>, Arc<AtomicBool>);
 
 impl Counter {
     pub(crate) fn calls(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
+    /// Has the next question panic.
+    pub(crate) fn panic_next(&self) {
+        self.1.store(true, Ordering::SeqCst);
+    }
+
     fn count(&self) {
+        assert!(!self.1.swap(false, Ordering::SeqCst), "a defect of the store");
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -2,5 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod counting;
+pub(crate) mod described;
 pub(crate) mod mongod;
 pub(crate) mod process;
+pub(crate) mod wire;

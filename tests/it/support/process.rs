@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use super::app::ADMIN_PASSWORD;
 
@@ -11,11 +13,17 @@ pub(crate) struct ServiceProcess {
     child: Child,
     /// `http://127.0.0.1:<port>`.
     pub(crate) origin: String,
+    lines: Receiver<String>,
 }
 
 impl ServiceProcess {
     /// Starts the binary in `directory` on this store, and waits until it listens.
     pub(crate) fn start(directory: &Path, store_uri: &str) -> Self {
+        Self::start_with(directory, store_uri, &[])
+    }
+
+    /// The same with further variables.
+    pub(crate) fn start_with(directory: &Path, store_uri: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_inventory-service"))
             .current_dir(directory)
             .env("INVENTORY__SERVER__PORT", "0")
@@ -24,6 +32,7 @@ impl ServiceProcess {
             .env("INVENTORY__AUTH__ARGON2__MEMORY_KIB", "8")
             .env("INVENTORY__AUTH__ARGON2__ITERATIONS", "1")
             .env("INVENTORY__LOG__LEVEL", "inventory_service=info,inventory_service::http=warn")
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -38,8 +47,27 @@ impl ServiceProcess {
             seen.push(line);
         };
         // The pipe is read on, or the service would stop at a full one.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, origin }
+        let (sender, lines_after) = channel();
+        std::thread::spawn(move || lines.for_each(|line| drop(line.map(|line| sender.send(line)))));
+        Self { child, origin, lines: lines_after }
+    }
+
+    /// Waits for a line of the log with this text in it, after those that were waited for before.
+    pub(crate) fn wait_for_line(&self, text: &str) {
+        let mut seen = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_mins(1)) {
+            if line.contains(text) {
+                return;
+            }
+            seen.push(line);
+        }
+        panic!("no line says {text}: {}", seen.join("\n"));
+    }
+
+    /// Sends a signal, for instance `HUP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("kill runs").success());
     }
 
     /// SIGKILL: nothing of the process gets a chance to finish.
@@ -50,8 +78,7 @@ impl ServiceProcess {
 
     /// SIGTERM; gives the exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
+        self.signal("TERM");
         self.child.wait().expect("the process has ended").code()
     }
 }

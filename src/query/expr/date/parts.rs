@@ -15,9 +15,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
     let name = operator.name;
     match operand {
         Bson::Document(document) if !document.keys().next().is_some_and(|key| key.starts_with('$')) => {
-            if let Some(key) = document.keys().find(|key| !["date", "timezone"].contains(&key.as_str())) {
-                return parser.refuse(40535, format!("unrecognized option to {name}: \"{key}\""));
-            }
+            parser.only(name, document, &["date", "timezone"], 40535)?;
             let Some(date) = document.get("date") else {
                 return parser.refuse(40539, format!("missing 'date' argument to {name}"));
             };
@@ -113,9 +111,7 @@ pub(super) fn parse_from_parts(
     let Bson::Document(document) = operand else {
         return parser.refuse(40519, "$dateFromParts only supports an object as its argument");
     };
-    if let Some(name) = document.keys().find(|name| !NAMES.contains(&name.as_str())) {
-        return parser.refuse(40518, format!("unrecognized argument to $dateFromParts: {name}"));
-    }
+    parser.only("$dateFromParts", document, &NAMES, 40518)?;
     let has = |name: &str| document.contains_key(name);
     if !has("year") && !has("isoWeekYear") {
         return parser.refuse(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present");

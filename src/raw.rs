@@ -1,6 +1,10 @@
 //! A walk over raw BSON: elements in stored order, borrowed, nothing decoded before it is asked for.
 //!
-//! Law: no input makes it panic. Bytes that are not BSON end the walk with [`CorruptBson`].
+//! The only walk of this package: filters and projections look at stored documents with it, JSON is written by it.
+//! Law: no input makes it panic. Bytes that are not BSON end the walk, with [`CorruptBson`] for those who ask.
+//!
+//! `RawDocument::iter` checks every element on its way. Stored documents were checked when they were stored, and
+//! most of what is read is passed over, so this walk only finds where elements end.
 
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
@@ -10,10 +14,58 @@ use bson::spec::ElementType;
 #[error("corrupt BSON: {0}")]
 pub struct CorruptBson(pub &'static str);
 
+/// The type byte of an element, as the BSON specification numbers them.
+pub mod kind {
+    /// 64-bit floating point.
+    pub const DOUBLE: u8 = 0x01;
+    /// UTF-8 text.
+    pub const STRING: u8 = 0x02;
+    /// An embedded document.
+    pub const DOCUMENT: u8 = 0x03;
+    /// An array: a document whose names are the positions.
+    pub const ARRAY: u8 = 0x04;
+    /// Bytes with a subtype.
+    pub const BINARY: u8 = 0x05;
+    /// The deprecated `undefined`.
+    pub const UNDEFINED: u8 = 0x06;
+    /// The 12 bytes of an `ObjectId`.
+    pub const OBJECT_ID: u8 = 0x07;
+    /// `true` or `false`.
+    pub const BOOL: u8 = 0x08;
+    /// Milliseconds since 1970.
+    pub const DATE: u8 = 0x09;
+    /// `null`.
+    pub const NULL: u8 = 0x0A;
+    /// A regular expression: pattern and options.
+    pub const REGEX: u8 = 0x0B;
+    /// The deprecated reference to a document of another collection.
+    pub const DB_POINTER: u8 = 0x0C;
+    /// JavaScript.
+    pub const CODE: u8 = 0x0D;
+    /// The deprecated symbol; it compares as text.
+    pub const SYMBOL: u8 = 0x0E;
+    /// JavaScript with variables.
+    pub const CODE_WITH_SCOPE: u8 = 0x0F;
+    /// 32-bit integer.
+    pub const INT32: u8 = 0x10;
+    /// Replication's timestamp.
+    pub const TIMESTAMP: u8 = 0x11;
+    /// 64-bit integer.
+    pub const INT64: u8 = 0x12;
+    /// 128-bit decimal floating point.
+    pub const DECIMAL: u8 = 0x13;
+    /// Nothing at all. It is never stored; projections hold the places of dropped elements with it.
+    pub const MISSING: u8 = 0x7E;
+    /// Above everything.
+    pub const MAX_KEY: u8 = 0x7F;
+    /// Below everything.
+    pub const MIN_KEY: u8 = 0xFF;
+}
+
 /// A member of a document, or an item of an array (whose name is its position in digits).
 #[derive(Debug, Clone, Copy)]
 pub struct Element<'a> {
-    /// The name's bytes. BSON wants UTF-8; whoever needs text checks.
+    /// The name's bytes without the closing zero. BSON wants UTF-8; whoever needs text checks.
     pub name: &'a [u8],
     /// The value.
     pub value: Value<'a>,
@@ -31,9 +83,7 @@ pub struct Value<'a> {
 
 /// The elements of a document or an array, in stored order.
 ///
-/// ```text
-/// while let Some(Element { name, value }) = elements.next_element()? { .. }
-/// ```
+/// As an iterator it ends early on bytes that are not BSON; [`Elements::next_element`] tells the two ends apart.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
     rest: &'a [u8],
@@ -45,8 +95,9 @@ impl<'a> Elements<'a> {
         Self::within(document.as_bytes())
     }
 
-    /// `bytes` is a document with a length prefix that was checked, and a closing zero.
-    pub(super) fn within(bytes: &'a [u8]) -> Self {
+    /// The elements of the bytes of a whole document or array, length prefix included.
+    #[inline]
+    pub fn within(bytes: &'a [u8]) -> Self {
         Self { rest: bytes.get(4..).unwrap_or_default() }
     }
 
@@ -56,7 +107,7 @@ impl<'a> Elements<'a> {
     }
 
     /// The elements of bytes whose length prefix and closing zero were not checked yet.
-    pub(super) fn checked(bytes: &'a [u8]) -> Result<Self, CorruptBson> {
+    pub(crate) fn checked(bytes: &'a [u8]) -> Result<Self, CorruptBson> {
         let document = RawDocument::from_bytes(bytes).map_err(|_| CorruptBson("a length is wrong"))?;
         Ok(Self::of(document))
     }
@@ -75,11 +126,32 @@ impl<'a> Elements<'a> {
             return if after_tag.is_empty() { Ok(None) } else { Err(CorruptBson("bytes after the end of a document")) };
         }
         let (name, after_name) = split_c_string(after_tag)?;
-        let kind = ElementType::from(tag).ok_or(CorruptBson("a value of an unknown type"))?;
-        let size = value_size(kind, after_name)?;
+        let size = value_size(tag, after_name)?;
         let (bytes, rest) = after_name.split_at_checked(size).ok_or(CorruptBson("a value is cut off"))?;
         self.rest = rest;
         Ok(Some(Element { name, value: Value { tag: u64::from(tag), bytes } }))
+    }
+
+    /// The member called `name`: the first one, should there be several.
+    ///
+    /// # Errors
+    /// When the bytes up to there are not BSON.
+    pub fn member(mut self, name: &str) -> Result<Option<Value<'a>>, CorruptBson> {
+        while let Some(element) = self.next_element()? {
+            if element.name == name.as_bytes() {
+                return Ok(Some(element.value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        self.next_element().ok().flatten()
     }
 }
 
@@ -87,41 +159,77 @@ impl<'a> Value<'a> {
     /// What a member that is not there is taken for.
     pub const NULL: Value<'static> = Value { tag: ElementType::Null as u64, bytes: &[] };
 
+    /// A value of these bytes.
+    #[inline]
+    pub const fn new(kind: u8, bytes: &'a [u8]) -> Self {
+        Self { tag: kind as u64, bytes }
+    }
+
+    /// A whole document as a value.
+    pub fn of_document(document: &'a RawDocument) -> Self {
+        Self::new(kind::DOCUMENT, document.as_bytes())
+    }
+
+    /// The type byte, see [`kind`].
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "it was a byte")]
+    pub fn kind(self) -> u8 {
+        self.tag as u8
+    }
+
     /// The type.
     #[inline]
-    pub fn kind(self) -> ElementType {
-        // The walk lets no other tags through.
-        u8::try_from(self.tag).ok().and_then(ElementType::from).unwrap_or(ElementType::Undefined)
+    pub fn element_type(self) -> ElementType {
+        // The walk lets no other tags through, and nobody writes what is missing.
+        ElementType::from(self.kind()).unwrap_or(ElementType::Undefined)
+    }
+
+    /// Whether it is an array.
+    #[inline]
+    pub fn is_array(self) -> bool {
+        self.kind() == kind::ARRAY
+    }
+
+    /// Whether it is a document.
+    #[inline]
+    pub fn is_document(self) -> bool {
+        self.kind() == kind::DOCUMENT
+    }
+
+    /// The members of a document or an array, nothing for other types.
+    #[inline]
+    pub fn elements(self) -> Elements<'a> {
+        if self.is_document() || self.is_array() { Elements::within(self.bytes) } else { Elements::none() }
     }
 
     /// Whether this is null, or the deprecated undefined.
     #[inline]
     pub fn is_null(self) -> bool {
-        matches!(self.kind(), ElementType::Null | ElementType::Undefined)
+        matches!(self.element_type(), ElementType::Null | ElementType::Undefined)
     }
 
     /// The text, for a string of valid UTF-8.
     #[inline]
     pub fn as_str(self) -> Option<&'a str> {
-        if self.kind() == ElementType::String { str::from_utf8(self.text_bytes()).ok() } else { None }
+        if self.element_type() == ElementType::String { str::from_utf8(self.text_bytes()).ok() } else { None }
     }
 
     /// The bytes of a string that is compared, not shown.
     #[inline]
     pub fn as_text_bytes(self) -> Option<&'a [u8]> {
-        if self.kind() == ElementType::String { Some(self.text_bytes()) } else { None }
+        if self.element_type() == ElementType::String { Some(self.text_bytes()) } else { None }
     }
 
     /// The boolean.
     #[inline]
     pub fn as_bool(self) -> Option<bool> {
-        if self.kind() == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }
+        if self.element_type() == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }
     }
 
     /// The whole number, whatever number type another tool has stored it with.
     #[inline]
     pub fn as_integer(self) -> Option<i64> {
-        match self.kind() {
+        match self.element_type() {
             ElementType::Int64 => Some(i64::from_le_bytes(self.fixed())),
             ElementType::Int32 => Some(i64::from(i32::from_le_bytes(self.fixed()))),
             ElementType::Double => whole(f64::from_le_bytes(self.fixed())),
@@ -132,51 +240,54 @@ impl<'a> Value<'a> {
     /// The time in milliseconds since 1970.
     #[inline]
     pub fn as_millis(self) -> Option<i64> {
-        if self.kind() == ElementType::DateTime { Some(i64::from_le_bytes(self.fixed())) } else { None }
+        if self.element_type() == ElementType::DateTime { Some(i64::from_le_bytes(self.fixed())) } else { None }
     }
 
     /// The items, for an array.
     #[inline]
     pub fn as_array(self) -> Option<Elements<'a>> {
-        if self.kind() == ElementType::Array { Some(Elements::within(self.bytes)) } else { None }
+        if self.element_type() == ElementType::Array { Some(Elements::within(self.bytes)) } else { None }
     }
 
     /// The members, for a document.
     #[inline]
     pub fn as_document(self) -> Option<Elements<'a>> {
-        if self.kind() == ElementType::EmbeddedDocument { Some(Elements::within(self.bytes)) } else { None }
+        if self.element_type() == ElementType::EmbeddedDocument { Some(Elements::within(self.bytes)) } else { None }
     }
 
     /// The content of a string, code or symbol: without its length and closing zero.
     #[inline]
-    pub(super) fn text_bytes(self) -> &'a [u8] {
+    pub(crate) fn text_bytes(self) -> &'a [u8] {
         self.bytes.get(4..self.bytes.len().saturating_sub(1)).unwrap_or_default()
     }
 
     /// The first `N` bytes; zeros should there be fewer, which the walk has ruled out for the types that are read so.
     #[inline]
-    pub(super) fn fixed<const N: usize>(self) -> [u8; N] {
+    pub(crate) fn fixed<const N: usize>(self) -> [u8; N] {
         self.bytes.first_chunk().copied().unwrap_or([0; N])
     }
 }
 
-/// The member called `name`: the first one, should there be several.
-///
-/// # Errors
-/// When the bytes up to there are not BSON.
-pub fn member<'a>(document: &'a RawDocument, name: &str) -> Result<Option<Value<'a>>, CorruptBson> {
-    let mut elements = Elements::of(document);
-    while let Some(element) = elements.next_element()? {
-        if element.name == name.as_bytes() {
-            return Ok(Some(element.value));
+/// The member of that name, for those who read on: nothing where the bytes are not BSON.
+#[inline]
+pub fn member<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
+    let mut rest = document.get(4..)?;
+    loop {
+        let (&tag, after_tag) = rest.split_first()?;
+        let name_length = first_zero(after_tag)?;
+        let after_name = after_tag.get(name_length + 1..)?;
+        let size = value_size(tag, after_name).ok()?;
+        // Lengths first: most names differ in them.
+        if name_length == name.len() && after_tag.get(..name_length)? == name {
+            return after_name.get(..size).map(|bytes| Value::new(tag, bytes));
         }
+        rest = after_name.get(size..)?;
     }
-    Ok(None)
 }
 
 /// Splits at the first zero byte, which belongs to neither part.
 #[inline]
-pub(super) fn split_c_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
+pub(crate) fn split_c_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
     let end = first_zero(bytes).ok_or(CorruptBson("a name does not end"))?;
     Ok((&bytes[..end], &bytes[end + 1..]))
 }
@@ -207,30 +318,31 @@ pub(crate) fn whole(number: f64) -> Option<i64> {
 
 /// How many of the bytes that begin with a value belong to it. Checks prefixes and closing zeros, not contents.
 #[inline]
-fn value_size(kind: ElementType, bytes: &[u8]) -> Result<usize, CorruptBson> {
-    match kind {
-        ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => Ok(0),
-        ElementType::Boolean => Ok(1),
-        ElementType::Int32 => Ok(4),
-        ElementType::Double | ElementType::DateTime | ElementType::Timestamp | ElementType::Int64 => Ok(8),
-        ElementType::ObjectId => Ok(12),
-        ElementType::Decimal128 => Ok(16),
-        ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => string_size(bytes),
-        ElementType::DbPointer => Ok(string_size(bytes)? + 12),
-        ElementType::EmbeddedDocument | ElementType::Array => closed(bytes, length(bytes)?, 5),
-        ElementType::JavaScriptCodeWithScope => Ok(length(bytes)?),
-        ElementType::Binary => Ok(length(bytes)? + 5),
-        ElementType::RegularExpression => {
+fn value_size(tag: u8, bytes: &[u8]) -> Result<usize, CorruptBson> {
+    match tag {
+        kind::NULL | kind::UNDEFINED | kind::MIN_KEY | kind::MAX_KEY | kind::MISSING => Ok(0),
+        kind::BOOL => Ok(1),
+        kind::INT32 => Ok(4),
+        kind::DOUBLE | kind::DATE | kind::TIMESTAMP | kind::INT64 => Ok(8),
+        kind::OBJECT_ID => Ok(12),
+        kind::DECIMAL => Ok(16),
+        kind::STRING | kind::CODE | kind::SYMBOL => string_size(bytes),
+        kind::DB_POINTER => Ok(string_size(bytes)? + 12),
+        kind::DOCUMENT | kind::ARRAY => closed(bytes, length(bytes)?, 5),
+        kind::CODE_WITH_SCOPE => length(bytes),
+        kind::BINARY => Ok(length(bytes)? + 5),
+        kind::REGEX => {
             let (_, options) = split_c_string(bytes)?;
             let (_, rest) = split_c_string(options)?;
             Ok(bytes.len() - rest.len())
         }
+        _ => Err(CorruptBson("a value of an unknown type")),
     }
 }
 
 /// The size of a string: its length prefix, its bytes, its closing zero.
 #[inline]
-pub(super) fn string_size(bytes: &[u8]) -> Result<usize, CorruptBson> {
+pub(crate) fn string_size(bytes: &[u8]) -> Result<usize, CorruptBson> {
     closed(bytes, length(bytes)? + 4, 5)
 }
 
@@ -258,11 +370,11 @@ mod tests {
     #[test]
     fn values_are_read_as_what_they_are() {
         let document = rawdoc! { "text": "a", "int": 5_i32, "long": 6_i64, "double": 7.0, "part": 7.5, "yes": true };
-        let integer = |name| member(&document, name).unwrap().and_then(Value::as_integer);
+        let integer = |name| Elements::of(&document).member(name).unwrap().and_then(Value::as_integer);
         assert_eq!((integer("int"), integer("long"), integer("double")), (Some(5), Some(6), Some(7)));
         assert_eq!((integer("part"), integer("text"), integer("absent")), (None, None, None));
-        assert_eq!(member(&document, "text").unwrap().and_then(Value::as_str), Some("a"));
-        assert_eq!(member(&document, "yes").unwrap().and_then(Value::as_bool), Some(true));
+        assert_eq!(Elements::of(&document).member("text").unwrap().and_then(Value::as_str), Some("a"));
+        assert_eq!(Elements::of(&document).member("yes").unwrap().and_then(Value::as_bool), Some(true));
     }
 
     #[test]

@@ -1,0 +1,313 @@
+//! Request bodies: made of the tables by which `domain` checks them, and of the rules that the tables do not hold.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use crate::auth::rights;
+use crate::domain::schema::{Kind, Member, Schema};
+use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
+use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
+
+/// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] holds what they are.
+macro_rules! named {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $($(#[$doc])* #[derive(Serialize, ToSchema)] pub struct $name;)*
+    };
+}
+
+named! {
+    /// A new object.
+    NewObject,
+    /// What an object is to be.
+    ObjectBody,
+    /// What to change of an object.
+    ObjectPatch,
+    /// Whether an object is to be active.
+    StateBody,
+    /// The parameters of a list of objects.
+    ObjectQuery,
+    /// A type, new or as it is to be.
+    TypeBody,
+    /// What to change of a type.
+    TypePatch,
+    /// A field of a type.
+    TypeField,
+    /// How objects of a type are rendered.
+    RenderMeta,
+    /// A category, new or as it is to be.
+    CategoryBody,
+    /// What to change of a category.
+    CategoryPatch,
+    /// A new user.
+    NewUser,
+    /// What a user is to be.
+    UserBody,
+    /// What to change of a user.
+    UserPatch,
+    /// A new password.
+    PasswordBody,
+    /// A group, new or as it is to be.
+    GroupBody,
+    /// What to change of a group.
+    GroupPatch,
+    /// A new setting.
+    NewSetting,
+    /// What a setting is to be.
+    SettingBody,
+    /// What to change of a setting.
+    SettingPatch,
+    /// A new token for a machine.
+    NewToken,
+    /// What to sign in with.
+    LoginBody,
+}
+
+/// The schemas of bodies by name.
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    let body = |table: &Schema, rules: &Value| merged(object(table, Use::Body), rules);
+    let patch = |table: &Schema, rules: &Value| as_patch(body(table, rules));
+    let (object_rules, type_rules, category_rules) = (object_rules(), type_rules(), category_rules());
+    let (user_rules, group_rules, setting_rules) = (user_rules(), group_rules(), setting_rules());
+    vec![
+        ("NewObject", requiring(body(&object_input::OBJECT, &object_rules), &["type_id"])),
+        ("ObjectBody", body(&object_input::OBJECT, &object_rules)),
+        ("ObjectPatch", patch(&object_input::OBJECT, &object_rules)),
+        ("StateBody", state()),
+        ("ObjectQuery", object_query()),
+        ("TypeBody", body(&type_input::TYPE, &type_rules)),
+        ("TypePatch", patch(&type_input::TYPE, &type_rules)),
+        ("TypeField", object(&type_input::FIELD, Use::Answer)),
+        ("RenderMeta", object(&type_input::RENDER_META, Use::Answer)),
+        ("CategoryBody", body(&category_input::CATEGORY, &category_rules)),
+        ("CategoryPatch", patch(&category_input::CATEGORY, &category_rules)),
+        ("NewUser", requiring(body(&user_input::USER, &user_rules), &["password"])),
+        ("UserBody", body(&user_input::USER, &user_rules)),
+        ("UserPatch", patch(&user_input::USER, &user_rules)),
+        ("PasswordBody", password_body()),
+        ("GroupBody", body(&group_input::GROUP, &group_rules)),
+        ("GroupPatch", patch(&group_input::GROUP, &group_rules)),
+        ("NewSetting", requiring(body(&setting_input::SETTING, &setting_rules), &["identifier"])),
+        ("SettingBody", body(&setting_input::SETTING, &setting_rules)),
+        ("SettingPatch", patch(&setting_input::SETTING, &setting_rules)),
+        ("NewToken", body(&token_input::TOKEN, &token_rules())),
+        ("LoginBody", login()),
+    ]
+}
+
+/// What a table is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// What is refused counts.
+    Body,
+    /// Other tools may have stored more than a body can say.
+    Answer,
+}
+
+fn object(table: &Schema, used: Use) -> Value {
+    let mut members = Map::new();
+    for member in table.members {
+        members.insert(member.name.to_owned(), schema_of(member, used));
+    }
+    let mut schema = json!({"type": "object", "properties": members});
+    let required: Vec<&str> = table.members.iter().filter(|member| member.required).map(|member| member.name).collect();
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    if table.strict && used == Use::Body {
+        schema["additionalProperties"] = json!(false);
+    }
+    schema
+}
+
+fn schema_of(member: &Member, used: Use) -> Value {
+    let schema = kind(&member.kind, used);
+    if member.nullable { or_null(schema) } else { schema }
+}
+
+fn kind(kind: &Kind, used: Use) -> Value {
+    match kind {
+        Kind::Integer => json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX}),
+        Kind::Text => json!({"type": "string"}),
+        Kind::Name => json!({"type": "string", "pattern": NAME}),
+        Kind::Version => json!({"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}\\.[0-9]{1,9}$"}),
+        Kind::Boolean => json!({"type": "boolean"}),
+        Kind::Moment => json!({"type": "object", "example": {"$date": 1_767_225_600_000_i64}}),
+        Kind::Any => json!({}),
+        Kind::Map(table) => object(table, used),
+        Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
+        Kind::OpenMap => json!({"type": "object"}),
+        Kind::List(items) => json!({"type": "array", "items": self::kind(items, used)}),
+    }
+}
+
+/// As [`crate::domain::schema::is_kebab_case`] decides; `\w` stands for letters and digits of every script.
+const NAME: &str = r"^\w+-*\w[\w-]*$";
+/// No control characters, and no space at either end.
+const USER_NAME: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
+
+fn or_null(mut schema: Value) -> Value {
+    match schema.get("type").cloned() {
+        Some(Value::String(kind)) => schema["type"] = json!([kind, "null"]),
+        None if schema == json!({}) => {}
+        _ => schema = json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+    schema
+}
+
+fn merged(mut schema: Value, rules: &Value) -> Value {
+    json_patch::merge(&mut schema, rules);
+    schema
+}
+
+fn requiring(mut schema: Value, names: &[&str]) -> Value {
+    let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+    required.extend(names.iter().map(|name| json!(name)));
+    schema["required"] = json!(required);
+    schema
+}
+
+/// A merge patch of the same resource: nothing has to be there, and null takes what need not be there back to its default.
+fn as_patch(mut schema: Value) -> Value {
+    let members = schema.as_object_mut().expect("a body is an object");
+    let required = members.remove("required").unwrap_or_default();
+    let is_required = |name: &str| required.as_array().is_some_and(|names| names.iter().any(|known| known == name));
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        for (_, property) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
+            if !property["type"].is_array() {
+                *property = or_null(property.take());
+            }
+        }
+    }
+    schema
+}
+
+/// An id that a client may choose; see `service::resource::create_with`.
+fn chosen_id() -> Value {
+    json!({"minimum": 1, "maximum": 9_007_199_254_740_991_i64})
+}
+
+fn object_rules() -> Value {
+    json!({"properties": {"public_id": chosen_id()}})
+}
+
+fn type_rules() -> Value {
+    let groups = json!({
+        "type": "object",
+        "propertyNames": {"pattern": "^[0-9]{1,18}$"},
+        "additionalProperties": {"type": "array", "items": {"type": "string", "enum": type_input::PERMISSIONS}},
+    });
+    json!({"properties": {
+        "public_id": chosen_id(),
+        "fields": {"items": {"properties": {
+            "name": {"minLength": 1},
+            "regex": {"format": "field-pattern", "description": "has to match the whole value"},
+        }}},
+        "acl": {"properties": {
+            "activated": {"type": "boolean"},
+            "groups": {"type": "object", "properties": {"includes": groups}},
+        }},
+    }})
+}
+
+fn category_rules() -> Value {
+    json!({"properties": {"public_id": chosen_id()}})
+}
+
+fn password() -> Value {
+    json!({"minLength": SHORTEST_PASSWORD, "maxLength": LONGEST_PASSWORD})
+}
+
+fn user_rules() -> Value {
+    let mut password = password();
+    password["description"] = json!(format!("{PASSWORD_MASK}, which reads show, keeps the password as it is"));
+    json!({"properties": {
+        "public_id": chosen_id(),
+        "user_name": {"minLength": 1, "maxLength": 256, "pattern": USER_NAME},
+        "authenticator": {"enum": [LOCAL_AUTHENTICATOR]},
+        "password": password,
+    }})
+}
+
+fn password_body() -> Value {
+    let schema = json!({"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]});
+    merged(schema, &json!({"properties": {"password": password()}}))
+}
+
+fn group_rules() -> Value {
+    let names: Vec<&str> = rights::catalogue().iter().map(|right| right.name).collect();
+    let name = json!({"type": "string", "enum": names});
+    let record = json!({"type": "object", "properties": {"name": name}, "required": ["name"]});
+    json!({"properties": {
+        "public_id": chosen_id(),
+        "name": {"pattern": r"\S"},
+        "rights": {"items": {"anyOf": [name, record]}},
+    }})
+}
+
+fn setting_rules() -> Value {
+    json!({"properties": {
+        "identifier": {"minLength": 1},
+        "setting_type": {"enum": setting_input::SETTING_TYPES},
+    }})
+}
+
+fn token_rules() -> Value {
+    let names: Vec<&str> = rights::catalogue().iter().map(|right| right.name).collect();
+    json!({"properties": {
+        "name": {"minLength": 1, "maxLength": 256, "pattern": r"\S"},
+        "expires_at": {
+            "type": ["string", "null"],
+            "format": "date-time",
+            "description": "in the future; 90 days from now when nothing is said",
+        },
+        "rights": {"items": {"enum": names}},
+    }})
+}
+
+fn state() -> Value {
+    json!({"anyOf": [
+        {"type": "boolean"},
+        {"type": "object", "properties": {"active": {"type": "boolean"}}, "required": ["active"]},
+    ]})
+}
+
+fn login() -> Value {
+    let text = json!({"type": "string", "minLength": 1, "maxLength": 1024});
+    json!({
+        "type": "object",
+        "properties": {"user_name": text, "password": text},
+        "required": ["user_name", "password"],
+    })
+}
+
+fn object_query() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "filter": {
+                "anyOf": [
+                    {"type": "object", "propertyNames": {"pattern": "^([^$]|$)"}},
+                    {"type": "string", "format": "mongodb-filter"},
+                ],
+                "description": "A MongoDB filter: Extended JSON, or a text that holds it.",
+            },
+            "sort": {"type": "string", "minLength": 1, "format": "sort-keys"},
+            "order": {"type": "integer", "enum": [1, -1]},
+            "page": {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64},
+            "limit": {"type": "integer", "minimum": 0, "maximum": 10000},
+            "view": {"type": "string", "enum": ["native", "render"]},
+            "active": {"type": "boolean"},
+            "explain": {"type": "boolean"},
+            "projection": {
+                "anyOf": [
+                    {"type": "object"},
+                    {"type": "array", "items": {"type": "string", "minLength": 1}},
+                    {"type": "string", "format": "mongodb-projection"},
+                ],
+                "description": "A MongoDB projection, or a list of names, or a text that holds either.",
+            },
+        },
+        "additionalProperties": false,
+    })
+}

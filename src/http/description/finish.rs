@@ -1,0 +1,317 @@
+//! What all operations have in common, put around what the annotations say: rights, variables of paths, headers, errors.
+
+use serde_json::{Map, Value, json};
+
+use super::errors::{CODES, ErrorCode, Of};
+use super::{bodies, examples};
+use crate::http::Access;
+use crate::http::routes::RouteInfo;
+
+/// The methods that a path item of OpenAPI 3.1 has; other ones stand in it as `x-<method>`.
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+
+/// The finished description: `annotated` with all that the routes say.
+pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
+    refer_to_components(&mut annotated);
+    add_components(&mut annotated);
+    copy_query(&mut annotated);
+    for route in routes {
+        let method = member_of(route);
+        if let Some(operation) = annotated["paths"][route.path].get_mut(method.as_str()) {
+            finish_operation(operation, route);
+        }
+    }
+    add_links(&mut annotated);
+    any_instead_of_one(&mut annotated);
+    annotated
+}
+
+/// The name of a route's operation in its path item.
+pub(super) fn member_of(route: &RouteInfo) -> String {
+    let method = route.method.as_str().to_ascii_lowercase();
+    if METHODS.contains(&method.as_str()) { method } else { format!("x-{method}") }
+}
+
+/// Names what the macros have written out: the schema of a component in the place of a type parameter.
+fn refer_to_components(document: &mut Value) {
+    let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas").map(Value::take) else { return };
+    let named: Vec<(String, Value)> = schemas
+        .iter()
+        .filter(|(_, schema)| schema.get("description").is_some())
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
+    let mut shortened = schemas;
+    for schema in shortened.values_mut() {
+        if let Some(members) = schema.as_object_mut() {
+            members.values_mut().for_each(|member| refer(member, &named));
+        }
+    }
+    document["components"]["schemas"] = Value::Object(shortened);
+}
+
+fn refer(value: &mut Value, named: &[(String, Value)]) {
+    if let Some((name, _)) = named.iter().find(|(_, schema)| schema == value) {
+        *value = json!({"$ref": format!("#/components/schemas/{name}")});
+        return;
+    }
+    match value {
+        Value::Object(members) => members.values_mut().for_each(|member| refer(member, named)),
+        Value::Array(items) => items.iter_mut().for_each(|item| refer(item, named)),
+        _ => {}
+    }
+}
+
+fn add_components(document: &mut Value) {
+    let components = &mut document["components"];
+    for (name, schema) in bodies::schemas() {
+        let mut schema = schema;
+        schema["description"] = components["schemas"][name]["description"].clone();
+        components["schemas"][name] = schema;
+    }
+    let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
+    components["headers"] = json!({
+        "X-API-Version": text("The version of the interface, 1.0."),
+        "X-Request-ID": text("The id of the request: the client's own, when it sent a short and plain one."),
+        "Inventory-Query-Hint": text("What would make the list less work, where it was much for little."),
+        "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
+        "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
+        "Location": text("The URL of the resource."),
+        "WWW-Authenticate": text("`Bearer`."),
+        "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
+    });
+    components["securitySchemes"] = json!({"token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The `token` of `POST /rest/auth/login`, or one made by `POST /rest/users/{public_id}/tokens/`.",
+    }});
+}
+
+/// OpenAPI 3.1 does not know QUERY.
+fn copy_query(document: &mut Value) {
+    let mut operation = document["paths"]["/rest/objects/query"]["post"].clone();
+    operation["operationId"] = json!("query_objects_safely");
+    document["paths"]["/rest/objects/"]["x-query"] = operation;
+}
+
+fn finish_operation(operation: &mut Value, route: &RouteInfo) {
+    operation["tags"] = json!([tag(route.path)]);
+    add_right(operation, route.access);
+    add_variables(operation, route.path);
+    say_optional_plainly(operation);
+    let facts = Facts::of(operation, route);
+    add_errors(operation, &facts);
+    add_headers(operation, &facts);
+    examples::add(operation, &facts.id);
+}
+
+fn tag(path: &str) -> &str {
+    let mut segments = path.split('/').skip(1);
+    match (segments.next(), segments.next()) {
+        (Some("rest"), Some(resource)) if !matches!(resource, "" | "auth") => resource,
+        _ => "service",
+    }
+}
+
+fn add_right(operation: &mut Value, access: Access) {
+    let (sentence, right) = match access {
+        Access::Public => ("Needs no token.".to_owned(), None),
+        Access::SignedIn => ("Needs a token, whatever its rights.".to_owned(), None),
+        Access::Right(right) => (format!("Needs the right `{right}`."), Some(right)),
+        Access::OwnOr(right) => (format!("Needs the right `{right}`, or to be about oneself."), Some(right)),
+    };
+    let said = operation["description"].as_str().map(|said| format!("{said}\n\n{sentence}"));
+    operation["description"] = json!(said.unwrap_or(sentence));
+    operation["x-right"] = json!(right);
+    operation["security"] = if access == Access::Public { json!([]) } else { json!([{"token": []}]) };
+}
+
+fn add_variables(operation: &mut Value, path: &str) {
+    let mut parameters: Vec<Value> = path.split('/').filter_map(variable).map(path_parameter).collect();
+    parameters.extend(operation["parameters"].as_array().cloned().unwrap_or_default());
+    operation["parameters"] = json!(parameters);
+}
+
+fn variable(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+fn path_parameter(name: &str) -> Value {
+    let (description, schema) = match name {
+        "public_ids" => (
+            "Ids with commas between them, at most 1000.",
+            json!({"type": "string", "pattern": "^[1-9][0-9]{0,17}(,[1-9][0-9]{0,17}){0,999}$"}),
+        ),
+        "file" => ("The name of a file.", json!({"type": "string", "pattern": "^[a-z0-9.-]+$"})),
+        "name" => ("The name or identifier.", json!({"type": "string", "minLength": 1})),
+        _ => ("The id.", json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX})),
+    };
+    json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+}
+
+/// A parameter that is left out is not null.
+fn say_optional_plainly(operation: &mut Value) {
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        if let Some(Value::Array(kinds)) = parameter["schema"].get_mut("type") {
+            kinds.retain(|kind| kind != "null");
+        }
+    }
+}
+
+/// What decides about errors and headers of an operation.
+struct Facts {
+    id: String,
+    path: &'static str,
+    access: Access,
+    has_body: bool,
+    has_patch: bool,
+    parameters: Vec<String>,
+}
+
+impl Facts {
+    fn of(operation: &Value, route: &RouteInfo) -> Self {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        Self {
+            id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
+            path: route.path,
+            access: route.access,
+            has_body: operation.get("requestBody").is_some(),
+            has_patch: route.method.as_str() == "PATCH",
+            parameters: parameters.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect(),
+        }
+    }
+
+    fn takes(&self, parameter: &str) -> bool {
+        self.parameters.iter().any(|known| known == parameter)
+    }
+
+    /// Whether it can tell how its list is found.
+    fn explains(&self) -> bool {
+        self.takes("explain") || self.id.starts_with("query_objects")
+    }
+
+    fn can_answer(&self, code: &ErrorCode) -> bool {
+        match code.of {
+            Of::All => true,
+            Of::Rest => self.path.starts_with("/rest/"),
+            Of::Protected => self.access != Access::Public,
+            Of::Rights => matches!(self.access, Access::Right(_) | Access::OwnOr(_)),
+            Of::Bodies => self.has_body,
+            Of::Patches => self.has_patch && self.has_body,
+            Of::Filters => self.takes("filter") || self.id.starts_with("query_objects"),
+            Of::Conditional => self.takes("If-Match"),
+            Of::Variable(name) => {
+                self.path.split('/').filter_map(variable).any(|known| name.is_empty() || name == known)
+            }
+            Of::Below(path) => self.path.starts_with(path),
+            Of::Operations(ids) => ids.contains(&self.id.as_str()),
+        }
+    }
+}
+
+fn add_errors(operation: &mut Value, facts: &Facts) {
+    let mut by_status: Map<String, Value> = Map::new();
+    for code in CODES.iter().filter(|code| facts.can_answer(code)) {
+        let codes = by_status.entry(code.status.to_string()).or_insert_with(|| json!([]));
+        codes.as_array_mut().expect("a list").push(json!([code.code, code.meaning]));
+    }
+    for (status, codes) in by_status {
+        let codes = codes.as_array().cloned().unwrap_or_default();
+        let lines = codes.iter().map(|code| {
+            format!("- `{}`: {}", code[0].as_str().unwrap_or_default(), code[1].as_str().unwrap_or_default())
+        });
+        let names: Vec<&Value> = codes.iter().map(|code| &code[0]).collect();
+        operation["responses"][&status] = json!({
+            "description": lines.collect::<Vec<_>>().join("\n"),
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+            "x-codes": names,
+        });
+    }
+    if facts.takes("If-None-Match") {
+        operation["responses"]["304"] = json!({"description": "The client has the resource as it is."});
+    }
+}
+
+fn add_headers(operation: &mut Value, facts: &Facts) {
+    let summary = operation["summary"].clone();
+    for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            response["description"] = summary.clone();
+        }
+        let schema = response["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
+        let kind = schema.rsplit('/').next().unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
+        let is_written = kind.starts_with("Inserted") || kind == "Updated";
+        let mut names = vec!["X-API-Version", "X-Request-ID"];
+        if kind == "ListOf" {
+            names.push("X-Total-Count");
+        }
+        if status == "200" && facts.explains() {
+            names.push("Inventory-Query-Hint");
+            let schema = &mut response["content"]["application/json"]["schema"];
+            *schema = json!({"anyOf": [schema.take(), {"$ref": "#/components/schemas/ListExplanation"}]});
+        }
+        if is_written {
+            names.push("Location");
+        }
+        if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {
+            names.push("ETag");
+        }
+        match status.as_str() {
+            "401" => names.push("WWW-Authenticate"),
+            "429" | "503" => names.push("Retry-After"),
+            _ => {}
+        }
+        let headers =
+            names.iter().map(|name| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")})));
+        response["headers"] = Value::Object(headers.collect());
+        if response["content"].is_null() {
+            response.as_object_mut().expect("a response is an object").remove("content");
+        }
+    }
+}
+
+/// From the answer that says that something was made to what can be done with it.
+fn add_links(document: &mut Value) {
+    let paths = document["paths"].as_object().cloned().unwrap_or_default();
+    for (path, item) in &paths {
+        let Some((status, kind)) = item.get("post").and_then(insertion) else { continue };
+        let (variable, id) = match kind.as_str() {
+            "InsertedSetting" => ("name", "$response.body#/result_id"),
+            "InsertedToken" => ("token_id", "$response.body#/result_id"),
+            _ => ("public_id", "$response.body#/result_id"),
+        };
+        let Some(made) = paths.get(&format!("{path}{{{variable}}}")).and_then(Value::as_object) else { continue };
+        let mut links = Map::new();
+        for operation in METHODS.iter().filter_map(|method| made.get(*method)) {
+            let operation_id = operation["operationId"].as_str().unwrap_or_default();
+            let mut parameters = json!({variable: id});
+            if variable != "public_id" {
+                parameters["public_id"] = json!("$request.path.public_id");
+            }
+            links.insert(operation_id.to_owned(), json!({"operationId": operation_id, "parameters": parameters}));
+        }
+        document["paths"][path]["post"]["responses"][status]["links"] = Value::Object(links);
+    }
+}
+
+/// The status and the schema of an answer that says that something was made.
+fn insertion(operation: &Value) -> Option<(String, String)> {
+    operation["responses"].as_object()?.iter().find_map(|(status, response)| {
+        let schema = response["content"]["application/json"]["schema"]["$ref"].as_str()?;
+        let name = schema.rsplit('/').next()?;
+        name.starts_with("Inserted").then(|| (status.clone(), name.to_owned()))
+    })
+}
+
+/// What may be one of several is not always only one of them: a projected object can look like a stored one.
+fn any_instead_of_one(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            if let Some(choices) = members.remove("oneOf") {
+                members.insert("anyOf".to_owned(), choices);
+            }
+            members.values_mut().for_each(any_instead_of_one);
+        }
+        Value::Array(items) => items.iter_mut().for_each(any_instead_of_one),
+        _ => {}
+    }
+}

@@ -1,0 +1,163 @@
+//! Parameters in queries and headers, as the description shows them; `http::params` and the handlers read them.
+
+use utoipa::IntoParams;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+
+/// What every list knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Listing {
+    /// A MongoDB filter as Extended JSON (relaxed or canonical).
+    #[param(required = false, format = "mongodb-filter", default = "{}")]
+    pub filter: String,
+    /// The path of a field; several keys with commas between them, each with `-` in front for descending. On objects
+    /// `fields.<name>` sorts by the value of that field.
+    #[param(required = false, min_length = 1, format = "sort-keys")]
+    pub sort: String,
+    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
+    #[param(required = false, schema_with = order)]
+    pub order: i64,
+    /// The page, from 1.
+    #[param(required = false, schema_with = page)]
+    pub page: u64,
+    /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
+    #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
+    pub limit: u64,
+    /// `true` tells how the list is found, in place of the list.
+    #[param(required = false, default = false)]
+    pub explain: bool,
+}
+
+/// What the lists know that have no pages.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Explain {
+    /// `true` tells how the list is found, in place of the list.
+    #[param(required = false, default = false)]
+    pub explain: bool,
+}
+
+/// What lists of objects know beside that.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ObjectListing {
+    /// Objects as they are stored, or rendered.
+    #[param(required = false, schema_with = object_view)]
+    pub view: String,
+    /// `true` leaves out inactive objects.
+    #[param(required = false, default = false)]
+    pub active: bool,
+    /// A MongoDB projection as Extended JSON, or a list of names; applies to the items of the chosen view.
+    #[param(required = false, format = "mongodb-projection")]
+    pub projection: String,
+}
+
+/// What the list of categories knows beside [`Listing`].
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CategoryListing {
+    /// Categories one after the other, or as a tree.
+    #[param(required = false, schema_with = tree_view)]
+    pub view: String,
+}
+
+/// What the list of rights knows beside [`Listing`].
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RightListing {
+    /// Rights one after the other, or as a tree; `filter`, `sort` and `order` do not go with the tree.
+    #[param(required = false, schema_with = tree_view)]
+    pub view: String,
+    /// Another name of `view`.
+    #[param(required = false, schema_with = tree_view)]
+    pub optional: String,
+}
+
+/// What deleting a type knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Cascade {
+    /// Delete the objects of the type too; needs `base.framework.object.delete` and the ACL permission DELETE.
+    #[param(required = false, default = false)]
+    pub cascade: bool,
+}
+
+/// What deleting objects knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct References {
+    /// What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null.
+    #[param(required = false, schema_with = on_references)]
+    pub on_references: String,
+}
+
+/// What deleting a group knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct GroupMembers {
+    /// What becomes of the users of the group; needed when it has some.
+    #[param(required = false, schema_with = member_action)]
+    pub action: String,
+    /// The group that the users are moved to; needed with `action=MOVE`.
+    #[param(required = false, minimum = 1)]
+    pub group_id: i64,
+}
+
+/// Which route a question is about.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RouteInQuestion {
+    /// A method.
+    #[param(example = "DELETE", pattern = "^[A-Za-z]+$")]
+    pub method: String,
+    /// A path, with or without `/rest`.
+    #[param(example = "/objects/7", pattern = "^/")]
+    pub path: String,
+}
+
+/// What a change can be made to depend on.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IfMatch {
+    /// Change the resource only if it has one of these entity tags; otherwise 412.
+    #[param(required = false, rename = "If-Match")]
+    pub if_match: String,
+}
+
+/// What a read can be made to depend on.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IfNoneMatch {
+    /// Send the resource only if it has none of these entity tags; otherwise 304.
+    #[param(required = false, rename = "If-None-Match")]
+    pub if_none_match: String,
+}
+
+fn order() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1])).into()
+}
+
+fn page() -> Schema {
+    let page = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).default(Some(1.into()));
+    page.maximum(Some(9_007_199_254_740_991_i64)).into()
+}
+
+fn object_view() -> Schema {
+    words(&["native", "render"]).default(Some("native".into())).into()
+}
+
+fn tree_view() -> Schema {
+    words(&["list", "tree"]).default(Some("list".into())).into()
+}
+
+fn on_references() -> Schema {
+    words(&["keep", "refuse", "clear"]).default(Some("keep".into())).into()
+}
+
+fn member_action() -> Schema {
+    words(&["MOVE", "DELETE"]).into()
+}
+
+fn words(words: &[&str]) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied()))
+}

@@ -1,0 +1,546 @@
+//! What answers look like. Resources go out as the store holds them, so they have no struct of their own elsewhere; that
+//! the shapes here are theirs is checked against real answers, in the tests and with generated requests.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::bodies::{RenderMeta, TypeField};
+use crate::auth::rights::Right;
+use crate::http::envelope::{ListTail, Tail};
+
+/// A page of a list.
+#[derive(Serialize, ToSchema)]
+pub struct ListOf<T: ToSchema> {
+    /// The items of the page.
+    pub results: Vec<T>,
+    #[serde(flatten)]
+    tail: ListTail<'static>,
+}
+
+/// Items of a list that has no pages.
+#[derive(Serialize, ToSchema)]
+pub struct Results<T: ToSchema> {
+    /// The items.
+    pub results: Vec<T>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// One resource.
+#[derive(Serialize, ToSchema)]
+pub struct Single<T: ToSchema> {
+    /// The resource.
+    pub result: T,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A resource that was made.
+#[derive(Serialize, ToSchema)]
+pub struct Inserted<T: ToSchema> {
+    /// Its id.
+    pub result_id: i64,
+    /// The resource.
+    pub raw: T,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A setting that was made.
+#[derive(Serialize, ToSchema)]
+pub struct InsertedSetting {
+    /// Its identifier.
+    pub result_id: String,
+    /// The setting.
+    pub raw: UserSetting,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A token that was made.
+#[derive(Serialize, ToSchema)]
+pub struct InsertedToken {
+    /// Its id.
+    pub result_id: i64,
+    /// What is kept of it.
+    pub raw: UserToken,
+    /// The token itself, shown this once.
+    pub token: String,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A resource that was changed.
+#[derive(Serialize, ToSchema)]
+pub struct Updated<T: ToSchema> {
+    /// The resource as it is now.
+    pub result: T,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A resource that was deleted.
+#[derive(Serialize, ToSchema)]
+pub struct Deleted<T: ToSchema> {
+    /// The resource as it was.
+    pub deleted_entry: T,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A type or category that was deleted, and what else changed.
+#[derive(Serialize, ToSchema)]
+pub struct DeletedWith<T: ToSchema> {
+    /// The resource as it was.
+    pub deleted_entry: T,
+    /// How many others changed, by kind.
+    pub also_changed: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// Objects that were deleted together.
+#[derive(Serialize, ToSchema)]
+pub struct DeletedObjects {
+    /// The objects as they were.
+    pub deleted_entries: Vec<StoredObject>,
+    /// Ids that lead nowhere.
+    pub not_found: Vec<i64>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// Objects that were cleaned.
+#[derive(Serialize, ToSchema)]
+pub struct Cleaned {
+    /// The objects as they are now.
+    pub results: Vec<StoredObject>,
+    /// Ids of objects that others were changing all the time.
+    pub failed: Vec<i64>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// A moment, in milliseconds since 1970.
+#[derive(Serialize, ToSchema)]
+pub struct Moment {
+    /// Milliseconds.
+    #[serde(rename = "$date")]
+    pub milliseconds: i64,
+}
+
+/// A value of an object.
+#[derive(Serialize, ToSchema)]
+pub struct FieldEntry {
+    /// The name of the field.
+    pub name: String,
+    /// The value; what it can be depends on the field.
+    pub value: Value,
+}
+
+/// An object as it is stored.
+#[derive(Serialize, ToSchema)]
+pub struct StoredObject {
+    /// Its id.
+    pub public_id: i64,
+    /// The id of its type.
+    pub type_id: i64,
+    /// Kept as it comes.
+    pub status: bool,
+    /// Three numbers.
+    pub version: String,
+    /// The user who made it.
+    pub author_id: i64,
+    /// When it was made.
+    pub creation_time: Moment,
+    /// When it was last changed.
+    #[schema(required)]
+    pub last_edit_time: Option<Moment>,
+    /// Whether it is in use.
+    pub active: bool,
+    /// Its values, in the order of the type's fields.
+    pub fields: Vec<FieldEntry>,
+    /// The user who changed it last.
+    #[schema(required)]
+    pub editor_id: Option<i64>,
+    /// A counter of the client's.
+    pub views: i64,
+}
+
+/// An object in a list: as it is stored, rendered, or what a projection leaves of either.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum ListedObject {
+    /// With `view=native`.
+    Native(StoredObject),
+    /// With `view=render`.
+    Rendered(Box<RenderedObject>),
+    /// With `projection`.
+    Projected(BTreeMap<String, Value>),
+}
+
+/// An object with names, labels and references.
+#[derive(Serialize, ToSchema)]
+pub struct RenderedObject {
+    /// When this was made.
+    pub current_render_time: Moment,
+    /// The object itself.
+    pub object_information: ObjectInformation,
+    /// Its type, with the object's values.
+    pub type_information: TypeInformation,
+}
+
+/// What a rendered object says of the object.
+#[derive(Serialize, ToSchema)]
+pub struct ObjectInformation {
+    /// Its id.
+    pub object_id: i64,
+    /// When it was made.
+    pub creation_time: Moment,
+    /// When it was last changed.
+    #[schema(required)]
+    pub last_edit_time: Option<Moment>,
+    /// The user who made it.
+    pub author_id: i64,
+    /// What to call that user.
+    pub author_name: String,
+    /// The user who changed it last.
+    #[schema(required)]
+    pub editor_id: Option<i64>,
+    /// What to call that user.
+    #[schema(required)]
+    pub editor_name: Option<String>,
+    /// Whether it is in use.
+    pub active: bool,
+    /// Three numbers.
+    pub version: String,
+}
+
+/// What a rendered object says of its type; empty where the type is gone.
+#[derive(Serialize, ToSchema)]
+pub struct TypeInformation {
+    /// The type's id.
+    pub type_id: i64,
+    /// Its name.
+    pub type_name: String,
+    /// Its name for people.
+    pub type_label: String,
+    /// When it was made.
+    #[schema(required)]
+    pub creation_time: Option<String>,
+    /// The user who made it.
+    #[schema(required)]
+    pub author_id: Option<i64>,
+    /// What to call that user.
+    pub author_name: String,
+    /// A class of an icon font.
+    #[schema(required)]
+    pub icon: Option<String>,
+    /// Whether objects can be made.
+    pub active: bool,
+    /// Three numbers.
+    pub version: String,
+    /// Who may do what with objects of the type.
+    pub acl: AccessList,
+    /// The fields with their values.
+    pub fields: Vec<RenderedField>,
+    /// The fields in groups.
+    pub sections: Vec<BTreeMap<String, Value>>,
+    /// The fields that sum the object up.
+    pub summaries: Vec<SummaryField>,
+    /// Their values in one line.
+    pub summary_line: String,
+    /// Links.
+    pub externals: Vec<External>,
+}
+
+/// A field with its value.
+#[derive(Serialize, ToSchema)]
+pub struct RenderedField {
+    /// What kind of field it is.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// The value; null where there is none.
+    pub value: Value,
+    /// What there is to choose from.
+    #[serde(default)]
+    pub options: Vec<FieldOption>,
+    /// The types that it may refer to.
+    #[serde(default)]
+    pub ref_types: Vec<i64>,
+    /// The object that it refers to; `{"protected": true}` when the caller may not read it.
+    #[schema(nullable = false)]
+    pub reference: Option<BTreeMap<String, Value>>,
+}
+
+/// Something to choose.
+#[derive(Serialize, ToSchema)]
+pub struct FieldOption {
+    /// What is stored.
+    pub name: String,
+    /// What people see.
+    pub label: String,
+}
+
+/// A field of a summary.
+#[derive(Serialize, ToSchema)]
+pub struct SummaryField {
+    /// What kind of field it is.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// The value; null where there is none.
+    pub value: Value,
+}
+
+/// A link.
+#[derive(Serialize, ToSchema)]
+pub struct External {
+    /// Its name.
+    pub name: String,
+    /// The address.
+    pub href: String,
+    /// What to show.
+    pub label: String,
+    /// A class of an icon font.
+    #[schema(required)]
+    pub icon: Option<String>,
+    /// The fields whose values are in the address.
+    pub fields: Vec<String>,
+}
+
+/// Who may do what with objects of a type.
+#[derive(Serialize, ToSchema)]
+pub struct AccessList {
+    /// Whether the list counts.
+    pub activated: bool,
+    /// The groups in it.
+    pub groups: AccessGroups,
+}
+
+/// The groups of an access list.
+#[derive(Serialize, ToSchema)]
+pub struct AccessGroups {
+    /// Group ids with what each may do: `CREATE`, `READ`, `UPDATE`, `DELETE`.
+    pub includes: BTreeMap<String, Vec<String>>,
+}
+
+/// A type of objects.
+#[derive(Serialize, ToSchema)]
+pub struct Type {
+    /// Its id.
+    pub public_id: i64,
+    /// Its unique name, in kebab case.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// The user who made it.
+    pub author_id: i64,
+    /// The user who changed it last.
+    #[schema(required)]
+    pub editor_id: Option<i64>,
+    /// Whether objects can be made.
+    pub active: bool,
+    /// What its objects have.
+    pub fields: Vec<TypeField>,
+    /// Three numbers.
+    pub version: String,
+    /// For people.
+    #[schema(required)]
+    pub description: Option<String>,
+    /// How its objects are rendered.
+    pub render_meta: RenderMeta,
+    /// Who may do what with its objects.
+    pub acl: AccessList,
+    /// When it was made.
+    pub creation_time: String,
+    /// When it was last changed.
+    #[schema(required)]
+    pub last_edit_time: Option<String>,
+}
+
+/// A category of types.
+#[derive(Serialize, ToSchema)]
+pub struct Category {
+    /// Its id.
+    pub public_id: i64,
+    /// Its unique name, in kebab case.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// The category above it.
+    #[schema(required)]
+    pub parent: Option<i64>,
+    /// Ids of its types.
+    pub types: Vec<i64>,
+    /// How to show it.
+    pub meta: CategoryMeta,
+    /// When it was made.
+    pub creation_time: String,
+    /// When it was last changed.
+    #[schema(required)]
+    pub last_edit_time: Option<String>,
+}
+
+/// How to show a category.
+#[derive(Serialize, ToSchema)]
+pub struct CategoryMeta {
+    /// A class of an icon font.
+    pub icon: String,
+    /// Its place among its siblings.
+    #[schema(required)]
+    pub order: Option<i64>,
+}
+
+/// A category in a tree.
+#[derive(Serialize, ToSchema)]
+pub struct CategoryNode {
+    /// The category.
+    pub category: Category,
+    /// Its place among its siblings.
+    #[schema(required)]
+    pub node_order: Option<i64>,
+    /// The categories below it.
+    #[schema(no_recursion)]
+    pub children: Vec<CategoryNode>,
+    /// Its types.
+    pub types: Vec<Type>,
+}
+
+/// A category in a list, with `view=tree` in a tree.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum CategoryOrNode {
+    /// With `view=list`.
+    Category(Category),
+    /// With `view=tree`.
+    Node(CategoryNode),
+}
+
+/// A user.
+#[derive(Serialize, ToSchema)]
+pub struct User {
+    /// Its id.
+    pub public_id: i64,
+    /// What it signs in as; no two users have the same, whatever the case.
+    pub user_name: String,
+    /// Whether it may sign in.
+    pub active: bool,
+    /// The group whose rights it has.
+    pub group_id: i64,
+    /// When it came to be.
+    pub registration_time: String,
+    /// Who signs it in.
+    pub authenticator: String,
+    /// Mail address.
+    #[schema(required)]
+    pub email: Option<String>,
+    /// Always the same text, which says nothing of the password.
+    pub password: String,
+    /// A picture.
+    #[schema(required)]
+    pub image: Option<String>,
+    /// Given name.
+    #[schema(required)]
+    pub first_name: Option<String>,
+    /// Family name.
+    #[schema(required)]
+    pub last_name: Option<String>,
+}
+
+/// A group of users.
+#[derive(Serialize, ToSchema)]
+pub struct Group {
+    /// Its id.
+    pub public_id: i64,
+    /// Its unique name.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// What its users may do.
+    pub rights: Vec<Right>,
+}
+
+/// A right in a list; with `view=tree` a list.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum RightOrBranch {
+    /// One right.
+    Right(Right),
+    /// A master right, then what is below it: rights and such lists.
+    Branch(Vec<Value>),
+}
+
+/// Names of security levels with their numbers.
+#[derive(Serialize, ToSchema)]
+pub struct SecurityLevels(BTreeMap<String, i64>);
+
+/// A setting that a user keeps.
+#[derive(Serialize, ToSchema)]
+pub struct UserSetting {
+    /// Its name, unique for the user.
+    pub identifier: String,
+    /// The user.
+    pub user_id: i64,
+    /// Whatever the client keeps.
+    pub payload: BTreeMap<String, Value>,
+    /// What it is a setting of.
+    pub setting_type: String,
+}
+
+/// What is kept of a token for machines.
+#[derive(Serialize, ToSchema)]
+pub struct UserToken {
+    /// Its id.
+    pub public_id: i64,
+    /// The user for whom it acts.
+    pub user_id: i64,
+    /// What it is called; unique for the user.
+    pub name: String,
+    /// The rights that it has, as far as its user has them.
+    pub rights: Vec<String>,
+    /// When it was made.
+    pub created_at: String,
+    /// When it ends.
+    pub expires_at: String,
+    /// When it was used last, about.
+    #[schema(required)]
+    pub last_used_at: Option<String>,
+}
+
+/// What the service is.
+#[derive(Serialize, ToSchema)]
+pub struct ServiceInfo {
+    /// `inventory-service`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Where the data lies.
+    pub store: StoreInfo,
+}
+
+/// Where the data lies.
+#[derive(Serialize, ToSchema)]
+pub struct StoreInfo {
+    /// `embedded` or `mongodb`.
+    pub kind: String,
+    /// Whether it answers now.
+    pub reachable: bool,
+}
+
+/// How the service is.
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    /// `live` or `ready`.
+    pub status: String,
+}

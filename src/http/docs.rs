@@ -1,0 +1,63 @@
+//! The description of the interface: for programs at `/openapi.json`, for people at `/docs/` with Swagger UI, which is
+//! part of the binary.
+
+use std::sync::{Arc, LazyLock};
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use utoipa_swagger_ui::{Config, SwaggerFile};
+
+use super::description;
+use super::error::ApiError;
+
+static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| description::document().to_string().into());
+
+/// Without the badge of a validator on the internet.
+static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    let config = Config::from("../openapi.json").validator_url("none").deep_linking(true).doc_expansion("none");
+    Arc::new(config.display_operation_id(true).display_request_duration(true).filter(true))
+});
+
+/// The description of the interface, in OpenAPI 3.1.
+#[utoipa::path(
+    get, path = "/openapi.json",
+    responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>)),
+)]
+pub(super) async fn openapi() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone())
+}
+
+/// The description of the interface as a page, on which routes can be tried.
+#[utoipa::path(
+    get, path = "/docs/",
+    responses((status = 200, body = String, content_type = "text/html")),
+)]
+pub(super) async fn page() -> Result<HttpResponse, ApiError> {
+    file("index.html")
+}
+
+/// A part of the page.
+#[utoipa::path(
+    get, path = "/docs/{file}",
+    responses((status = 200, content(
+        (String = "text/html"), (String = "text/css"), (String = "text/javascript"), (Vec<u8> = "image/png"),
+        (String = "application/json"),
+    ))),
+)]
+pub(super) async fn part(request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    file(request.match_info().get("file").unwrap_or_default())
+}
+
+fn file(name: &str) -> Result<HttpResponse, ApiError> {
+    let found = utoipa_swagger_ui::serve(name, Arc::clone(&PAGE)).map_err(|error| {
+        log::error!("{name} of Swagger UI: {error}");
+        ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+    })?;
+    let SwaggerFile { bytes, content_type, .. } = found.ok_or_else(ApiError::no_such_path)?;
+    Ok(HttpResponse::Ok()
+        .content_type(content_type)
+        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .body(bytes.into_owned()))
+}

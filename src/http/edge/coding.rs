@@ -1,0 +1,210 @@
+//! Content codings (RFC 9110, section 8.4.1): which ones are known, what a client accepts, packing and unpacking.
+
+use std::io::{self, Read, Write};
+
+use actix_web::http::header::{self, HeaderMap};
+
+/// A coding that both directions know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 1952.
+    Gzip,
+}
+
+/// Best first: what is taken when a client likes several equally well. By time, not by size.
+pub const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+
+/// The names of all of them, for an `Accept-Encoding` of ours.
+pub const NAMES: &str = "zstd, br, gzip";
+
+/// A window of 8 MiB, which is what RFC 9659 lets a sender ask for. More would be memory that a client decides on.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+const ZSTD_LEVEL: i32 = 3;
+const GZIP_LEVEL: u32 = 5;
+const BROTLI_QUALITY: u32 = 4;
+const BROTLI_WINDOW_LOG: u32 = 20;
+const BUFFER_BYTES: usize = 8 * 1024;
+
+/// Why bytes could not be unpacked.
+#[derive(Debug)]
+pub enum Unpacked {
+    /// All of them.
+    Whole(Vec<u8>),
+    /// They would be more than was allowed.
+    TooLarge,
+    /// They are not what the coding says, or end too early.
+    Broken(io::Error),
+}
+
+impl Coding {
+    /// The name in `Content-Encoding`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// The coding of this name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        // `x-gzip` is the name's older form (RFC 9110, section 8.4.1.3).
+        let name = if name.eq_ignore_ascii_case("x-gzip") { "gzip" } else { name };
+        CODINGS.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name()))
+    }
+
+    /// What the client likes best of what is known here; `None`: the bytes as they are.
+    pub fn accepted(headers: &HeaderMap) -> Option<Self> {
+        let mut likings = [None; CODINGS.len()];
+        let mut others = None;
+        let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+        for item in values.flat_map(|value| value.split(',')) {
+            let (name, liking) = read_item(item);
+            if name == "*" {
+                others = Some(liking);
+            } else if let Some(coding) = Self::named(name) {
+                likings[coding as usize] = Some(liking);
+            }
+        }
+        let liked = CODINGS.map(|coding| (likings[coding as usize].or(others).unwrap_or(0), coding));
+        // `max_by_key` would take the last of several.
+        let best = liked.into_iter().rev().max_by_key(|(liking, _)| *liking);
+        best.filter(|(liking, _)| *liking > 0).map(|(_, coding)| coding)
+    }
+
+    /// The bytes in this coding.
+    ///
+    /// # Errors
+    /// When the library refuses; memory and bytes give no reason to.
+    pub fn pack(self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Zstd => zstd::stream::encode_all(bytes, ZSTD_LEVEL),
+            Self::Gzip => {
+                let level = flate2::Compression::new(GZIP_LEVEL);
+                let mut encoder = flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), level);
+                encoder.write_all(bytes)?;
+                encoder.finish()
+            }
+            Self::Brotli => {
+                let mut packed = Vec::with_capacity(bytes.len() / 4);
+                let mut reader = brotli::CompressorReader::new(bytes, BUFFER_BYTES, BROTLI_QUALITY, BROTLI_WINDOW_LOG);
+                reader.read_to_end(&mut packed)?;
+                Ok(packed)
+            }
+        }
+    }
+
+    /// What was packed, if it is `most` bytes or fewer. No more than that is ever held, whatever the bytes claim.
+    pub fn unpack(self, bytes: &[u8], most: usize) -> Unpacked {
+        let read = match self {
+            Self::Zstd => zstd::stream::read::Decoder::new(bytes).and_then(|mut decoder| {
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                read_some(decoder, most)
+            }),
+            Self::Gzip => read_some(flate2::read::MultiGzDecoder::new(bytes), most),
+            Self::Brotli => read_some(brotli::Decompressor::new(bytes, BUFFER_BYTES), most),
+        };
+        match read {
+            Ok(unpacked) if unpacked.len() > most => Unpacked::TooLarge,
+            Ok(unpacked) => Unpacked::Whole(unpacked),
+            Err(error) => Unpacked::Broken(error),
+        }
+    }
+}
+
+/// As many bytes as are allowed, and one more to tell that there are too many.
+fn read_some(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    reader.take(most as u64 + 1).read_to_end(&mut unpacked)?;
+    Ok(unpacked)
+}
+
+/// A name and its quality in thousandths; one that cannot be read is none.
+fn read_item(item: &str) -> (&str, u32) {
+    let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
+    let quality = parameters.split(';').find_map(|parameter| {
+        let (key, value) = parameter.split_once('=')?;
+        key.trim().eq_ignore_ascii_case("q").then(|| thousandths(value.trim()).unwrap_or(0))
+    });
+    (name.trim(), quality.unwrap_or(1000))
+}
+
+/// `0.8` as 800 (RFC 9110, section 12.4.2).
+fn thousandths(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match whole {
+        "0" => format!("{fraction:0<3}").parse().ok(),
+        "1" if fraction.bytes().all(|byte| byte == b'0') => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn accepted(value: &str) -> Option<Coding> {
+        let value = HeaderValue::try_from(value).expect("a value");
+        Coding::accepted(&[(HeaderName::from_static("accept-encoding"), value)].into_iter().collect())
+    }
+
+    #[test]
+    fn the_best_liked_coding_is_taken() {
+        assert_eq!(accepted("gzip"), Some(Coding::Gzip));
+        assert_eq!(accepted("gzip, deflate, br, zstd"), Some(Coding::Zstd));
+        assert_eq!(accepted("gzip, br"), Some(Coding::Brotli));
+        assert_eq!(accepted("gzip;q=0.9, BR;q=0.8"), Some(Coding::Gzip));
+        assert_eq!(accepted("zstd;q=0, *;q=0.5"), Some(Coding::Brotli));
+        assert_eq!(accepted("x-gzip"), Some(Coding::Gzip));
+    }
+
+    #[test]
+    fn what_is_not_liked_or_not_readable_is_not_taken() {
+        for value in
+            ["", "identity", "deflate", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=x", "gzip;q=1.5", "gzip;q=0.1234"]
+        {
+            assert_eq!(accepted(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_was_packed_comes_back() {
+        let bytes = b"inventory ".repeat(1000);
+        for coding in CODINGS {
+            let packed = coding.pack(&bytes).expect("packed");
+            assert!(packed.len() < bytes.len() / 10, "{}", coding.name());
+            let Unpacked::Whole(unpacked) = coding.unpack(&packed, bytes.len()) else { panic!("{}", coding.name()) };
+            assert_eq!(unpacked, bytes);
+            assert!(matches!(coding.unpack(&packed, bytes.len() - 1), Unpacked::TooLarge), "{}", coding.name());
+        }
+    }
+
+    #[test]
+    fn bytes_that_end_too_early_or_are_something_else_are_broken() {
+        for coding in CODINGS {
+            let packed = coding.pack(&b"inventory ".repeat(1000)).expect("packed");
+            for bytes in [&packed[..packed.len() / 2], b"{\"name\": \"no coding at all\"}"] {
+                assert!(matches!(coding.unpack(bytes, 1_000_000), Unpacked::Broken(_)), "{}", coding.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_would_take_more_memory_than_is_allowed_is_refused() {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("an encoder");
+        encoder.window_log(ZSTD_WINDOW_LOG + 4).expect("a window");
+        encoder.write_all(&vec![7; 1_000_000]).expect("written");
+        let packed = encoder.finish().expect("packed");
+        assert!(matches!(Coding::Zstd.unpack(&packed, 2_000_000), Unpacked::Broken(_)));
+    }
+}

@@ -1,0 +1,51 @@
+//! Headers that every answer has, for the browsers among the clients.
+
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The page that shows the description of the interface lies below this.
+const DOCS: &str = "/docs";
+
+/// Nothing of an answer is to be run, shown or framed.
+const API_POLICY: HeaderValue =
+    HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+
+/// The page runs what this service serves and asks nobody else. It writes styles into itself.
+const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; \
+     connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+);
+
+/// Nobody may keep the answer. Where it carries a secret its handler says so; such answers are not compressed either.
+pub(in crate::http) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Adds them where the answer says nothing else itself. `hsts` is the value of `Strict-Transport-Security`, under TLS.
+pub(in crate::http) fn secure(path: &str, headers: &mut HeaderMap, hsts: Option<&HeaderValue>) {
+    let is_docs = path.strip_prefix(DOCS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let mut set = |name: HeaderName, value: HeaderValue| {
+        if !headers.contains_key(&name) {
+            headers.insert(name, value);
+        }
+    };
+    set(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    set(header::CONTENT_SECURITY_POLICY, if is_docs { DOCS_POLICY } else { API_POLICY });
+    set(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    set(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    set(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    if !is_docs {
+        // What has an entity tag may be kept and asked for again; it says so itself.
+        set(header::CACHE_CONTROL, NO_STORE);
+    }
+    if let Some(hsts) = hsts {
+        set(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
+}
+
+/// The value of `Strict-Transport-Security`; `None` for no time at all.
+pub fn strict_transport(max_age_s: u64) -> Option<HeaderValue> {
+    if max_age_s == 0 {
+        return None;
+    }
+    HeaderValue::try_from(format!("max-age={max_age_s}")).ok()
+}

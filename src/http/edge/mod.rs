@@ -1,0 +1,13 @@
+//! Between the network and the routes: connections, TLS, limits, compression, other origins, headers of every answer.
+
+pub mod coding;
+pub mod compress;
+pub mod cors;
+pub mod forwarded;
+pub mod gate;
+mod guard;
+pub mod headers;
+pub mod panics;
+pub mod rate_limit;
+pub mod server;
+pub mod tls;

@@ -1,0 +1,52 @@
+//! A handler that panics: its client gets a 500 in the one shape, the log a line, the metrics a count.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use actix_web::body::{BoxBody, EitherBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, ResponseError, web};
+use futures::FutureExt;
+
+use crate::http::error::ApiError;
+use crate::http::state::HttpState;
+
+/// How many panics of handlers were caught since the start.
+#[derive(Debug, Default)]
+pub struct Panics(AtomicU64);
+
+impl Panics {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Waits for the answer to a request, and makes one when there is none because of a panic.
+///
+/// What the handler held is dropped on the way; the service shares nothing that a panic could leave half changed but
+/// locks, and those are taken over as they are.
+pub(in crate::http) async fn caught<B>(
+    request: HttpRequest,
+    answering: impl Future<Output = Result<ServiceResponse<B>, actix_web::Error>>,
+) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, actix_web::Error> {
+    match AssertUnwindSafe(answering).catch_unwind().await {
+        Ok(answer) => answer.map(ServiceResponse::map_into_left_body),
+        Err(panic) => {
+            if let Some(state) = request.app_data::<web::Data<HttpState>>() {
+                state.panics.0.fetch_add(1, Ordering::Relaxed);
+            }
+            log::error!("a handler panicked: {} {}: {}", request.method(), request.path(), message(&*panic));
+            let answer = ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR).error_response();
+            Ok(ServiceResponse::new(request, answer).map_into_right_body())
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,115 @@
+//! The server: a listener, connections with their deadlines, plain or TLS, and the application behind them.
+//!
+//! `actix_web::HttpServer` would do, but for one thing: it does not let a connection be wrapped (see [`super::guard`]).
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::body::MessageBody;
+use actix_http::error::DispatchError;
+use actix_http::{HttpService, KeepAlive, Request};
+use actix_server::Server;
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, ServiceFactoryExt, fn_service, map_config};
+use actix_web::HttpRequest;
+use actix_web::dev::{AppConfig, Response};
+use actix_web::error::Error;
+use rustls::server::ServerConfig;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::guard::{Guarded, Patience, Progress, UnderWay};
+use crate::settings::ServerSettings;
+
+/// How long a request that is under way may take once the service was told to stop.
+const SHUTDOWN_S: u64 = 10;
+
+/// How long a client may take to close once the answer is that it should.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// Starts to answer on `listener` with the applications that `factory` makes, one a worker; TLS where `tls` is given.
+///
+/// # Errors
+/// When the listener cannot be used.
+pub fn start<F, I, S, B>(
+    factory: F,
+    listener: TcpListener,
+    settings: &ServerSettings,
+    tls: Option<Arc<ServerConfig>>,
+) -> io::Result<Server>
+where
+    F: Fn() -> I + Send + Clone + 'static,
+    I: IntoServiceFactory<S, Request>,
+    S: ServiceFactory<Request, Config = AppConfig> + 'static,
+    S::Error: Into<Error> + 'static,
+    S::InitError: fmt::Debug,
+    S::Response: Into<Response<B>> + 'static,
+    <S::Service as Service<Request>>::Future: 'static,
+    S::Service: 'static,
+    B: MessageBody + 'static,
+{
+    let limits = settings.limits.clone();
+    let patience =
+        // The dispatcher gives up on a first head by itself, and with an answer: it comes first.
+        Patience { idle: limits.keep_alive(), head: limits.head_timeout() + CLOSING, write: limits.write_timeout() };
+    let workers = worker_count(settings.workers);
+    let builder = Server::build()
+        .workers(workers)
+        .max_concurrent_connections(limits.max_connections.div_ceil(workers))
+        .shutdown_timeout(SHUTDOWN_S)
+        .disable_signals();
+    let stopping = builder.graceful_shutdown_signal();
+    let listening = builder.listen("http", listener, move || {
+        let stopping = stopping.clone();
+        let application = factory().into_factory().map_err(|error| error.into().error_response());
+        let http = HttpService::build()
+            .graceful_shutdown_signal(move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            })
+            .keep_alive(KeepAlive::Timeout(limits.keep_alive()))
+            .client_request_timeout(limits.head_timeout())
+            .client_disconnect_timeout(CLOSING)
+            .on_connect_ext(|connection: &Guarded, data| drop(data.insert(Rc::clone(connection.progress()))))
+            .h1(map_config(application, |()| AppConfig::default()));
+        let acceptor = tls.clone().map(TlsAcceptor::from);
+        fn_service(move |stream| accept(stream, acceptor.clone(), patience)).and_then(http)
+    })?;
+    Ok(listening.run())
+}
+
+/// Notes on the request's connection that the request is being handled.
+pub(in crate::http) fn under_way(request: &HttpRequest) -> Option<impl Drop + use<>> {
+    request.conn_data::<Rc<Progress>>().map(|progress| -> UnderWay { progress.begin() })
+}
+
+/// The connection, after the TLS handshake where there is one.
+async fn accept(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    patience: Patience,
+) -> Result<(Guarded, Option<SocketAddr>), DispatchError> {
+    let peer = stream.peer_addr().ok();
+    // An answer is written at once; waiting for more would only delay it.
+    stream.set_nodelay(true).map_err(DispatchError::Io)?;
+    let guarded = match acceptor {
+        None => Guarded::new(Box::pin(stream), patience),
+        Some(acceptor) => {
+            let handshake = timeout(patience.head, acceptor.accept(stream)).await;
+            let stream = handshake.map_err(|_| DispatchError::SlowRequestTimeout)?.map_err(DispatchError::Io)?;
+            Guarded::new(Box::pin(stream), patience)
+        }
+    };
+    Ok((guarded, peer))
+}
+
+fn worker_count(wanted: usize) -> usize {
+    // The library takes 512 at the most.
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    if wanted == 0 { cores() } else { wanted }.min(512)
+}

@@ -1,0 +1,167 @@
+//! TLS: certificate and key from files, which can be read again while connections go on.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+
+use crate::settings::TlsFiles;
+
+/// Certificate and key in use; new connections get what was read last.
+#[derive(Debug)]
+pub struct Certificates {
+    files: TlsFiles,
+    provider: Arc<CryptoProvider>,
+    current: ArcSwap<CertifiedKey>,
+}
+
+/// Files that cannot be used, with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or has nothing in it that is wanted.
+    #[error("{key}: {path} cannot be read as PEM: {reason}")]
+    File {
+        /// The setting that names it.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The two do not belong together, or are of a kind that is not known.
+    #[error("server.tls: {certificate} and {key} cannot be used together: {reason}")]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The library refuses its own defaults.
+    #[error("TLS cannot be set up: {0}")]
+    Library(#[from] rustls::Error),
+}
+
+impl Certificates {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`TlsError`], naming the file.
+    pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let current = ArcSwap::from_pointee(read(&files, &provider)?);
+        Ok(Arc::new(Self { files, provider, current }))
+    }
+
+    /// Reads the files again; what was in use stays when they are no good.
+    ///
+    /// # Errors
+    /// As [`Certificates::load`].
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.store(Arc::new(read(&self.files, &self.provider)?));
+        Ok(())
+    }
+
+    /// TLS 1.2 and 1.3 with these certificates, for HTTP/1.1.
+    ///
+    /// # Errors
+    /// [`TlsError::Library`].
+    pub fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
+        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::<Self>::clone(self));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
+    let unreadable = |key, path: &Path, error: pem::Error| {
+        let reason = match error {
+            pem::Error::NoItemsFound => "there is no such item in it".to_owned(),
+            error => error.to_string(),
+        };
+        TlsError::File { key, path: path.to_owned(), reason }
+    };
+    let bad_certificate = |error| unreadable("server.tls.certificate", &files.certificate, error);
+    let chain: Result<Vec<CertificateDer<'static>>, pem::Error> =
+        CertificateDer::pem_file_iter(&files.certificate).map_err(bad_certificate)?.collect();
+    let chain = chain.map_err(bad_certificate)?;
+    if chain.is_empty() {
+        return Err(bad_certificate(pem::Error::NoItemsFound));
+    }
+    let key =
+        PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unreadable("server.tls.key", &files.key, error))?;
+    CertifiedKey::from_der(chain, key, provider).map_err(|error| TlsError::Pair {
+        certificate: files.certificate.clone(),
+        key: files.key.clone(),
+        reason: error.to_string(),
+    })
+}
+
+/// A client for the service on this machine, whose certificate it does not ask about: it says nothing secret, and whoever
+/// has taken the service's port can answer as he likes with or without a certificate.
+///
+/// # Errors
+/// [`TlsError::Library`].
+pub fn client_of_own_service() -> Result<ClientConnection, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    Ok(ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))?)
+}
+
+/// Takes every certificate, if its owner has the key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

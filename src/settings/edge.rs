@@ -1,0 +1,245 @@
+//! The settings of the edge: what a connection, a request and a client may cost, TLS, and other origins.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{SettingsError, invalid, positive};
+
+/// The HTTP parser holds the whole head of a request in this many bytes and cannot be told otherwise.
+const LARGEST_HEAD: usize = 128 * 1024;
+
+/// The longest URI that the HTTP parser takes.
+const LONGEST_URI: usize = 65_534;
+
+/// `server.limits.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Most connections at a time; more wait until one ends.
+    pub max_connections: usize,
+    /// Longest path and query of a request in bytes, as sent; over it the answer is 414.
+    pub max_uri_bytes: usize,
+    /// Most bytes in the names and values of a request's headers; over it the answer is 431.
+    pub max_header_bytes: usize,
+    /// How long the head of a request may take, in milliseconds.
+    pub head_timeout_ms: u64,
+    /// How long the body of a request may take, in milliseconds; over it the answer is 408.
+    pub body_timeout_ms: u64,
+    /// How long a client may take nothing of an answer that waits for it, in milliseconds.
+    pub write_timeout_ms: u64,
+    /// How long a connection may wait for its next request, in milliseconds.
+    pub keep_alive_ms: u64,
+}
+
+/// `server.compression.*`
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompressionSettings {
+    /// Whether answers are compressed for clients that take it.
+    pub enabled: bool,
+    /// Answers of fewer bytes are sent as they are.
+    pub min_bytes: usize,
+}
+
+/// `server.tls.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// File with the certificate and those that lead to its authority, PEM; empty: no TLS.
+    pub certificate: String,
+    /// File with the private key, PEM.
+    pub key: String,
+    /// How long browsers remember to use TLS only, in seconds; 0: they are not told.
+    pub hsts_max_age_s: u64,
+}
+
+/// Where certificate and key lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and those that lead to its authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// `server.cors.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorsSettings {
+    /// Origins whose pages may use the interface, separated by commas; `*`: all; empty: none but the service's own.
+    pub allowed_origins: String,
+    /// How long a browser may remember a permission, in seconds.
+    pub max_age_s: usize,
+}
+
+/// `server.rate_limit.*`
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimitSettings {
+    /// Requests a minute of one user; 0: no limit.
+    pub user_per_minute: u32,
+    /// How many of them may come at once; 0: those of a minute.
+    pub user_burst: u32,
+    /// Requests a minute from one address, with or without a user; 0: no limit.
+    pub address_per_minute: u32,
+    /// How many of them may come at once; 0: those of a minute.
+    pub address_burst: u32,
+    /// How many users, and how many addresses, are remembered one by one.
+    pub max_keys: usize,
+}
+
+/// A pace that a client is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// So many requests a minute.
+    pub per_minute: NonZeroU32,
+    /// So many of them at once.
+    pub burst: NonZeroU32,
+}
+
+impl LimitSettings {
+    pub(super) fn validate(&self) -> Result<(), SettingsError> {
+        positive("server.limits.max_connections", self.max_connections as u64)?;
+        positive("server.limits.head_timeout_ms", self.head_timeout_ms)?;
+        positive("server.limits.body_timeout_ms", self.body_timeout_ms)?;
+        positive("server.limits.write_timeout_ms", self.write_timeout_ms)?;
+        positive("server.limits.keep_alive_ms", self.keep_alive_ms)?;
+        within("server.limits.max_uri_bytes", self.max_uri_bytes, LONGEST_URI)?;
+        within("server.limits.max_header_bytes", self.max_header_bytes, LARGEST_HEAD)
+    }
+
+    /// See [`LimitSettings::head_timeout_ms`].
+    pub fn head_timeout(&self) -> Duration {
+        Duration::from_millis(self.head_timeout_ms)
+    }
+
+    /// See [`LimitSettings::body_timeout_ms`].
+    pub fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    /// See [`LimitSettings::write_timeout_ms`].
+    pub fn write_timeout(&self) -> Duration {
+        Duration::from_millis(self.write_timeout_ms)
+    }
+
+    /// See [`LimitSettings::keep_alive_ms`].
+    pub fn keep_alive(&self) -> Duration {
+        Duration::from_millis(self.keep_alive_ms)
+    }
+}
+
+impl TlsSettings {
+    /// The files, when the service is to speak TLS.
+    ///
+    /// # Errors
+    /// When one of the two is missing.
+    pub fn files(&self) -> Result<Option<TlsFiles>, SettingsError> {
+        match (self.certificate.as_str(), self.key.as_str()) {
+            ("", "") => Ok(None),
+            ("", _) => Err(invalid("server.tls.certificate", "is needed, because server.tls.key is given")),
+            (_, "") => Err(invalid("server.tls.key", "is needed, because server.tls.certificate is given")),
+            (certificate, key) => Ok(Some(TlsFiles { certificate: certificate.into(), key: key.into() })),
+        }
+    }
+}
+
+impl CorsSettings {
+    /// The origins one by one.
+    ///
+    /// # Errors
+    /// When one of them is no origin: a scheme, a host and perhaps a port, without a path.
+    pub fn origins(&self) -> Result<Vec<String>, SettingsError> {
+        let names = self.allowed_origins.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let origins: Vec<String> = names.map(str::to_owned).collect();
+        match origins.iter().find(|origin| origin.as_str() != "*" && !is_origin(origin)) {
+            None => Ok(origins),
+            Some(wrong) => {
+                let message =
+                    format!("{wrong} is no origin; write for instance https://app.example.org, without a path");
+                Err(invalid("server.cors.allowed_origins", &message))
+            }
+        }
+    }
+}
+
+impl RateLimitSettings {
+    pub(super) fn validate(&self) -> Result<(), SettingsError> {
+        positive("server.rate_limit.max_keys", self.max_keys as u64)
+    }
+
+    /// What one user is held to.
+    pub fn user(&self) -> Option<Pace> {
+        pace(self.user_per_minute, self.user_burst)
+    }
+
+    /// What one address is held to.
+    pub fn address(&self) -> Option<Pace> {
+        pace(self.address_per_minute, self.address_burst)
+    }
+}
+
+fn pace(per_minute: u32, burst: u32) -> Option<Pace> {
+    let per_minute = NonZeroU32::new(per_minute)?;
+    Some(Pace { per_minute, burst: NonZeroU32::new(burst).unwrap_or(per_minute) })
+}
+
+/// As browsers send it: lower case, no slash at the end.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let plain = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']')
+    };
+    host.is_some_and(|host| !host.is_empty() && host.bytes().all(plain))
+}
+
+fn within(key: &'static str, value: usize, most: usize) -> Result<(), SettingsError> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(invalid(key, &format!("must be between 1 and {most}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Settings;
+
+    fn refused(key: &str, value: &str) -> String {
+        Settings::defaults(&[(key, value)]).expect_err("the setting must be refused").to_string()
+    }
+
+    #[test]
+    fn a_refusal_names_the_key_and_what_to_write() {
+        assert_eq!(
+            refused("server.limits.max_uri_bytes", "0"),
+            "server.limits.max_uri_bytes: must be between 1 and 65534"
+        );
+        assert_eq!(
+            refused("server.tls.certificate", "cert.pem"),
+            "server.tls.key: is needed, because server.tls.certificate is given"
+        );
+        for wrong in ["app.example.org", "https://app.example.org/", "https://", "https://App.example.org"] {
+            assert!(refused("server.cors.allowed_origins", wrong).contains("is no origin"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn origins_are_a_list() {
+        let listed = "https://a.example, http://localhost:3000";
+        let settings = Settings::defaults(&[("server.cors.allowed_origins", listed)]).expect("valid settings");
+        assert_eq!(settings.server.cors.origins().expect("origins"), ["https://a.example", "http://localhost:3000"]);
+        let none = Settings::defaults(&[]).expect("valid settings").server.cors.origins();
+        assert!(none.expect("no origins").is_empty());
+    }
+
+    #[test]
+    fn a_burst_that_is_not_given_is_the_requests_of_a_minute() {
+        let settings = Settings::defaults(&[("server.rate_limit.user_per_minute", "30")]).expect("valid settings");
+        let pace = settings.server.rate_limit.user().expect("a pace");
+        assert_eq!((pace.per_minute.get(), pace.burst.get()), (30, 30));
+        assert_eq!(settings.server.rate_limit.address(), None);
+    }
+}

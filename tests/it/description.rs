@@ -1,0 +1,142 @@
+//! The description of the interface, against the routes, the rights, the codes and the answers of the service.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use inventory_service::http::description::errors::CODES;
+use inventory_service::http::description::{document, errors};
+use inventory_service::http::{Access, routes};
+use serde_json::Value;
+
+use crate::support::app::{TestApp, send};
+
+/// The operations of the description: method, path, operation. Those of methods that OpenAPI 3.1 does not know stand
+/// in the path item as `x-<method>`.
+fn operations() -> Vec<(String, &'static str, &'static Value)> {
+    let paths = document()["paths"].as_object().expect("paths");
+    let items = paths.iter().flat_map(|(path, item)| {
+        let operations = item.as_object().expect("a path item").iter();
+        operations
+            .map(move |(method, operation)| (method.trim_start_matches("x-").to_uppercase(), path.as_str(), operation))
+    });
+    items.collect()
+}
+
+/// Every `$ref` in a value.
+fn references(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Object(members) => {
+            let own = members.get("$ref").and_then(Value::as_str);
+            own.into_iter().chain(members.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn every_route_is_described_and_nothing_else() {
+    let described: BTreeSet<(String, &str)> =
+        operations().into_iter().map(|(method, path, _)| (method, path)).collect();
+    let routes: BTreeSet<(String, &str)> =
+        routes::all().infos().iter().map(|route| (route.method.to_string(), route.path)).collect();
+    assert_eq!(described, routes);
+}
+
+#[test]
+fn every_operation_says_who_may_use_it() {
+    let all = routes::all();
+    for (method, path, operation) in operations() {
+        let route = all.infos().iter().find(|route| route.method.as_str() == method && route.path == path);
+        let (right, is_public) = match route.expect("a route").access {
+            Access::Public => (None, true),
+            Access::SignedIn => (None, false),
+            Access::Right(right) | Access::OwnOr(right) => (Some(right), false),
+        };
+        assert_eq!(operation["x-right"].as_str(), right, "{method} {path}");
+        assert_eq!(operation["security"].as_array().expect("security").is_empty(), is_public, "{method} {path}");
+        let description = operation["description"].as_str().expect("a description");
+        assert!(right.is_none_or(|right| description.contains(right)), "{method} {path}: {description}");
+    }
+}
+
+#[test]
+fn every_operation_has_an_id_of_its_own_a_summary_and_all_variables_of_its_path() {
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in operations() {
+        assert!(ids.insert(operation["operationId"].as_str().expect("an id")), "{method} {path}");
+        assert!(!operation["summary"].as_str().expect("a summary").is_empty(), "{method} {path}");
+        let parameters = operation["parameters"].as_array().expect("parameters");
+        let variables: Vec<String> = parameters
+            .iter()
+            .filter(|parameter| parameter["in"] == "path")
+            .map(|parameter| format!("{{{}}}", parameter["name"].as_str().expect("a name")))
+            .collect();
+        let expected: Vec<&str> = path.split('/').filter(|segment| segment.starts_with('{')).collect();
+        assert_eq!(variables, expected, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    for reference in references(document()) {
+        let pointer = reference.strip_prefix('#').expect("references lead into the document");
+        assert!(document().pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn every_code_belongs_to_an_operation_and_to_one_status() {
+    for code in CODES {
+        let statuses: BTreeSet<u16> =
+            CODES.iter().filter(|other| other.code == code.code).map(|other| other.status).collect();
+        assert_eq!(statuses.len(), 1, "{}", code.code);
+        let pointer = format!("/responses/{}/x-codes", code.status);
+        let lists = operations().into_iter().filter_map(|(_, _, operation)| operation.pointer(&pointer));
+        let is_listed = lists.filter_map(Value::as_array).flatten().any(|listed| listed == code.code);
+        // A path answers 405 to the methods that it has no operation for.
+        assert!(is_listed || code.status == 405, "no operation has {}", code.code);
+    }
+}
+
+#[test]
+fn a_number_stands_for_digits_in_a_code() {
+    assert!(errors::is_known(400, "query_2") && errors::is_known(404, "object_not_found"));
+    assert!(!errors::is_known(400, "query_two") && !errors::is_known(404, "type_in_use"));
+}
+
+#[test]
+fn the_interface_document_has_the_same_codes() {
+    let text = include_str!("../../docs/api.md");
+    let missing: Vec<&str> =
+        CODES.iter().map(|code| code.code).filter(|code| !text.contains(&format!("`{code}`"))).collect();
+    assert!(missing.is_empty(), "docs/api.md does not name {missing:?}");
+}
+
+#[test]
+fn the_command_prints_what_the_service_answers() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_inventory-service")).arg("openapi").output().expect("the binary starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(&printed, document());
+}
+
+#[tokio::test]
+async fn the_description_and_its_page_are_served_to_everybody_and_call_no_other_address() {
+    let app = TestApp::embedded().await;
+    let get = async |path: &str| send(app.anonymous(reqwest::Method::GET, &format!("{}{path}", app.origin))).await;
+    assert_eq!(&get("/openapi.json").await.json(), document());
+    let page = get("/docs/").await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.header("content-security-policy").starts_with("default-src 'none'"), "{page:?}");
+    for part in page.text.split(['"', '\'']).filter(|part| [".js", ".css"].iter().any(|end| part.ends_with(end))) {
+        assert!(!part.contains("//"), "{part}");
+        let answer = get(&format!("/docs/{}", part.trim_start_matches("./"))).await;
+        assert_eq!(answer.status, 200, "{part}");
+    }
+    let script = get("/docs/swagger-initializer.js").await;
+    assert!(script.text.contains("../openapi.json"), "{}", script.text);
+    get("/docs/nothing.js").await.error(404, "not_found");
+    assert_eq!(get("/docs").await.header("location"), "/docs/");
+}
