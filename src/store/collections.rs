@@ -122,6 +122,8 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[
             PUBLIC_ID,
             plain("type_id", &[up("type_id"), up("public_id")]),
+            plain("active", &[up("type_id"), up("public_id")])
+                .only(&[Equals { path: "active", value: Literal::Bool(true) }]),
             plain("fields", &[up("fields.name"), up("fields.value")]),
         ],
     },

@@ -95,22 +95,26 @@ impl Paths {
         }
     }
 
+    fn add_tests(&mut self, tests: &[Test], path: &str) {
+        for test in tests {
+            self.add_test(test, path);
+        }
+    }
+
     fn add_test(&mut self, test: &Test, path: &str) {
         match test {
             Test::Eq(_) | Test::In(_) => self.equal.push(path.to_owned()),
             Test::Gt(_) | Test::Gte(_) | Test::Lt(_) | Test::Lte(_) | Test::Regex(_) => {
                 self.range.push(path.to_owned());
             }
-            Test::All(tests) => tests.iter().for_each(|test| self.add_test(test, path)),
+            Test::All(tests) => self.add_tests(tests, path),
             Test::ElemMatchDocument(node) => {
                 self.through_array = true;
                 self.add(node, &format!("{path}."));
             }
             Test::ElemMatchValue(tests) => {
                 self.through_array = true;
-                for test in tests {
-                    self.add_test(test, path);
-                }
+                self.add_tests(tests, path);
             }
             _ => {}
         }

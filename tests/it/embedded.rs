@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Document, doc};
-use inventory_service::query::{Filter, Projection, Sort};
+use inventory_service::query::{Filter, Limits, Projection, Sort};
 use inventory_service::store::embedded::{EmbeddedStore, OpenError, Options};
-use inventory_service::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Step, Store, StoreError, Unit};
+use inventory_service::store::{
+    Change, CollectionSpec, Condition, FindQuery, IndexKey, IndexSpec, SortedBy, Step, Store, StoreError, TotalFrom,
+    Unit,
+};
 use tempfile::TempDir;
 
 use crate::contract::support::{BUDGET, ids, insertion, numbers, query, sort, store_all, thing};
@@ -263,4 +266,79 @@ async fn expensive_projections_of_few_documents_end_with_the_time_of_the_query()
     question.projection = Some(Projection::parse(&doc! { "a": numbers }, &question.filter).expect("a projection"));
     question.max_time = Duration::ZERO;
     assert!(matches!(store.find(THINGS, &question).await, Err(StoreError::Timeout)));
+}
+
+/// Stores many documents, some hundred in a unit.
+async fn store_many(store: &EmbeddedStore, collection: &'static str, documents: &[Document]) {
+    for part in documents.chunks(500) {
+        let changes = part.iter().map(|document| insertion(collection, document)).collect();
+        store.commit(Unit { changes, ..Unit::default() }).await.expect("the documents can be stored");
+    }
+}
+
+#[tokio::test]
+async fn totals_by_an_index_read_few_keys_and_stay_right() {
+    let (directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=3000).map(|id| thing(id, doc! { "kind": id % 3, "size": id })).collect();
+    store_many(&store, THINGS, &documents).await;
+    let page = query(doc! { "kind": 1 }).sorted(Sort::by("public_id", false)).limited(10);
+    let explained = store.explain(THINGS, &page).await.expect("an answer");
+    assert_eq!((explained.total, explained.total_from, explained.documents_examined), (1000, TotalFrom::Keys, 10));
+    assert!(explained.keys_examined < 600, "{explained:?}");
+    let gone = Filter::parse(&doc! { "size": { "$gt": 1000, "$lte": 2500 } }, &Limits::default()).expect("a filter");
+    store.commit(Unit::of(Change::DeleteMany { collection: THINGS, filter: gone })).await.expect("no condition");
+    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 500);
+    assert_whole(&store).await;
+    drop(store);
+    let store = open(directory.path());
+    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 500);
+}
+
+#[tokio::test]
+async fn several_types_in_one_order_are_merged() {
+    let (_directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=900).map(|id| thing(id, doc! { "kind": id % 9 })).collect();
+    store_many(&store, THINGS, &documents).await;
+    let mut page = query(doc! { "kind": { "$in": [1, 4, 7] } }).sorted(Sort::by("public_id", true)).limited(4);
+    page.skip = 2;
+    let explained = store.explain(THINGS, &page).await.expect("an answer");
+    assert_eq!((explained.sort, explained.total, explained.documents_examined), (SortedBy::Merge, 300, 6));
+    assert_eq!(ids(&store, THINGS, &page).await, numbers(&[892, 889, 886, 883]));
+}
+
+#[tokio::test]
+async fn keys_that_lead_to_most_documents_are_given_up() {
+    let (_directory, store) = prepared().await;
+    let documents: Vec<Document> = (1..=4000).map(|id| thing(id, doc! { "tags": [99, id + 1000] })).collect();
+    store_many(&store, THINGS, &documents).await;
+    // The first values have no keys, so the index looks good.
+    let question =
+        query(doc! { "tags": { "$in": (0..100).collect::<Vec<i32>>() }, "public_id": { "$mod": [1000, 1] } });
+    let explained = store.explain(THINGS, &question).await.expect("an answer");
+    assert_eq!((&explained.plan, explained.documents_examined, explained.total), (&Step::Scan, 4000, 4));
+    assert_eq!(ids(&store, THINGS, &question).await, numbers(&[1, 1001, 2001, 3001]));
+}
+
+#[tokio::test]
+async fn a_unit_whose_filter_takes_too_long_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let options = Options { filter_budget: Duration::ZERO, ..Options::default() };
+    let store = EmbeddedStore::open(directory.path(), &options).expect("a new store");
+    store.prepare(COLLECTIONS).await.expect("a new store can be prepared");
+    let documents: Vec<Document> = (1..=1500).map(|id| thing(id, doc! { "x": id })).collect();
+    store_many(&store, PLAIN, &documents).await;
+    let filter = || Filter::equals("x", 0);
+    let condition = Condition::None { collection: PLAIN, filter: filter() };
+    for unit in [
+        Unit::of(insertion(PLAIN, &thing(2000, doc! {})))
+            .and(Change::DeleteMany { collection: PLAIN, filter: filter() }),
+        Unit::of(insertion(PLAIN, &thing(2000, doc! {}))).given(condition),
+    ] {
+        assert!(matches!(store.commit(unit).await, Err(StoreError::Timeout)));
+    }
+    assert_eq!(store.count(PLAIN, &Filter::all(), BUDGET).await.expect("an answer"), 1500);
+    let by_key = Condition::Exists { collection: PLAIN, filter: Filter::equals("_id", 1500) };
+    let unit = Unit::of(insertion(PLAIN, &thing(2000, doc! {}))).given(by_key);
+    store.commit(unit).await.expect("a key is found at once");
+    assert_whole(&store).await;
 }

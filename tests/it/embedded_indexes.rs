@@ -10,7 +10,7 @@ use bson::{Bson, Document, doc};
 use inventory_service::query::{Filter, Limits, Sort};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{
-    Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
+    Change, CollectionSpec, Documents, Equals, FindQuery, IndexKey, IndexSpec, Literal, Store, StoreError, Unit,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -36,9 +36,15 @@ macro_rules! indexes {
             IndexSpec { name: "6", keys: &[$way("a.x"), $way("a.y")], unique: false, partial: &[] },
             IndexSpec { name: "7", keys: &[$other("c"), $way("a.y"), $other("a.x")], unique: false, partial: &[] },
             IndexSpec { name: "8", keys: &[$way("b.x.y"), $way("b.x.x")], unique: false, partial: &[] },
+            IndexSpec::plain("9", &[$other("a"), $way("b")]).only(C_IS_TWO),
+            IndexSpec::plain("10", &[$way("c")]).only(A_AND_B),
         ]
     };
 }
+
+const C_IS_TWO: &[Equals] = &[Equals { path: "c", value: Literal::Int(2) }];
+const A_AND_B: &[Equals] =
+    &[Equals { path: "a", value: Literal::Text("x") }, Equals { path: "b.x", value: Literal::Bool(true) }];
 
 /// Declared in turns: an index that is declared otherwise is made anew, and forgets the arrays it has seen.
 const INDEXES: [&[IndexSpec]; 2] = [indexes!(up, down), indexes!(down, up)];
@@ -133,7 +139,37 @@ fn sort() -> impl Strategy<Value = Document> {
 type Question = (Document, Document, u64, u64);
 
 fn question() -> impl Strategy<Value = Question> {
-    (prop_oneof![1 => Just(doc! {}), 9 => filter()], sort(), 0..3_u64, 0..4_u64)
+    let any = (prop_oneof![1 => Just(doc! {}), 9 => filter()], sort());
+    let chosen = prop_oneof![6 => any, 1 => question_for_a_part(), 1 => question_for_a_merge()];
+    (chosen, 0..3_u64, 0..4_u64).prop_map(|((filter, sort), skip, limit)| (filter, sort, skip, limit))
+}
+
+/// What a partial index can answer, and what it nearly can.
+fn question_for_a_part() -> impl Strategy<Value = (Document, Document)> {
+    let part = proptest::sample::select(vec![
+        doc! { "c": 2 },
+        doc! { "c": { "$eq": 2.0 } },
+        doc! { "c": { "$in": [2, 3] } },
+        doc! { "a": "x", "b.x": true },
+        doc! { "b.x": { "$elemMatch": { "$eq": true } }, "a": "x" },
+    ]);
+    (part, prop_oneof![1 => Just(doc! {}), 2 => filter()], sort())
+        .prop_map(|(part, filter, sort)| (doc! { "$and": [part, filter] }, sort))
+}
+
+/// Several values of a path in front of the one that is sorted by.
+fn question_for_a_merge() -> impl Strategy<Value = (Document, Document)> {
+    let paths = proptest::sample::select(vec![("c", "a"), ("b", "c"), ("a.x", "a.y"), ("a", "b")]);
+    (paths, vec(scalar(), 2..5), proptest::option::of(test_of_value()), any::<bool>(), any::<bool>()).prop_map(
+        |((bound, sorted), values, range, is_part, backwards)| {
+            let mut filter = doc! { bound: { "$in": values } };
+            filter.extend(range.map(|test| (sorted.to_owned(), Bson::from(test))));
+            if is_part && bound == "a" {
+                filter.insert("c", 2);
+            }
+            (filter, doc! { sorted: if backwards { -1 } else { 1 } })
+        },
+    )
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use redb::WriteTransaction;
@@ -14,10 +15,11 @@ use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
 
 use super::catalog::Catalog;
+use super::counts::Changes;
 use super::execute::{Deadline, Reader};
 use super::failure;
 use super::index::keys_of;
-use super::planner::plan;
+use super::planner::{Wanted, plan};
 use super::point::Point;
 use super::tables::{Tables, Working};
 use super::validate;
@@ -36,6 +38,12 @@ pub(super) struct Batch<'t> {
     touched: BTreeSet<u32>,
     /// What the unit that is being applied wrote, oldest first.
     written: Vec<Written>,
+    /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
+    uncounted: HashMap<(u32, usize), Changes>,
+    /// How long the filters of one unit may look for documents.
+    budget: Duration,
+    /// How long those of this unit have.
+    spent: Duration,
 }
 
 /// A row that was written, with all that it takes to write it back.
@@ -57,8 +65,17 @@ struct KeyChange {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog) -> Self {
-        Self { transaction, catalog, tables: HashMap::new(), touched: BTreeSet::new(), written: Vec::new() }
+    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, budget: Duration) -> Self {
+        Self {
+            transaction,
+            catalog,
+            tables: HashMap::new(),
+            touched: BTreeSet::new(),
+            written: Vec::new(),
+            uncounted: HashMap::new(),
+            budget,
+            spent: Duration::ZERO,
+        }
     }
 
     /// Applies a unit; returns how many documents each change touched.
@@ -67,9 +84,11 @@ impl<'t> Batch<'t> {
     /// After [`Refusal::Unit`] the batch is as before; after [`Refusal::Batch`] it can only be given up.
     pub(super) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
         self.written.clear();
+        self.spent = Duration::ZERO;
         let catalog = may_need_undo(unit).then(|| self.catalog.clone());
         match self.run(unit) {
             Ok(counts) => {
+                self.note_entries();
                 for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
                     self.touched.insert(number);
                     self.catalog.at_mut(number).revision += 1;
@@ -92,9 +111,42 @@ impl<'t> Batch<'t> {
         }
     }
 
-    /// Closes the tables; gives the catalog after all units, and the numbers of the collections with changes.
-    pub(super) fn into_parts(self) -> (Catalog, BTreeSet<u32>) {
-        (self.catalog, self.touched)
+    /// Counts what came and went and closes the tables; gives the catalog after all units, and the numbers of the
+    /// collections with changes.
+    ///
+    /// # Errors
+    /// The storage failed.
+    pub(super) fn into_parts(mut self) -> Result<(Catalog, BTreeSet<u32>), StoreError> {
+        for ((number, position), changes) in std::mem::take(&mut self.uncounted) {
+            let collection = self.catalog.at(number);
+            let tables = self.tables.get_mut(&number).expect("written collections are open");
+            // Arrays may have come into an index in the meantime: then it is not counted any more.
+            if collection.is_counted(position)
+                && let Some(mut blocks) = tables.blocks_mut(collection, position)
+            {
+                blocks.apply(&changes)?;
+            }
+        }
+        Ok((self.catalog, self.touched))
+    }
+
+    /// Notes which entries came and went with the unit.
+    fn note_entries(&mut self) {
+        for written in &self.written {
+            let collection = self.catalog.at(written.collection);
+            let tables = &self.tables[&written.collection];
+            for (position, change) in written.keys.iter().enumerate() {
+                if !collection.is_counted(position) || (change.add.is_empty() && change.remove.is_empty()) {
+                    continue;
+                }
+                let changes = self.uncounted.entry((written.collection, position)).or_default();
+                for (keys, number) in [(&change.add, 1), (&change.remove, -1)] {
+                    for key in keys {
+                        *changes.entry(tables.indexes[position].entry_of(key, written.row)).or_default() += number;
+                    }
+                }
+            }
+        }
     }
 
     fn run(&mut self, unit: &Unit) -> Result<Vec<u64>, StoreError> {
@@ -120,23 +172,34 @@ impl<'t> Batch<'t> {
     }
 
     fn any(&mut self, collection: &str, filter: &Filter) -> Result<bool, StoreError> {
-        Ok(!self.rows(collection, filter, 1)?.is_empty())
+        Ok(!self.rows(collection, filter, true)?.is_empty())
     }
 
-    /// The rows whose documents match, in insertion order; at most `limit`.
-    fn rows(&mut self, collection: &str, filter: &Filter, limit: usize) -> Result<Vec<u64>, StoreError> {
+    /// The rows whose documents match, in insertion order; with `is_any` one of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when looking for them takes too long: everybody else who writes is waiting.
+    fn rows(&mut self, collection: &str, filter: &Filter, is_any: bool) -> Result<Vec<u64>, StoreError> {
         validate::runs_here(filter)?;
         let number = self.open(collection)?;
         let collection = self.catalog.at(number);
         if let Some(point) = Point::of(collection, filter.tree()) {
             return Ok(point.row(&self.tables[&number])?.into_iter().collect());
         }
-        let plan = plan(collection, filter.tree(), &Sort::default());
+        let started = Instant::now();
+        let deadline = Deadline::after(self.budget.saturating_sub(self.spent));
+        let mut reader = Reader::new(collection, &self.tables[&number], deadline);
+        let wanted = Wanted { first: is_any.then_some(1), total: false };
+        let choice = plan(collection, filter.tree(), &Sort::default(), wanted, &reader);
+        if is_any {
+            reader = reader.in_any_order();
+        }
         let mut rows = Vec::new();
-        Reader::new(collection, &self.tables[&number], Deadline::none()).each(&plan, filter, &mut |row, _| {
+        reader.each(&choice.plan, filter, &mut |row, _| {
             rows.push(row);
-            Ok(if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            Ok(if is_any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
+        self.spent += started.elapsed();
         Ok(rows)
     }
 
@@ -190,7 +253,7 @@ impl<'t> Batch<'t> {
                 Ok(1)
             }
             Change::DeleteMany { collection, filter } => {
-                let rows = self.rows(collection, filter, usize::MAX)?;
+                let rows = self.rows(collection, filter, false)?;
                 let number = self.open(collection)?;
                 for row in &rows {
                     let before = self.document(number, *row)?;
@@ -199,7 +262,7 @@ impl<'t> Batch<'t> {
                 Ok(rows.len() as u64)
             }
             Change::UpdateMany { collection, filter, update } => {
-                let rows = self.rows(collection, filter, usize::MAX)?;
+                let rows = self.rows(collection, filter, false)?;
                 let number = self.open(collection)?;
                 for row in &rows {
                     let before = self.document(number, *row)?;

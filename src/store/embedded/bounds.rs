@@ -56,6 +56,8 @@ impl Span {
 pub(super) struct Bounds {
     pub(super) spans: Vec<Span>,
     pub(super) exact: bool,
+    /// All keys but some: right only where a document has a single key.
+    pub(super) negative: bool,
 }
 
 impl Bounds {
@@ -69,6 +71,7 @@ impl Bounds {
             Test::Lte(operand) => compared(operand, |key, kind| Span::between(lowest(kind), after(key)), true),
             Test::In(set) => one_of(set),
             Test::Regex(regex) => Some(matching(regex)),
+            Test::Not(test) => Self::of_test(test)?.others(),
             _ => None,
         }
     }
@@ -88,7 +91,18 @@ impl Bounds {
                 _ => disjoint.push(span),
             }
         }
-        Self { spans: disjoint, exact }
+        Self { spans: disjoint, exact, negative: false }
+    }
+
+    /// The keys outside of the bounds; `None`, when the bounds may be too wide.
+    fn others(&self) -> Option<Self> {
+        if !self.exact {
+            return None;
+        }
+        let starts = std::iter::once(Vec::new()).chain(self.spans.iter().map(|span| span.end.clone()));
+        let ends = self.spans.iter().map(|span| span.start.clone()).chain(std::iter::once(vec![kind::ABOVE_ALL]));
+        let between = starts.zip(ends).map(|(start, end)| Span::between(start, end)).collect();
+        Some(Self { negative: true, ..Self::of(between, true) })
     }
 
     /// What is within both.

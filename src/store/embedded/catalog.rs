@@ -74,7 +74,7 @@ impl PartialEq for Partial {
 impl Eq for Partial {}
 
 impl Partial {
-    fn of(values: Document) -> Option<Self> {
+    pub(super) fn of(values: Document) -> Option<Self> {
         let condition = |(path, value): (&String, &Bson)| Filter::equals(path, value.clone());
         let filter = values.iter().map(condition).reduce(Filter::and)?;
         Some(Self { values, filter })
@@ -149,6 +149,11 @@ impl Collection {
             next_index: 1,
             indexes: vec![Index::primary()],
         }
+    }
+
+    /// Whether the entries of an index are counted: not where a document may have several, and not by `_id`.
+    pub(super) fn is_counted(&self, position: usize) -> bool {
+        position > 0 && !self.indexes[position].is_multikey()
     }
 
     /// Adds the indexes that are declared and missing, and returns the positions of the new ones.

@@ -45,6 +45,11 @@ impl Check<'_> {
         for (position, expected) in keys_in_documents.into_iter().enumerate() {
             // Every key of a document was found, so equal numbers mean that there is nothing else.
             let stored = self.tables.indexes[position].len().map_err(failure::of_storage)?;
+            if let Some(blocks) = self.tables.blocks(self.collection, position) {
+                for problem in blocks.problems()? {
+                    self.report(&format!("the index {}: {problem}", self.collection.indexes[position].name));
+                }
+            }
             if stored != expected {
                 let name = &self.collection.indexes[position].name;
                 self.report(&format!("the index {name} has {stored} keys, its documents {expected}"));

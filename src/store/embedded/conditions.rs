@@ -126,18 +126,49 @@ pub(super) struct Chosen {
     pub(super) used: Vec<usize>,
 }
 
-/// Gives each component the conditions that may bound it together.
-pub(super) fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chosen {
+/// Every way to give the components conditions that may bound them together; there is always one.
+///
+/// Several, where conditions on an array cannot be joined: each of them could be the one that is used.
+pub(super) fn choices(index: &Index, conditions: &Conditions<'_>) -> Vec<Chosen> {
+    let first = index.components.iter().find(|component| component.is_multikey());
+    let on_first = |condition: &&Condition<'_>| first.is_some_and(|first| first.path == condition.path);
+    let mut anchors: Vec<Anchor> = Vec::new();
+    for (position, condition) in conditions.list.iter().enumerate().filter(|(_, condition)| on_first(condition)) {
+        let anchor = condition.element.map_or(Anchor::Condition(position), |element| Anchor::Element(element.number));
+        if !condition.bounds.negative && !anchors.contains(&anchor) && anchors.len() < MAX_CHOICES {
+            anchors.push(anchor);
+        }
+    }
+    if anchors.is_empty() {
+        return vec![choose_bounds(index, conditions, None)];
+    }
+    anchors.into_iter().map(|anchor| choose_bounds(index, conditions, Some(anchor))).collect()
+}
+
+/// More ways than this are not looked at.
+const MAX_CHOICES: usize = 8;
+
+/// The condition, or the `$elemMatch`, that bounds the first component with arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    Condition(usize),
+    Element(u32),
+}
+
+/// Gives each component the conditions that may bound it together with the anchor.
+fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anchor>) -> Chosen {
     let mut chosen = Chosen { by_component: vec![None; index.components.len()], used: Vec::new() };
-    let element = preferred_element(index, conditions);
     let mut taken: Vec<usize> = Vec::new();
     for (position, component) in index.components.iter().enumerate() {
         let on_path = |position: &usize| conditions.list[*position].path == component.path;
         let mut usable: Vec<usize> = (0..conditions.list.len()).filter(on_path).collect();
         if component.is_multikey() {
             let shares = taken.iter().any(|other| share_array(component, &index.components[*other]));
-            let of_element = |position: &usize| {
-                element.is_some() && conditions.list[*position].element.map(|own| own.number) == element
+            usable.retain(|position| !conditions.list[*position].bounds.negative);
+            let of_element = |position: &usize| match (anchor, conditions.list[*position].element) {
+                (Some(Anchor::Element(number)), Some(element)) => element.number == number,
+                (Some(Anchor::Condition(anchor)), _) => *position == anchor,
+                _ => false,
             };
             if usable.iter().any(of_element) {
                 usable.retain(of_element);
@@ -158,16 +189,6 @@ pub(super) fn choose_bounds(index: &Index, conditions: &Conditions<'_>) -> Chose
         chosen.used.extend(usable);
     }
     chosen
-}
-
-/// The `$elemMatch` that bounds the first component with arrays, and the most components in all.
-fn preferred_element(index: &Index, conditions: &Conditions<'_>) -> Option<u32> {
-    let first = index.components.iter().find(|component| component.is_multikey())?;
-    let elements = conditions.list.iter().filter(|condition| condition.path == first.path).filter_map(|c| c.element);
-    elements.map(|element| element.number).max_by_key(|number| {
-        let own = conditions.list.iter().filter(|c| c.element.is_some_and(|element| element.number == *number));
-        own.filter(|c| index.components.iter().any(|component| component.path == c.path)).count()
-    })
 }
 
 /// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.

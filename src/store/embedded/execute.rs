@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use bson::raw::RawDocument;
 use redb::{ReadableTable, ReadableTableMetadata};
 
-use crate::query::{Budget, Filter, Node};
+use crate::query::{Budget, Filter};
 use crate::store::StoreError;
 
 use super::catalog::Collection;
+use super::counts::Blocks;
 use super::failure;
 use super::key;
-use super::planner::{IndexScan, Order, Plan};
+use super::merge::Merge;
+use super::planner::{Choice, IndexScan, Numbers, Order, Plan, Total, prefers_scan};
 use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
 
@@ -21,6 +23,8 @@ use super::tables::{Access, IndexTable, Tables};
 const STEPS_PER_LOOK: usize = 1024;
 /// How many bytes of a document make a step.
 const BYTES_PER_STEP: usize = 1024;
+/// How many ranges are counted to compare indexes; the others are taken to be like them.
+const COUNTED_RANGES: usize = 64;
 
 /// The end of a query's time.
 #[derive(Debug, Clone)]
@@ -65,6 +69,8 @@ impl Deadline {
 pub(super) struct Work {
     pub(super) keys: u64,
     pub(super) documents: u64,
+    /// Keys turned out to lead to so many documents that all were looked at instead.
+    pub(super) gave_up: bool,
 }
 
 /// What to do with a document that was found: stop or go on.
@@ -77,12 +83,19 @@ pub(super) struct Reader<'a, A: Access> {
     deadline: Deadline,
     /// Whether one document may take long, so that the clock is looked at for each.
     is_costly: bool,
+    /// Whether the order of the documents does not matter at all.
+    in_any_order: bool,
     pub(super) work: Work,
 }
 
 impl<'a, A: Access> Reader<'a, A> {
     pub(super) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
-        Self { collection, tables, deadline, is_costly: false, work: Work::default() }
+        Self { collection, tables, deadline, is_costly: false, in_any_order: false, work: Work::default() }
+    }
+
+    /// The same; documents may come in any order.
+    pub(super) fn in_any_order(self) -> Self {
+        Self { in_any_order: true, ..self }
     }
 
     /// How many documents the collection has.
@@ -91,34 +104,45 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     /// How many documents match.
-    pub(super) fn count(&mut self, plan: &Plan, filter: &Filter) -> Result<u64, StoreError> {
-        if matches!(filter.tree(), Node::Always) {
-            return self.len();
+    pub(super) fn count(&mut self, choice: &Choice, filter: &Filter) -> Result<u64, StoreError> {
+        match &choice.total {
+            Total::Collection => self.len(),
+            Total::Keys(scan) => self.count_keys(scan),
+            Total::Documents => {
+                let mut count = 0;
+                self.each(&choice.plan, filter, &mut |_, _| {
+                    count += 1;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(count)
+            }
         }
-        if let Plan::Index(scan) = plan
-            && scan.exact
-        {
-            return self.count_keys(scan);
-        }
-        let mut count = 0;
-        self.each(plan, filter, &mut |_, _| {
-            count += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(count)
     }
 
     fn count_keys(&mut self, scan: &IndexScan) -> Result<u64, StoreError> {
+        let tables = self.tables;
+        let blocks = self.blocks(scan.index)?;
         let mut count = 0;
         for range in &scan.ranges {
-            let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
-            for entry in entries.map_err(failure::of_storage)? {
-                entry.map_err(failure::of_storage)?;
-                self.note_key()?;
-                count += 1;
+            match &blocks {
+                Some(blocks) => count += blocks.count(&range.start, &range.end, &mut || self.note_key())?,
+                None => {
+                    let entries = tables.indexes[scan.index].entries(&range.start, &range.end);
+                    for entry in entries.map_err(failure::of_storage)? {
+                        entry.map_err(failure::of_storage)?;
+                        self.note_key()?;
+                        count += 1;
+                    }
+                }
             }
         }
         Ok(count)
+    }
+
+    /// The numbers of entries of an index, where they are kept.
+    fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
+        let Some(blocks) = self.tables.blocks(self.collection, index) else { return Ok(None) };
+        Ok(if blocks.are_complete()? { Some(blocks) } else { None })
     }
 
     /// Shows `visit` each document that matches, once, in the order of the plan.
@@ -140,13 +164,35 @@ impl<'a, A: Access> Reader<'a, A> {
         match plan {
             Plan::Nothing => Ok(()),
             Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
-            Plan::Index(scan) => self.index(scan, &mut |row, document| visit(row, document, scan.exact)),
+            Plan::Index(scan) if self.in_any_order || scan.comes_in_order() => {
+                self.index(scan, &mut |row, document| visit(row, document, scan.exact))
+            }
+            Plan::Index(scan) => {
+                let mut rows = Vec::new();
+                self.collect_rows(scan, &mut rows)?;
+                self.visit_rows(rows, scan.exact, &mut visit)
+            }
+            Plan::Union(scans) if self.in_any_order => {
+                let mut stopped = false;
+                for scan in scans {
+                    let mut visit = |row: u64, document: &RawDocument| {
+                        let flow = visit(row, document, false)?;
+                        stopped = flow.is_break();
+                        Ok(flow)
+                    };
+                    self.index(scan, &mut visit)?;
+                    if stopped {
+                        break;
+                    }
+                }
+                Ok(())
+            }
             Plan::Union(scans) => {
                 let mut rows = Vec::new();
                 for scan in scans {
                     self.collect_rows(scan, &mut rows)?;
                 }
-                self.visit_rows(rows, &mut |row, document| visit(row, document, false))
+                self.visit_rows(rows, false, &mut visit)
             }
         }
     }
@@ -192,14 +238,8 @@ impl<'a, A: Access> Reader<'a, A> {
 
     fn index(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
         match scan.order {
-            // The entries of one key are in the order of their rows, which is the order of insertion.
-            Order::Unused if scan.points && scan.ranges.len() == 1 => self.forward(scan, visit),
-            Order::Unused => {
-                let mut rows = Vec::new();
-                self.collect_rows(scan, &mut rows)?;
-                self.visit_rows(rows, visit)
-            }
-            Order::Forward => self.forward(scan, visit),
+            _ if scan.is_merge() => self.merge(scan, visit),
+            Order::Unused | Order::Forward => self.forward(scan, visit),
             Order::Backward => self.backward(scan, visit),
         }
     }
@@ -216,16 +256,21 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    /// In insertion order, each row once.
+    /// In insertion order, each row once. Where the rows are a large part of all, those are looked at instead.
     fn visit_rows(
         &mut self,
         mut rows: Vec<u64>,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+        exact: bool,
+        visit: &mut dyn FnMut(u64, &RawDocument, bool) -> Flow,
     ) -> Result<(), StoreError> {
         rows.sort_unstable();
         rows.dedup();
+        if prefers_scan(rows.len() as u64, self.len()?) {
+            self.work.gave_up = true;
+            return self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false));
+        }
         for row in rows {
-            if self.visit_row(row, visit)?.is_break() {
+            if self.visit_row(row, &mut |row, document| visit(row, document, exact))?.is_break() {
                 break;
             }
         }
@@ -247,6 +292,19 @@ impl<'a, A: Access> Reader<'a, A> {
         let mut seen = Seen::of(self.collection, scan);
         for range in &scan.ranges {
             if self.ascend(scan.index, range, &mut seen, visit)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        let tables = self.tables;
+        let mut seen = Seen::of(self.collection, scan);
+        let mut rows = Merge::new(&tables.indexes[scan.index], scan).map_err(failure::of_storage)?;
+        while let Some(row) = rows.next().map_err(failure::of_storage)? {
+            self.note_key()?;
+            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
                 break;
             }
         }
@@ -348,6 +406,34 @@ impl<A: Access> Reader<'_, A> {
         let mut key = key::of_value(id).map_err(|_| StoreError::Corrupt { what: "an _id".to_owned() })?;
         key::cut(&mut key, true);
         self.tables.indexes[0].row_of(&key).map_err(failure::of_storage)
+    }
+}
+
+impl<A: Access> Numbers for Reader<'_, A> {
+    /// Whoever cannot count here meets the failure again when reading, and says it then.
+    fn documents(&self) -> u64 {
+        self.len().unwrap_or_default()
+    }
+
+    fn keys(&self, scan: &IndexScan, at_most: u64) -> u64 {
+        let blocks = self.blocks(scan.index).ok().flatten();
+        let (mut keys, mut ranges) = (0, 0);
+        for range in scan.ranges.iter().take(COUNTED_RANGES) {
+            let found = match &blocks {
+                Some(blocks) => blocks.count(&range.start, &range.end, &mut || Ok(())).unwrap_or_default(),
+                None => {
+                    let left = usize::try_from(at_most - keys).unwrap_or(usize::MAX);
+                    let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
+                    entries.map_or(0, |entries| entries.take(left).count() as u64)
+                }
+            };
+            keys += found;
+            ranges += 1;
+            if keys >= at_most {
+                break;
+            }
+        }
+        keys.saturating_mul(scan.ranges.len() as u64) / ranges.max(1)
     }
 }
 

@@ -15,16 +15,18 @@ use super::wide;
 pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
     let started = Instant::now();
     let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
-    let question = Question::new(collection, query, true);
-    let answer = wide::ask(&question, collection, snapshot.tables(collection)?)?;
-    let is_ordered = question.plan.is_ordered(&query.sort);
+    let tables = snapshot.tables(collection)?;
+    let question = Question::new(collection, tables, query, true);
+    let answer = wide::ask(&question, collection, tables)?;
+    let plan = &question.choice.plan;
     Ok(Explanation {
         store: super::KIND,
-        plan: step(&question.plan, collection),
-        sort: match is_ordered {
+        plan: if answer.work.gave_up { Step::Scan } else { step(plan, collection) },
+        sort: match plan {
             _ if query.sort.is_empty() && !query.sort.is_reversed() => SortedBy::None,
-            true => SortedBy::Index,
-            false => SortedBy::Memory,
+            Plan::Index(scan) if scan.is_merge() => SortedBy::Merge,
+            plan if plan.is_ordered(&query.sort) => SortedBy::Index,
+            _ => SortedBy::Memory,
         },
         keys_examined: answer.work.keys,
         documents_examined: answer.work.documents,

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Node, Sort, SortValue};
+use crate::query::{Budget, Sort, SortValue};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Plan, plan};
+use super::planner::{Choice, Plan, Total, Wanted, plan};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -50,13 +50,22 @@ pub(super) struct Rows {
 /// A question to one collection, with its plan.
 pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
-    pub(super) plan: Plan,
+    pub(super) choice: Choice,
     pub(super) with_total: bool,
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(collection: &Collection, query: &'a FindQuery, with_total: bool) -> Self {
-        Self { query, plan: plan(collection, query.filter.tree(), &query.sort), with_total }
+    /// Plans with a look at how many keys there are.
+    pub(super) fn new<A: Access>(
+        collection: &Collection,
+        tables: &Tables<A>,
+        query: &'a FindQuery,
+        with_total: bool,
+    ) -> Self {
+        let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
+        let numbers = Reader::new(collection, tables, Deadline::none());
+        let wanted = Wanted { first, total: with_total };
+        Self { query, choice: plan(collection, query.filter.tree(), &query.sort, wanted, &numbers), with_total }
     }
 
     /// Asks.
@@ -64,7 +73,7 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer = if self.plan.is_ordered(&self.query.sort) {
+        let mut answer = if self.choice.plan.is_ordered(&self.query.sort) {
             self.stream(&mut reader, &budget)
         } else {
             self.sort(&mut reader, &budget)
@@ -75,12 +84,10 @@ impl<'a> Question<'a> {
 
     /// Where the total comes from.
     pub(super) fn total_from(&self) -> TotalFrom {
-        if matches!(self.query.filter.tree(), Node::Always) {
-            TotalFrom::Collection
-        } else if self.plan.is_exact() {
-            TotalFrom::Keys
-        } else {
-            TotalFrom::Documents
+        match self.choice.total {
+            Total::Collection => TotalFrom::Collection,
+            Total::Keys(_) => TotalFrom::Keys,
+            Total::Documents => TotalFrom::Documents,
         }
     }
 
@@ -88,9 +95,9 @@ impl<'a> Question<'a> {
     pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
-        if !self.plan.is_ordered(&query.sort) {
+        if !self.choice.plan.is_ordered(&query.sort) {
             let mut best = Best::new(&query.sort, query.skip, query.limit);
-            reader.each(&self.plan, &query.filter, &mut |row, document| {
+            reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
                 found.matched += 1;
                 best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
                 Ok(ControlFlow::Continue(()))
@@ -99,7 +106,7 @@ impl<'a> Question<'a> {
         } else {
             let read_on = self.with_total && !self.counts_apart();
             let mut stopped = false;
-            reader.each(&self.plan, &query.filter, &mut |row, _| {
+            reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
                 found.matched += 1;
                 let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
                 if found.matched > query.skip && !is_full(&found.rows) {
@@ -109,7 +116,7 @@ impl<'a> Question<'a> {
                 Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
             if self.with_total && stopped {
-                found.matched = reader.count(&self.plan, &query.filter)?;
+                found.matched = reader.count(&self.choice, &query.filter)?;
             }
         }
         found.work = reader.work;
@@ -118,18 +125,18 @@ impl<'a> Question<'a> {
 
     /// Whether the total is known without looking at each document.
     fn counts_apart(&self) -> bool {
-        self.total_from() != TotalFrom::Documents
+        self.choice.total != Total::Documents
     }
 
     /// Whether every document has to be looked at, if no index helps.
     pub(super) fn reads_all(&self) -> bool {
-        let counts = self.with_total && !matches!(self.query.filter.tree(), Node::Always);
-        counts || self.query.limit == 0 || !self.plan.is_ordered(&self.query.sort)
+        let counts = self.with_total && self.choice.total == Total::Documents;
+        counts || self.query.limit == 0 || !self.choice.plan.is_ordered(&self.query.sort)
     }
 
     /// What is to be said about the work for so many documents.
     pub(super) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
-        let used: Vec<String> = match &self.plan {
+        let used: Vec<String> = match &self.choice.plan {
             Plan::Index(scan) => {
                 collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
             }
@@ -144,7 +151,7 @@ impl<'a> Question<'a> {
         let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();
         let (mut matched, mut stopped) = (0, false);
-        reader.each(&self.plan, &query.filter, &mut |_, document| {
+        reader.each(&self.choice.plan, &query.filter, &mut |_, document| {
             matched += 1;
             if matched > query.skip && !self.is_full(&documents) {
                 self.push(document, budget, &mut documents)?;
@@ -153,7 +160,7 @@ impl<'a> Question<'a> {
             Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         let total = match (self.with_total, stopped) {
-            (true, true) => Some(reader.count(&self.plan, &query.filter)?),
+            (true, true) => Some(reader.count(&self.choice, &query.filter)?),
             (true, false) => Some(matched),
             (false, _) => None,
         };
@@ -187,21 +194,26 @@ impl<'a> Question<'a> {
         self.query.limit != 0 && documents.len() as u64 >= self.query.limit
     }
 
-    pub(super) fn push(
-        &self,
-        document: &RawDocument,
-        budget: &Budget,
-        documents: &mut Documents,
-    ) -> Result<(), StoreError> {
-        match &self.query.projection {
-            None => documents.push(document),
-            Some(projection) => {
-                let filter = &self.query.filter;
-                documents.push(&projection.apply_within(document, filter, budget).map_err(failure::of_evaluation)?);
-            }
-        }
-        Ok(())
+    fn push(&self, document: &RawDocument, budget: &Budget, documents: &mut Documents) -> Result<(), StoreError> {
+        push(self.query, document, budget, documents)
     }
+}
+
+/// Appends what the query shows of a document.
+pub(super) fn push(
+    query: &FindQuery,
+    document: &RawDocument,
+    budget: &Budget,
+    documents: &mut Documents,
+) -> Result<(), StoreError> {
+    match &query.projection {
+        None => documents.push(document),
+        Some(projection) => {
+            let shown = projection.apply_within(document, &query.filter, budget);
+            documents.push(&shown.map_err(failure::of_evaluation)?);
+        }
+    }
+    Ok(())
 }
 
 /// The first documents of an order, while they are being found.

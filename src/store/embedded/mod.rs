@@ -12,9 +12,11 @@
 
 mod batch;
 mod bounds;
+mod candidate;
 mod catalog;
 mod check;
 mod conditions;
+mod counts;
 mod execute;
 mod explain;
 mod failure;
@@ -23,6 +25,7 @@ mod faults;
 mod find;
 mod index;
 pub mod key;
+mod merge;
 mod number;
 mod open;
 mod pieces;
@@ -44,12 +47,14 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, Node, Sort};
 use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
+use self::catalog::Collection;
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
 use self::pieces::Rest;
+use self::planner::{Choice, Wanted};
 use self::point::Point;
 use self::snapshot::Snapshot;
 
@@ -65,13 +70,20 @@ pub struct Options {
     pub cache_bytes: usize,
     /// How many units may wait for the writer; more are refused as unavailable.
     pub queue_length: usize,
+    /// How long the filters of one unit of changes may look for documents, while everybody else who writes waits.
+    pub filter_budget: Duration,
     /// From this size of the file on, each commit also saves what makes opening after a kill quick.
     pub quick_repair_from_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 64 * 1024 * 1024, queue_length: 4096, quick_repair_from_bytes: 1024 * 1024 * 1024 }
+        Self {
+            cache_bytes: 64 * 1024 * 1024,
+            queue_length: 4096,
+            filter_budget: Duration::from_secs(10),
+            quick_repair_from_bytes: 1024 * 1024 * 1024,
+        }
     }
 }
 
@@ -124,15 +136,15 @@ impl EmbeddedStore {
             let tables = snapshot.tables(&collection);
             return self.watched(tables.and_then(|tables| point.ask(&collection, tables, query, with_total)));
         }
-        let question = Question::new(&collection, query, with_total);
-        if question.plan.is_quick(&collection) {
+        if let Some(choice) = quick_plan(&collection, &query.filter, &query.sort) {
+            let question = Question { query, choice, with_total };
             let tables = snapshot.tables(&collection);
             return self.watched(tables.and_then(|tables| question.ask(&collection, tables)));
         }
-        let plan = question.plan;
         let query = query.clone();
         self.on_blocking_pool(move || {
-            wide::ask(&Question { query: &query, plan, with_total }, &collection, snapshot.tables(&collection)?)
+            let tables = snapshot.tables(&collection)?;
+            wide::ask(&Question::new(&collection, tables, &query, with_total), &collection, tables)
         })
         .await
     }
@@ -144,8 +156,9 @@ impl EmbeddedStore {
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
         let (of, asked) = (Arc::clone(&snapshot), query.clone());
         let find = move || {
-            let question = Question::new(&collection, &asked, true);
-            let found = wide::rows(&question, &collection, of.tables(&collection)?)?;
+            let tables = of.tables(&collection)?;
+            let question = Question::new(&collection, tables, &asked, true);
+            let found = wide::rows(&question, &collection, tables)?;
             let hint = question.hint(&collection, found.work, found.rows.len() as u64);
             Ok((found, hint))
         };
@@ -168,6 +181,11 @@ impl EmbeddedStore {
         }
         result
     }
+}
+
+/// The plan of a question that leads straight to few documents.
+fn quick_plan(collection: &Collection, filter: &Filter, sort: &Sort) -> Option<Choice> {
+    planner::key_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
 }
 
 #[async_trait]
@@ -199,12 +217,15 @@ impl Store for EmbeddedStore {
         validate::runs_here(filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
-        let plan = planner::plan(&collection, filter.tree(), &Sort::default());
         let filter = filter.clone();
-        let is_quick = plan.is_quick(&collection) || matches!(filter.tree(), crate::query::Node::Always);
+        let quick = quick_plan(&collection, &filter, &Sort::default());
+        let is_quick = quick.is_some() || matches!(filter.tree(), Node::Always);
         let work = move || {
             let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, Deadline::after(max_time));
-            reader.count(&plan, &filter)
+            let wanted = Wanted { first: Some(0), total: true };
+            let choice =
+                quick.unwrap_or_else(|| planner::plan(&collection, filter.tree(), &Sort::default(), wanted, &reader));
+            reader.count(&choice, &filter)
         };
         if is_quick { self.watched(work()) } else { self.on_blocking_pool(work).await }
     }

@@ -109,11 +109,8 @@ fn shown_digits(bytes: &[u8], negative: bool) -> Option<String> {
     let (position, pairs) = bytes.split_first_chunk::<2>()?;
     let position = i32::from(u16::from_be_bytes(*position)) - POSITION_OFFSET;
     let pairs = pairs.strip_suffix(&[0]).filter(|pairs| pairs.iter().all(|pair| (1..=100).contains(pair)))?;
-    let digits: String = pairs
-        .iter()
-        .flat_map(|pair| [(pair - 1) / 10, (pair - 1) % 10])
-        .map(|digit| char::from(b'0' + digit))
-        .collect();
+    let ascii = |pair: &u8| [b'0' + (pair - 1) / 10, b'0' + (pair - 1) % 10].map(char::from);
+    let digits: String = pairs.iter().flat_map(ascii).collect();
     let digits = digits.trim_end_matches('0');
     let whole = usize::try_from(position).unwrap_or_default();
     Some(match digits.len() {

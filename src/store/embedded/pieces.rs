@@ -17,7 +17,7 @@ use crate::store::{Documents, FindQuery, StoreError};
 
 use super::execute::{Deadline, Reader};
 use super::failure;
-use super::find::Question;
+use super::find::push;
 use super::snapshot::Snapshot;
 use super::writer::Published;
 
@@ -100,13 +100,12 @@ impl Rest {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let reader = Reader::new(collection, snapshot.tables(collection)?, deadline);
-        let question = Question::new(collection, &self.query, false);
         while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
             let Some(row) = self.rows.next() else { break };
             let read = reader.document(row, |document| {
                 let wanted =
                     is_first || self.query.filter.matches_within(document, &budget).map_err(failure::of_evaluation)?;
-                if wanted { question.push(document, &budget, &mut piece) } else { Ok(()) }
+                if wanted { push(&self.query, document, &budget, &mut piece) } else { Ok(()) }
             })?;
             match read {
                 Some(pushed) => pushed?,

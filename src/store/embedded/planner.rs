@@ -1,14 +1,29 @@
-//! Chooses how the documents of a query are found. The choice is a plain value; running it is `execute`'s part.
+//! Chooses how the documents of a query and their total are found. The choice is a plain value; running it is
+//! `execute`'s part.
 //!
 //! A filter is taken apart into `conditions`, which become `bounds` of the components of an index, and those
-//! `ranges` of its keys. Of the indexes that help, the one that leaves least to be looked at is taken.
+//! `ranges` of its keys: together a `candidate`. What is sure to be best is taken at once: a unique key, or keys that
+//! are exactly the answer in its order. Else the keys of each candidate are counted, a few thousand at the most, and the way
+//! with the least work is taken.
 
-use crate::query::{Node, Sort, SortKey};
+use crate::query::{Node, Sort};
 
 use super::bounds::Bounds;
-use super::catalog::{Collection, Index};
-use super::conditions::{Conditions, choose_bounds};
-use super::ranges::{KeyRange, Ranges};
+use super::candidate::Candidate;
+use super::catalog::Collection;
+use super::conditions::Conditions;
+use super::ranges::KeyRange;
+
+/// Following a key to its document costs so many times more than coming by it in a scan.
+const FETCH: u64 = 4;
+/// An index is given up for a scan only where that saves looking at so many documents.
+const WORTH: u64 = 10_000;
+/// More keys than this are not counted one by one to compare indexes.
+const MAX_COUNTED: u64 = 10_000;
+/// Which part of the documents is taken to match where nobody knows: one in so many.
+const GUESS: u64 = 10;
+/// From so many documents on an order from an index is worth much: sorting them in memory might fail.
+const MANY: u64 = 100_000;
 
 /// How the documents of a query are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +66,41 @@ pub(super) enum Order {
     Backward,
 }
 
+/// What is asked for beside the documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// How many documents of the answer are wanted, those that are passed over included; `None`: all.
+    pub(super) first: Option<u64>,
+    /// Whether the number of all is wanted.
+    pub(super) total: bool,
+}
+
+/// A plan, and where the total comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) plan: Plan,
+    pub(super) total: Total,
+}
+
+/// Where the number of all documents that match comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Total {
+    /// All documents match.
+    Collection,
+    /// These keys are exactly the documents that match.
+    Keys(IndexScan),
+    /// Each document that may match is looked at.
+    Documents,
+}
+
+/// What is known about numbers of keys and documents while a plan is made.
+pub(super) trait Numbers {
+    /// How many documents there are.
+    fn documents(&self) -> u64;
+    /// About how many entries the ranges hold; counting one by one ends at `at_most`.
+    fn keys(&self, scan: &IndexScan, at_most: u64) -> u64;
+}
+
 impl Plan {
     /// Whether running it takes so little that no other thread is needed.
     pub(super) fn is_quick(&self, collection: &Collection) -> bool {
@@ -70,142 +120,159 @@ impl Plan {
             Self::Scan | Self::Union(_) => is_insertion_order,
         }
     }
+}
 
-    /// Whether every document found matches, and is found once.
-    pub(super) fn is_exact(&self) -> bool {
-        match self {
-            Self::Nothing => true,
-            Self::Index(scan) => scan.exact,
-            Self::Scan | Self::Union(_) => false,
-        }
+impl IndexScan {
+    /// Whether the rows come in the order that was asked for, or in insertion order where none was.
+    pub(super) fn comes_in_order(&self) -> bool {
+        // The entries of one key are in the order of their rows, which is the order of insertion.
+        self.order != Order::Unused || (self.points && self.ranges.len() == 1)
     }
+
+    /// Whether several ranges have to be read from at the same time to be in order.
+    pub(super) fn is_merge(&self) -> bool {
+        self.order != Order::Unused && self.ranges.len() > 1 && self.ranges.iter().any(|range| range.lead > 0)
+    }
+}
+
+/// Whether looking at all documents is less work than following so many keys.
+pub(super) fn prefers_scan(keys: u64, documents: u64) -> bool {
+    keys.saturating_mul(FETCH) > documents.saturating_add(WORTH)
+}
+
+/// The plan of a question that unique keys answer.
+pub(super) fn key_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
+    let conditions = Conditions::of(filter);
+    if conditions.never {
+        return Some(Choice { plan: Plan::Nothing, total: Total::Documents });
+    }
+    let key = Candidate::all(collection, &conditions, sort).into_iter().find(|candidate| candidate.is_key)?;
+    Some(key.into_choice())
 }
 
 /// Chooses the way to the documents that `filter` matches, in the order of `sort`.
-pub(super) fn plan(collection: &Collection, filter: &Node, sort: &Sort) -> Plan {
+pub(super) fn plan(
+    collection: &Collection,
+    filter: &Node,
+    sort: &Sort,
+    wanted: Wanted,
+    numbers: &dyn Numbers,
+) -> Choice {
     let conditions = Conditions::of(filter);
     if conditions.never {
-        return Plan::Nothing;
+        return Choice { plan: Plan::Nothing, total: Total::Documents };
     }
-    let candidates = (0..collection.indexes.len()).map(|index| Candidate::new(collection, index, &conditions, sort));
-    // `max_by_key` takes the last of equal ones; the first declared is the better choice.
-    let best = candidates.rev().filter(Candidate::helps).max_by_key(Candidate::score);
-    match best {
-        Some(candidate) if candidate.bounded > 0 => candidate.into_plan(),
-        ordered => conditions
-            .alternatives
-            .iter()
-            .find_map(|branches| union(collection, branches))
-            .or_else(|| ordered.map(Candidate::into_plan))
-            .unwrap_or(Plan::Scan),
+    let mut candidates = Candidate::all(collection, &conditions, sort);
+    if let Some(key) = candidates.iter().position(|candidate| candidate.is_key) {
+        return candidates.swap_remove(key).into_choice();
     }
+    let exact = candidates.iter().filter(|candidate| candidate.scan.exact).max_by_key(|candidate| candidate.score());
+    let total = match exact {
+        _ if matches!(filter, Node::Always) => Total::Collection,
+        Some(exact) => Total::Keys(exact.scan.clone()),
+        None => Total::Documents,
+    };
+    let is_perfect = |candidate: &Candidate| {
+        candidate.scan.order != Order::Unused && (candidate.scan.exact || matches!(filter, Node::Always))
+    };
+    if let Some(perfect) = candidates.iter().position(is_perfect) {
+        return Choice { plan: candidates.swap_remove(perfect).into_plan(), total };
+    }
+    let search = Search { collection, sort, wanted, numbers, total: &total };
+    let plan = search.cheapest(candidates, &conditions);
+    Choice { plan, total }
 }
 
-/// A plan for `$or`: one index scan for each branch.
-fn union(collection: &Collection, branches: &[Node]) -> Option<Plan> {
-    let mut scans = Vec::with_capacity(branches.len());
-    for branch in branches {
-        match plan(collection, branch, &Sort::default()) {
-            Plan::Nothing => {}
-            Plan::Scan => return None,
-            Plan::Index(scan) => scans.push(scan),
-            Plan::Union(inner) => scans.extend(inner),
+/// Looks for the way with the least work.
+struct Search<'a> {
+    collection: &'a Collection,
+    sort: &'a Sort,
+    wanted: Wanted,
+    numbers: &'a dyn Numbers,
+    total: &'a Total,
+}
+
+impl Search<'_> {
+    fn cheapest(&self, mut candidates: Vec<Candidate>, conditions: &Conditions<'_>) -> Plan {
+        let documents = self.numbers.documents();
+        // The first declared of equal ones; `sort_by_key` keeps them in their order.
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.score()));
+        let is_sorted = self.sort.is_empty() && !self.sort.is_reversed();
+        let mut best = (self.with_sort(documents.saturating_add(WORTH), is_sorted), Plan::Scan);
+        for candidate in candidates {
+            let keys = if candidate.is_everything {
+                documents
+            } else {
+                // Beyond this it is not the best, whatever the number.
+                self.numbers.keys(&candidate.scan, (best.0 / FETCH).saturating_add(1).min(MAX_COUNTED))
+            };
+            let cost = self.cost(&candidate, keys);
+            if cost < best.0 {
+                best = (cost, candidate.into_plan());
+            }
+        }
+        for branches in &conditions.alternatives {
+            if let Some((cost, union)) = self.union(branches, best.0) {
+                best = (cost, union);
+            }
+        }
+        best.1
+    }
+
+    /// The work of a way that finds `keys` entries, in documents of a scan.
+    fn cost(&self, candidate: &Candidate, keys: u64) -> u64 {
+        let all = keys.saturating_mul(FETCH);
+        let is_ordered = candidate.scan.order != Order::Unused;
+        let reads_all = self.wanted.total && *self.total == Total::Documents;
+        match self.wanted.first.filter(|_| is_ordered && !reads_all) {
+            Some(first) => {
+                // Reading ends with the last wanted document: after a part of the keys.
+                let matching = match self.total {
+                    Total::Keys(exact) => self.numbers.keys(exact, MAX_COUNTED),
+                    _ => keys / GUESS,
+                };
+                let expected = u128::from(first) * u128::from(keys) / u128::from(matching.max(1));
+                u64::try_from(expected).unwrap_or(u64::MAX).saturating_add(1).saturating_mul(FETCH).min(all)
+            }
+            None => self.with_sort(all, is_ordered || self.sort.is_empty()),
         }
     }
-    Some(if scans.is_empty() { Plan::Nothing } else { Plan::Union(scans) })
-}
 
-/// What an index could do for a query.
-struct Candidate {
-    scan: IndexScan,
-    /// How many components have bounds.
-    bounded: usize,
-    /// How many of them are bound to single values.
-    equalities: usize,
-    is_key: bool,
-    /// A filter takes numbers in a path for positions in arrays, keys are made by names alone.
-    names_only: bool,
-    /// Whether the index holds every document that may match.
-    holds_all: bool,
+    fn with_sort(&self, cost: u64, is_sorted: bool) -> u64 {
+        let keeps_many = self.wanted.first.is_none_or(|first| first > MANY);
+        if is_sorted || !keeps_many { cost } else { cost.saturating_mul(2 * FETCH) }
+    }
+
+    /// One way for each branch of an `$or`, if together they are less work than `best`.
+    fn union(&self, branches: &[Node], best: u64) -> Option<(u64, Plan)> {
+        let (mut scans, mut cost) = (Vec::new(), 0_u64);
+        let wanted = Wanted { first: None, total: false };
+        for branch in branches {
+            match plan(self.collection, branch, &Sort::default(), wanted, self.numbers).plan {
+                Plan::Nothing => {}
+                Plan::Scan => return None,
+                Plan::Index(scan) => scans.push(scan),
+                Plan::Union(inner) => scans.extend(inner),
+            }
+        }
+        for scan in &scans {
+            let keys = self.numbers.keys(scan, (best / FETCH).saturating_add(1).min(MAX_COUNTED));
+            cost = cost.saturating_add(self.with_sort(keys.saturating_mul(FETCH), self.sort.is_empty()));
+        }
+        let plan = if scans.is_empty() { Plan::Nothing } else { Plan::Union(scans) };
+        (cost < best).then_some((cost, plan))
+    }
 }
 
 impl Candidate {
-    fn new(collection: &Collection, position: usize, conditions: &Conditions<'_>, sort: &Sort) -> Self {
-        let index = &collection.indexes[position];
-        let bounds = choose_bounds(index, conditions);
-        let ranges = Ranges::of(index, &bounds.by_component);
-        let order = order(index, &bounds.by_component, sort);
-        let implied = conditions.implying(index);
-        let is_implied = |position: &usize| implied.as_ref().is_some_and(|implied| implied.contains(position));
-        let exact = !conditions.incomplete
-            && (0..conditions.list.len()).all(|position| bounds.used.contains(&position) || is_implied(&position))
-            && ranges.depth >= bounds.by_component.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
-            && !ranges.cut
-            && !index.is_multikey()
-            && bounds.by_component.iter().flatten().all(|bounds| bounds.exact);
-        let mut bounds = bounds.by_component;
-        bounds[ranges.depth..].fill(None);
-        let bounded = bounds.iter().filter(|bounds| bounds.is_some()).count();
-        Self {
-            bounded,
-            equalities: ranges.equalities,
-            is_key: index.unique && ranges.points,
-            holds_all: implied.is_some(),
-            names_only: !index.components.iter().flat_map(|part| part.path.split('.')).any(is_position),
-            scan: IndexScan { index: position, ranges: ranges.list, order, exact, points: ranges.points, bounds },
-        }
-    }
-
-    fn helps(&self) -> bool {
-        self.holds_all && self.names_only && (self.bounded > 0 || self.scan.order != Order::Unused)
-    }
-
-    /// The larger, the better.
-    fn score(&self) -> (bool, usize, usize, bool) {
-        (self.is_key, self.equalities, self.bounded, self.scan.order != Order::Unused)
-    }
-
     fn into_plan(self) -> Plan {
         if self.scan.ranges.is_empty() { Plan::Nothing } else { Plan::Index(self.scan) }
     }
-}
 
-fn is_position(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Whether the keys are in the order of `sort`: documents that are equal in it must then come in insertion order.
-///
-/// A path with arrays is never taken for it: what a document is sorted by may lie outside of the bounds.
-fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
-    let fixed =
-        |position: usize| bounds[position].as_ref().is_some_and(|bounds| bounds.is_points() && bounds.spans.len() == 1);
-    let leading = (0..index.components.len()).take_while(|position| fixed(*position)).count();
-    let (constant, free) = index.components.split_at(leading);
-    let is_constant = |path: &str| constant.iter().any(|component| component.path == path && !component.is_multikey());
-    let mut wanted = Vec::new();
-    for key in sort.keys() {
-        let SortKey::Path { path, descending } = key else { return Order::Unused };
-        if !is_constant(path.as_str()) {
-            wanted.push((path.as_str(), *descending));
-        }
-    }
-    // Behind a unique key nothing is left to order. One further path is passed over; with two, a document may
-    // have arrays at both, which MongoDB refuses, and which is only found out by sorting.
-    let is_settled = index.unique && !index.is_multikey() && wanted.len() == free.len() + 1;
-    let covered = wanted.len() == free.len() || is_settled;
-    let pairs = || wanted.iter().zip(free);
-    let usable =
-        covered && !index.has_cut_keys && pairs().all(|((path, _), own)| own.path == *path && !own.is_multikey());
-    if !usable || sort.is_empty() {
-        return Order::Unused;
-    }
-    if pairs().all(|((_, descending), own)| *descending == own.descending) {
-        Order::Forward
-    } else if pairs().all(|((_, descending), own)| *descending != own.descending) {
-        Order::Backward
-    } else {
-        Order::Unused
+    /// The plan alone: its total takes no further keys.
+    fn into_choice(self) -> Choice {
+        let total = if self.scan.exact { Total::Keys(self.scan.clone()) } else { Total::Documents };
+        Choice { plan: self.into_plan(), total }
     }
 }
 
@@ -213,9 +280,32 @@ fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> Order {
 mod tests {
     use bson::{Bson, Document, doc};
 
+    use super::super::catalog::{Index, Partial};
     use super::super::key::{self, kind};
     use super::*;
     use crate::query::{Filter, Limits};
+
+    const PAGE: Wanted = Wanted { first: Some(10), total: true };
+
+    /// A million documents; how many keys a scan has, the test says.
+    struct Assumed<'c> {
+        collection: &'c Collection,
+        keys: &'c dyn Fn(&str, &IndexScan) -> u64,
+    }
+
+    impl Numbers for Assumed<'_> {
+        fn documents(&self) -> u64 {
+            1_000_000
+        }
+
+        fn keys(&self, scan: &IndexScan, _at_most: u64) -> u64 {
+            (self.keys)(&self.collection.indexes[scan.index].name, scan)
+        }
+    }
+
+    fn chosen(filter: Document, sort: Document, wanted: Wanted, keys: &dyn Fn(&str, &IndexScan) -> u64) -> Choice {
+        chosen_in(&collection(), filter, sort, wanted, keys)
+    }
 
     /// `_id`; `public_id`, unique; `kind` and `public_id`; `size`, descending; `tags`; names and values of `fields`.
     fn collection() -> Collection {
@@ -231,9 +321,21 @@ mod tests {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
-    fn planned_in(collection: &Collection, filter: Document, sort: Document) -> Plan {
+    fn chosen_in(
+        collection: &Collection,
+        filter: Document,
+        sort: Document,
+        wanted: Wanted,
+        keys: &dyn Fn(&str, &IndexScan) -> u64,
+    ) -> Choice {
         let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
-        plan(collection, filter.tree(), &Sort::parse(&sort).expect("sorts of tests are right"))
+        let sort = Sort::parse(&sort).expect("sorts of tests are right");
+        plan(collection, filter.tree(), &sort, wanted, &Assumed { collection, keys })
+    }
+
+    /// A page, when each way has a hundred keys.
+    fn planned_in(collection: &Collection, filter: Document, sort: Document) -> Plan {
+        chosen_in(collection, filter, sort, PAGE, &|_, _| 100).plan
     }
 
     fn planned(filter: Document, sort: Document) -> Plan {
@@ -375,9 +477,95 @@ mod tests {
     #[test]
     fn what_says_nothing_about_keys_needs_a_scan() {
         for filter in
-            [doc! { "kind": { "$ne": 1 } }, doc! { "kind": { "$exists": true } }, doc! { "$nor": [{ "kind": 1 }] }]
+            [doc! { "tags": { "$ne": 1 } }, doc! { "kind": { "$exists": true } }, doc! { "$nor": [{ "kind": 1 }] }]
         {
             assert_eq!(planned(filter, doc! {}), Plan::Scan);
+        }
+    }
+
+    #[test]
+    fn all_values_but_some_are_the_keys_around_them() {
+        let (name, scan) = scan_of(planned(doc! { "kind": { "$nin": [1, 3] } }, doc! {}));
+        assert_eq!((name.as_str(), scan.ranges.len(), scan.exact, scan.points), ("kind", 3, true, false));
+    }
+
+    #[test]
+    fn several_values_in_front_of_the_order_are_merged() {
+        let (name, scan) = scan_of(planned(doc! { "kind": { "$in": [1, 2] } }, doc! { "public_id": -1 }));
+        assert_eq!((name.as_str(), scan.order, scan.exact, scan.is_merge()), ("kind", Order::Backward, true, true));
+        assert!(scan.ranges.iter().all(|range| range.lead == range.start.len()));
+        let (_, both) = scan_of(planned(doc! { "kind": { "$in": [1, 2] } }, doc! { "kind": 1, "public_id": 1 }));
+        assert_eq!((both.order, both.is_merge()), (Order::Forward, false));
+    }
+
+    #[test]
+    fn the_total_may_come_from_another_index_than_the_page() {
+        let keys = |name: &str, _: &IndexScan| if name == "kind" { 500_000 } else { 1_000_000 };
+        let choice = chosen(doc! { "kind": { "$gt": 3 } }, doc! { "public_id": 1 }, PAGE, &keys);
+        assert_eq!(scan_of(choice.plan).0, "public_id");
+        assert!(matches!(choice.total, Total::Keys(IndexScan { index: 2, .. })), "{:?}", choice.total);
+        // Few matches lie far apart in the other order.
+        let few = chosen(doc! { "kind": { "$gt": 3 } }, doc! { "public_id": 1 }, PAGE, &|_, _| 20);
+        assert_eq!(scan_of(few.plan).0, "kind");
+    }
+
+    #[test]
+    fn the_index_with_the_fewest_keys_is_taken() {
+        for (few, other) in [("kind", "size"), ("size", "kind")] {
+            let keys = |name: &str, _: &IndexScan| if name == few { 10 } else { 5000 };
+            let choice = chosen(doc! { other: 1, few: 1 }, doc! { "tags": 1 }, PAGE, &keys);
+            assert_eq!(scan_of(choice.plan).0, few);
+        }
+    }
+
+    #[test]
+    fn of_several_entries_the_rarest_is_looked_up() {
+        let entry = |name: &str| doc! { "fields": { "$elemMatch": { "name": name, "value": 1 } } };
+        for rare in ["a", "b"] {
+            let ranges = points(&[rare.into()]);
+            let keys = |_: &str, scan: &IndexScan| {
+                if scan.ranges[0].start.starts_with(&ranges[0].start) { 3 } else { 5000 }
+            };
+            let choice = chosen(doc! { "$and": [entry("a"), entry("b")] }, doc! {}, PAGE, &keys);
+            assert!(scan_of(choice.plan).1.ranges[0].start.starts_with(&ranges[0].start), "{rare}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_leaves_most_documents_is_not_used() {
+        assert_eq!(chosen(doc! { "tags": "a" }, doc! { "size": 1 }, PAGE, &|_, _| 400_000).plan, Plan::Scan);
+        let all = Wanted { first: None, total: false };
+        let choice = chosen(doc! { "tags": "a" }, doc! { "public_id": 1 }, all, &|_, _| 1_000_000);
+        assert_eq!(scan_of(choice.plan).1.order, Order::Forward, "sorting so many in memory might fail");
+    }
+
+    #[test]
+    fn without_a_total_the_order_alone_may_be_the_best() {
+        let find = Wanted { first: Some(1), total: false };
+        let keys = |name: &str, _: &IndexScan| if name == "tags" { 9000 } else { 1_000_000 };
+        let choice = chosen(doc! { "tags": "a" }, doc! { "public_id": 1 }, find, &keys);
+        assert_eq!(scan_of(choice.plan).0, "public_id");
+    }
+
+    #[test]
+    fn a_partial_index_serves_only_questions_for_its_documents() {
+        let mut active = Index::over("active", &["size"]);
+        active.partial = Partial::of(doc! { "active": true, "kind": 2_i64 });
+        let own = Collection::with_indexes(vec![active]);
+        let Plan::Index(scan) = planned_in(&own, doc! { "active": true, "kind": 2, "size": 1 }, doc! {}) else {
+            panic!("no index")
+        };
+        assert!(scan.exact);
+        let all = chosen_in(&own, doc! { "kind": 2, "active": true }, doc! { "_id": 1 }, PAGE, &|_, _| 900_000);
+        assert!(matches!(all.total, Total::Keys(IndexScan { index: 1, .. })), "{all:?}");
+        assert!(matches!(all.plan, Plan::Index(IndexScan { index: 0, .. })), "{all:?}");
+        for filter in [
+            doc! { "active": true, "size": 1 },
+            doc! { "active": true, "kind": 3, "size": 1 },
+            doc! { "active": { "$in": [true, false] }, "kind": 2, "size": 1 },
+            doc! { "$or": [{ "active": true, "kind": 2 }, { "x": 1 }], "size": 1 },
+        ] {
+            assert_eq!(planned_in(&own, filter, doc! {}), Plan::Scan);
         }
     }
 

@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use crate::store::{CollectionSpec, StoreError};
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::index::keys_of;
 use super::tables::{Tables, Working, delete_index};
@@ -28,19 +28,40 @@ pub(super) fn declare(
         let known = catalog.len();
         let number = catalog.number_of(spec.name);
         let declared = catalog.at_mut(number).declare(spec);
-        if catalog.len() == known && declared.added.is_empty() {
-            continue;
-        }
-        for index in declared.dropped {
-            delete_index(transaction, number, index).map_err(failure::of_table)?;
+        let is_new = catalog.len() > known || !declared.added.is_empty();
+        for index in &declared.dropped {
+            delete_index(transaction, number, *index).map_err(failure::of_table)?;
         }
         let mut tables = Tables::<Working<'_>>::open(transaction, catalog.at(number)).map_err(failure::of_table)?;
         for index in declared.added {
             build(catalog, number, index, &mut tables)?;
         }
-        changed.push(number);
+        if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_new {
+            changed.push(number);
+        }
     }
     Ok(changed)
+}
+
+/// Counts the entries of indexes that are not counted: new ones, and those of stores made before there were counts.
+fn count_entries(
+    collection: &Collection,
+    tables: &mut Tables<Working<'_>>,
+    dropped: &[u32],
+) -> Result<bool, StoreError> {
+    let mut news = false;
+    for position in (0..collection.indexes.len()).filter(|position| collection.is_counted(*position)) {
+        if let Some(mut blocks) = tables.blocks_mut(collection, position) {
+            news |= blocks.complete()?;
+        }
+    }
+    for number in dropped {
+        if let Some(mut blocks) = tables.blocks_mut(collection, 0) {
+            blocks.number = *number;
+            blocks.forget()?;
+        }
+    }
+    Ok(news)
 }
 
 /// Fills a new index with the keys of the documents that are stored.

@@ -12,6 +12,8 @@ const MAX_RANGES: usize = 2000;
 pub(super) struct KeyRange {
     pub(super) start: Vec<u8>,
     pub(super) end: Vec<u8>,
+    /// How many bytes all keys of the range begin with that do not count for their order; see [`Ranges::of`].
+    pub(super) lead: usize,
 }
 
 /// The ranges of keys that bounds of components come to.
@@ -27,9 +29,10 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    /// The ranges of an index whose components are bound like this.
-    pub(super) fn of(index: &Index, bounds: &[Option<Bounds>]) -> Self {
-        let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    /// The ranges of an index whose components are bound like this. The first `leading` components, all of them bound to
+    /// values, are the lead of each range.
+    pub(super) fn of(index: &Index, bounds: &[Option<Bounds>], leading: usize) -> Self {
+        let mut prefixes = vec![KeyRange { start: Vec::new(), end: Vec::new(), lead: 0 }];
         let mut ranges = Self { list: Vec::new(), depth: 0, equalities: 0, points: false, cut: false };
         for (component, bounds) in index.components.iter().zip(bounds) {
             let Some(bounds) = bounds else { break };
@@ -47,10 +50,16 @@ impl Ranges {
                 return ranges.finished();
             }
             ranges.equalities += 1;
-            prefixes = joined(&prefixes, &spans).into_iter().map(|range| range.start).collect();
+            prefixes = joined(&prefixes, &spans);
+            if ranges.depth <= leading {
+                for prefix in &mut prefixes {
+                    prefix.lead = prefix.start.len();
+                }
+            }
         }
         ranges.points = ranges.depth == index.components.len();
-        ranges.list = prefixes.into_iter().map(KeyRange::beginning_with).collect();
+        let whole = |prefix: KeyRange| KeyRange { lead: prefix.lead, ..KeyRange::beginning_with(prefix.start) };
+        ranges.list = prefixes.into_iter().map(whole).collect();
         ranges.finished()
     }
 
@@ -73,17 +82,22 @@ impl Ranges {
 }
 
 /// Each span behind each prefix.
-fn joined(prefixes: &[Vec<u8>], spans: &[Span]) -> Vec<KeyRange> {
-    let join = |prefix: &[u8], rest: &[u8]| [prefix, rest].concat();
+fn joined(prefixes: &[KeyRange], spans: &[Span]) -> Vec<KeyRange> {
+    let join = |prefix: &KeyRange, rest: &[u8]| [prefix.start.as_slice(), rest].concat();
     let pairs = prefixes.iter().flat_map(|prefix| spans.iter().map(move |span| (prefix, span)));
-    pairs.map(|(prefix, span)| KeyRange { start: join(prefix, &span.start), end: join(prefix, &span.end) }).collect()
+    let range = |(prefix, span): (&KeyRange, &Span)| KeyRange {
+        start: join(prefix, &span.start),
+        end: join(prefix, &span.end),
+        lead: prefix.lead,
+    };
+    pairs.map(range).collect()
 }
 
 impl KeyRange {
     /// All keys that begin with these bytes.
     pub(super) fn beginning_with(prefix: Vec<u8>) -> Self {
         let end = key::successor(&prefix).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
-        Self { start: prefix, end }
+        Self { start: prefix, end, lead: 0 }
     }
 
     fn cut(&mut self) -> bool {

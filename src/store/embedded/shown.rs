@@ -129,7 +129,7 @@ mod tests {
     use bson::{Bson, Document, doc};
 
     use super::super::catalog::{Collection, Index};
-    use super::super::conditions::{Conditions, choose_bounds};
+    use super::super::conditions::{Conditions, choices};
     use super::*;
     use crate::query::{Filter, Limits};
 
@@ -137,8 +137,8 @@ mod tests {
         let filter: Document = doc! { "a": test.into() };
         let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
         let collection = Collection::with_indexes(vec![Index::over("a", &["a"])]);
-        let chosen = choose_bounds(&collection.indexes[1], &Conditions::of(filter.tree()));
-        intervals(chosen.by_component[0].as_ref())
+        let chosen = choices(&collection.indexes[1], &Conditions::of(filter.tree()));
+        intervals(chosen[0].by_component[0].as_ref())
     }
 
     #[test]

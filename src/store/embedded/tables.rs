@@ -3,6 +3,7 @@
 //! - `meta`: text -> BSON; the format and the catalog.
 //! - `d<collection>`: row -> the bytes of a document. Rows ascend in the order of insertion.
 //! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
+//! - `n<collection>`: the numbers of entries of all indexes without arrays, see `counts`.
 
 use redb::{
     AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table,
@@ -10,6 +11,7 @@ use redb::{
 };
 
 use super::catalog::{Collection, Index};
+use super::counts::{Blocks, BlocksMut};
 
 /// Text -> BSON.
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -33,6 +35,11 @@ pub(super) fn data_name(collection: u32) -> String {
 /// The name of the table of an index.
 pub(super) fn index_name(collection: u32, index: u32) -> String {
     format!("x{collection}.{index}")
+}
+
+/// The name of the table of a collection's numbers of entries.
+pub(super) fn counts_name(collection: u32) -> String {
+    format!("n{collection}")
 }
 
 /// Which kind of handles tables are read through.
@@ -66,6 +73,8 @@ pub(super) struct Tables<A: Access> {
     pub(super) data: A::Data,
     /// In the order of [`Collection::indexes`].
     pub(super) indexes: Vec<IndexTable<A>>,
+    /// Numbers of entries; not in a store that was made before there were any, until it is prepared.
+    pub(super) counts: Option<A::Unique>,
 }
 
 /// The open table of an index.
@@ -85,7 +94,12 @@ impl Tables<Published> {
                 IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?)
             })
         });
-        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()? })
+        let counts = match transaction.open_table(UniqueDefinition::new(&counts_name(collection.number))) {
+            Ok(counts) => Some(counts),
+            Err(TableError::TableDoesNotExist(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()?, counts })
     }
 }
 
@@ -94,7 +108,22 @@ impl<'t> Tables<Working<'t>> {
     pub(super) fn open(transaction: &'t WriteTransaction, collection: &Collection) -> Result<Self, TableError> {
         let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
         let indexes = collection.indexes.iter().map(|index| IndexTable::create(transaction, collection.number, index));
-        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()? })
+        let counts = transaction.open_table(UniqueDefinition::new(&counts_name(collection.number)))?;
+        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()?, counts: Some(counts) })
+    }
+
+    /// The numbers of entries of an index, to change them.
+    pub(super) fn blocks_mut(&mut self, collection: &Collection, position: usize) -> Option<BlocksMut<'_, 't>> {
+        let number = collection.indexes[position].number;
+        Some(BlocksMut { table: self.counts.as_mut()?, number, entries: &self.indexes[position] })
+    }
+}
+
+impl<A: Access> Tables<A> {
+    /// The numbers of entries of an index, if there are any.
+    pub(super) fn blocks(&self, collection: &Collection, position: usize) -> Option<Blocks<'_, A::Unique, A>> {
+        let counts = self.counts.as_ref().filter(|_| collection.is_counted(position))?;
+        Some(Blocks::of(collection.indexes[position].number, &self.indexes[position], counts))
     }
 }
 
@@ -138,6 +167,14 @@ impl<A: Access> IndexTable<A> {
         match self {
             Self::Unique(table) => Ok(table.get(key)?.map(|row| row.value())),
             Self::Plain(_) => Ok(None),
+        }
+    }
+
+    /// The entry that a key of a row is stored as.
+    pub(super) fn entry_of(&self, key: &[u8], row: u64) -> Vec<u8> {
+        match self {
+            Self::Unique(_) => key.to_vec(),
+            Self::Plain(_) => with_row(key, row),
         }
     }
 
@@ -212,6 +249,11 @@ impl<'a> Entry<'a> {
         let key_length = bytes.len().saturating_sub(ROW);
         let row = bytes[key_length..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte));
         Self { row, stored, key_length }
+    }
+
+    /// The key as it is stored: of an index that is not unique with the row.
+    pub(super) fn stored_key(&self) -> &[u8] {
+        self.stored.value()
     }
 
     /// The key, without the row.

@@ -62,7 +62,7 @@ pub(super) fn rows(
 fn pays(question: &Question<'_>, tables: &Tables<Published>) -> bool {
     let is_long = || tables.data.len().is_ok_and(|documents| documents >= MIN_DOCUMENTS);
     let has_cores = || thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
-    question.plan == Plan::Scan && question.reads_all() && is_long() && has_cores()
+    question.choice.plan == Plan::Scan && question.reads_all() && is_long() && has_cores()
 }
 
 struct Scan<'a> {
@@ -146,7 +146,7 @@ impl<'a> Scan<'a> {
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
         let mut reader = self.reader();
         let mut found = Found { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
-        if self.question.plan.is_ordered(&query.sort) {
+        if self.question.choice.plan.is_ordered(&query.sort) {
             let wanted = if query.limit == 0 { u64::MAX } else { query.skip.saturating_add(query.limit) };
             reader.each_in(rows, &query.filter, &mut |row, _| {
                 found.matched += 1;
@@ -184,7 +184,8 @@ struct Merged<'a> {
 impl<'a> Merged<'a> {
     fn new(question: &Question<'a>) -> Self {
         let query = question.query;
-        let best = (!question.plan.is_ordered(&query.sort)).then(|| Best::new(&query.sort, query.skip, query.limit));
+        let best =
+            (!question.choice.plan.is_ordered(&query.sort)).then(|| Best::new(&query.sort, query.skip, query.limit));
         let limit = if query.limit == 0 { u64::MAX } else { query.limit };
         Self { matched: 0, to_skip: query.skip, limit, rows: Vec::new(), best, work: Work::default() }
     }
@@ -253,7 +254,7 @@ mod tests {
     fn both(snapshot: &Arc<Snapshot>, query: &FindQuery, with_total: bool) -> [Result<Answer, StoreError>; 2] {
         let collection = snapshot.collection("things").expect("it was written to");
         let tables = snapshot.tables(collection).expect("the tables can be read");
-        let question = Question::new(collection, query, with_total);
+        let question = Question::new(collection, tables, query, with_total);
         if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) && question.reads_all() {
             assert!(pays(&question, tables));
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use redb::{Database, WriteTransaction};
@@ -64,6 +65,7 @@ impl Handle {
             catalog,
             database: Some(database),
             quick_repair_from: options.quick_repair_from_bytes,
+            filter_budget: options.filter_budget,
         };
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
@@ -113,6 +115,8 @@ struct Writer {
     /// None while the storage is out of order.
     database: Option<Database>,
     quick_repair_from: u64,
+    /// See [`Options::filter_budget`].
+    filter_budget: Duration,
 }
 
 /// Units that go into one transaction, with who waits for them.
@@ -190,7 +194,7 @@ impl Writer {
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
         let transaction = self.begin()?;
-        let mut batch = Batch::new(&transaction, self.catalog.clone());
+        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget);
         let mut results = Vec::with_capacity(units.len());
         for unit in units {
             match batch.apply(unit) {
@@ -199,7 +203,7 @@ impl Writer {
                 Err(Refusal::Batch(error)) => return Err(error),
             }
         }
-        let (catalog, touched) = batch.into_parts();
+        let (catalog, touched) = batch.into_parts()?;
         if touched.is_empty() {
             transaction.abort().map_err(failure::of_storage)?;
         } else {

@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 use mongodb::IndexModel;
+use mongodb::error::Error;
 use mongodb::options::IndexOptions;
+use mongodb::results::CreateIndexResult;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::Inner;
 use super::counters::COUNTERS;
-use super::error::{NAMESPACE_EXISTS, code, command_error, write_error};
+use super::error::{NAMESPACE_EXISTS, brief, code, command_error, write_error};
 use super::marks::REMOVALS;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
 const MAX_TIME: Duration = Duration::from_mins(1);
+/// How long the start of the service waits for an index that only makes it quicker.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Stands before the name of an index whose declared name is taken by another one.
 const PREFIX: &str = "inventory_";
 
@@ -76,11 +81,39 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
             .partial_filter_expression(partial_of(spec))
             .build();
         let index = IndexModel::builder().keys(keys).options(options).build();
-        // No bound on the time: on a large collection this takes as long as it takes, and the service waits for it.
-        let made = inner.collection(collection.name).create_index(index).await;
-        made.map_err(|error| write_error(&error, collection.name, &inner.indexes))?;
+        // No bound on the time: on a large collection this takes as long as it takes. The server lets others read and
+        // write meanwhile. What is unique has to be there before the first write; the service waits for it.
+        let documents = inner.collection(collection.name);
+        let making = tokio::spawn(async move { documents.create_index(index).await });
+        let made = if spec.unique { Some(making.await) } else { patiently(making, collection.name, spec.name).await };
+        if let Some(made) = made {
+            let made = made.map_err(StoreError::backend)?;
+            made.map_err(|error| write_error(&error, collection.name, &inner.indexes))?;
+        }
     }
     Ok(())
+}
+
+type Making = JoinHandle<Result<CreateIndexResult, Error>>;
+
+/// Waits for an index for a while; what is still being made then is made while the service works.
+async fn patiently(
+    mut making: Making,
+    collection: &'static str,
+    name: &'static str,
+) -> Option<Result<Result<CreateIndexResult, Error>, JoinError>> {
+    if let Ok(made) = tokio::time::timeout(PATIENCE, &mut making).await {
+        return Some(made);
+    }
+    log::info!("the index {name} of {collection} is being made; what needs it is slow until it is there");
+    tokio::spawn(async move {
+        match making.await {
+            Ok(Ok(_)) => log::info!("the index {name} of {collection} is there"),
+            Ok(Err(error)) => log::error!("the index {name} of {collection} was not made: {}", brief(&error)),
+            Err(error) => log::error!("the index {name} of {collection} was not made: {error}"),
+        }
+    });
+    None
 }
 
 async fn existing_indexes(inner: &Inner, collection: &str) -> Result<Vec<IndexModel>, StoreError> {
@@ -135,6 +168,27 @@ mod tests {
     use bson::doc;
 
     use super::*;
+    use crate::store::{Equals, IndexKey, Literal};
+
+    #[test]
+    fn an_index_over_some_documents_does_not_serve_for_one_over_others() {
+        const KEYS: &[IndexKey] = &[IndexKey { path: "size", descending: false }];
+        const ACTIVE: &[Equals] = &[Equals { path: "active", value: Literal::Bool(true) }];
+        let (whole, partial) = (IndexSpec::plain("size", KEYS), IndexSpec::plain("size", KEYS).only(ACTIVE));
+        let existing = |expression: Option<Document>| {
+            let options = IndexOptions::builder().partial_filter_expression(expression).build();
+            IndexModel::builder().keys(doc! { "size": 1 }).options(options).build()
+        };
+        let keys = doc! { "size": 1 };
+        for (expression, serves_whole, serves_partial) in [
+            (None, true, false),
+            (Some(doc! { "active": true }), false, true),
+            (Some(doc! { "active": false }), false, false),
+        ] {
+            assert_eq!(serves(&existing(expression.clone()), &keys, &whole), serves_whole, "{expression:?}");
+            assert_eq!(serves(&existing(expression.clone()), &keys, &partial), serves_partial, "{expression:?}");
+        }
+    }
 
     #[test]
     fn index_keys_are_compared_in_order_and_by_direction() {
