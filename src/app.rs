@@ -1,9 +1,12 @@
 //! Puts the parts together and runs them; the only file that names both stores.
 
+use std::error::Error;
+use std::fmt::Write;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
@@ -21,24 +24,33 @@ use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
 use crate::http::links::LinkSettings;
+use crate::http::metrics;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes;
 use crate::http::state::HttpState;
+use crate::metrics::Metrics;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
+use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError};
 use crate::store::mongo::MongoStore;
-use crate::store::{Store, StoreError, collections};
+use crate::store::{Measured, Store, StoreError, collections};
+
+/// Between the first attempts to reach a store.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Between later ones.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A service that is ready to answer.
 pub struct Application {
     state: web::Data<HttpState>,
     settings: Settings,
     listener: TcpListener,
+    monitor: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
@@ -54,7 +66,7 @@ pub enum StartError {
     #[error("auth.argon2: {0}")]
     Passwords(#[from] PasswordError),
     /// The store cannot be opened.
-    #[error("the store {uri} cannot be opened: {source}")]
+    #[error("the store {uri} cannot be opened: {}", in_full(.source))]
     Store {
         /// `store.uri`, without a password.
         uri: String,
@@ -64,6 +76,9 @@ pub enum StartError {
     /// The embedded store cannot be opened.
     #[error(transparent)]
     Embedded(#[from] OpenError),
+    /// Its documents are not stored as this version needs them.
+    #[error(transparent)]
+    Migrations(#[from] MigrationError),
     /// The first users could not be made.
     #[error(transparent)]
     Accounts(#[from] AccountError),
@@ -71,8 +86,10 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another instance running? set server.port to another one")]
+    #[error("cannot listen on {address}: {source}; is another instance running? set {key} to another one")]
     Listen {
+        /// The setting that names it.
+        key: &'static str,
         /// Host and port.
         address: String,
         /// What the system says.
@@ -80,14 +97,60 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// Whether the store is away and may come back.
+    fn may_pass(&self) -> bool {
+        let store = match self {
+            Self::Store { source, .. } => source,
+            Self::Accounts(AccountError::Store(source)) => source,
+            Self::Migrations(MigrationError::Store(source) | MigrationError::Failed { source, .. }) => source,
+            _ => return false,
+        };
+        matches!(store, StoreError::Unavailable { .. } | StoreError::Timeout)
+    }
+}
+
+/// The pauses between attempts to reach a store: each longer than the one before, all within a bound.
+struct Patience {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(bound: Duration) -> Self {
+        Self { until: Instant::now() + bound, pause: FIRST_PAUSE }
+    }
+
+    /// How long to wait before the next attempt; nothing when it is not worth it any more.
+    fn next(&mut self) -> Option<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let pause = self.pause.min(left);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        (!left.is_zero()).then_some(pause)
+    }
+}
+
 impl Application {
-    /// Opens the store and gets ready to listen.
+    /// Opens the store and gets ready to listen. Waits for a store that is away, as long as `store.start_wait_s` says.
     ///
     /// # Errors
     /// [`StartError`], with the remedy.
     pub async fn build(settings: Settings) -> Result<Self, StartError> {
-        let store = open_store(&settings.store).await?;
-        Self::with_store(settings, store, Arc::new(SystemClock)).await
+        let mut patience = Patience::new(Duration::from_secs(settings.store.start_wait_s));
+        loop {
+            let attempt = match open_store(&settings.store).await {
+                Ok(store) => Self::with_store(settings.clone(), store, Arc::new(SystemClock)).await,
+                Err(error) => Err(error),
+            };
+            match attempt {
+                Err(error) if error.may_pass() => {
+                    let Some(pause) = patience.next() else { return Err(error) };
+                    log::warn!("{error}; trying again");
+                    tokio::time::sleep(pause).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// The same with any store and clock.
@@ -99,16 +162,20 @@ impl Application {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new());
+        let store = Measured::around(store, Arc::clone(&metrics));
         let (services, first_admin) = build_services(&settings, store, clock).await?;
+        let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
+        let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = CorsPolicy::new(&settings.server.cors)?;
-        let listener =
-            TcpListener::bind(&address).map_err(|source| StartError::Listen { address: address.clone(), source })?;
+        let listener = listen(&address, "server.port")?;
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
             params: ParamSettings {
                 max_limit: settings.api.max_limit,
+                max_bulk: settings.api.max_bulk,
                 unknown: settings.api.unknown_parameters,
                 limits: settings.query.limits(),
             },
@@ -118,12 +185,16 @@ impl Application {
                 tls: certificates.is_some(),
                 address,
             },
+            metrics,
+            metrics_token: settings.metrics.token().cloned(),
+            request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
                 header_bytes: settings.server.limits.max_header_bytes,
             },
             bodies: BodyLimits {
                 max_bytes: settings.server.max_body_bytes,
+                max_bulk_bytes: settings.api.max_bulk_body_bytes,
                 timeout: settings.server.limits.body_timeout(),
             },
             rate_limits: RateLimits::new(&settings.server.rate_limit),
@@ -131,7 +202,7 @@ impl Application {
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
         });
-        Ok(Self { state, settings, listener, certificates, cors, first_admin })
+        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin })
     }
 
     /// The address that is listened on.
@@ -140,6 +211,11 @@ impl Application {
     /// When the system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// The address on which `/metrics` is answered to everybody, if there is one.
+    pub fn monitor_address(&self) -> Option<SocketAddr> {
+        self.monitor.as_ref().and_then(|monitor| monitor.local_addr().ok())
     }
 
     /// The first administrator, when this start made one.
@@ -190,7 +266,11 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, certificates, cors, .. } = self;
+        let Self { state, settings, listener, monitor, certificates, cors, .. } = self;
+        if let Some(monitor) = monitor {
+            log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
+            tokio::spawn(metrics::serve(monitor, state.clone())?);
+        }
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
@@ -200,10 +280,15 @@ impl Application {
                 .wrap(cors.layer())
                 .wrap(from_fn(outermost))
                 .configure(|config| routes::all().configure(config))
+                .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
         server::start(application, listener, &settings.server, tls)
     }
+}
+
+fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
 }
 
 /// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good.
@@ -231,11 +316,13 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(settings.store.uri.expose());
+    let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let max_time = settings.query.max_time();
+    let now = bson::DateTime::from_chrono(clock.now());
+    migrations::run(&*store, migrations::ALL, now, max_time).await?;
     let passwords = Passwords::new(&settings.auth)?;
-    let directory_path = password_directory(&settings.store)?;
+    let directory_path = password_directory(settings)?;
     let first_start = FirstStart {
         store: &*store,
         passwords: &passwords,
@@ -263,7 +350,7 @@ pub async fn build_services(
 /// # Errors
 /// [`StartError::Store`] with what is wrong and what to do.
 pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
-    let failed = |source| StartError::Store { uri: without_password(settings.uri.expose()), source };
+    let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => {
             let options = settings.embedded_options();
@@ -276,15 +363,36 @@ pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
     }
 }
 
-fn password_directory(settings: &StoreSettings) -> Result<PathBuf, SettingsError> {
-    Ok(match settings.location()? {
+/// Where a made-up first password is written.
+///
+/// # Errors
+/// When `store.uri` is not one.
+pub fn password_directory(settings: &Settings) -> Result<PathBuf, SettingsError> {
+    let chosen = &settings.auth.initial_admin_password_directory;
+    if !chosen.is_empty() {
+        return Ok(PathBuf::from(chosen));
+    }
+    Ok(match settings.store.location()? {
         StoreUri::Embedded(directory) => directory,
         StoreUri::MongoDb(_) => Path::new(".").to_owned(),
     })
 }
 
-/// A store URI without what stands between `//` and `@`.
-fn without_password(uri: &str) -> String {
+/// An error with its causes: on the command line nobody sees them otherwise.
+pub fn in_full(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Writing into a string cannot fail.
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// `store.uri` without what stands between `//` and `@`.
+pub fn without_password(settings: &StoreSettings) -> String {
+    let uri = settings.uri.expose();
     match (uri.split_once("://"), uri.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         _ => uri.to_owned(),

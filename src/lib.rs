@@ -19,6 +19,8 @@ pub mod demo;
 pub mod domain;
 pub mod http;
 pub mod json;
+pub mod logging;
+pub mod metrics;
 pub mod query;
 pub mod raw;
 pub mod render;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use inventory_service::cli::{Command, Outcome};
+use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
 
 /// An inventory of types, objects and categories over REST.
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
 fn run(line: CommandLine) -> Outcome {
     let overrides = read_overrides(&line.settings)?;
     let settings = Settings::load(Path::new("."), &overrides)?;
-    env_logger::Builder::new().parse_filters(&settings.log.level).init();
+    logging::start(&settings.log.level, settings.log.format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(line.command.unwrap_or(Command::Serve).run(settings))
 }

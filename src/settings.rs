@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use self::sources::Layer;
 use crate::auth::{AuthSettings, Secret};
+use crate::logging::Format;
 use crate::query::Limits;
 use crate::store::embedded::Options;
 use crate::store::mongo::MongoOptions;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub query: QuerySettings,
     /// What is logged.
     pub log: LogSettings,
+    /// What a monitor can ask.
+    pub metrics: MetricsSettings,
 }
 
 /// `server.*`
@@ -59,6 +62,8 @@ pub struct ServerSettings {
     pub workers: usize,
     /// Largest request body in bytes.
     pub max_body_bytes: usize,
+    /// Time budget of a request as a whole, in seconds.
+    pub request_timeout_s: u64,
     /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
     pub trusted_proxies: String,
     /// What a connection and a request may cost.
@@ -80,6 +85,8 @@ pub struct StoreSettings {
     /// `embedded:<directory>`, or a `mongodb://` or `mongodb+srv://` URI with the database in its path.
     /// It may hold a password.
     pub uri: Secret,
+    /// How long the start waits for a MongoDB server that does not answer, in seconds.
+    pub start_wait_s: u64,
     /// Memory for pages of the embedded store, in MiB.
     pub cache_mib: usize,
     /// How long to wait for a MongoDB server, in milliseconds.
@@ -98,6 +105,10 @@ pub struct StoreSettings {
 pub struct ApiSettings {
     /// The largest `limit` of a list.
     pub max_limit: u64,
+    /// Most objects that one request writes.
+    pub max_bulk: u64,
+    /// Largest body of a request that writes many objects, in bytes.
+    pub max_bulk_body_bytes: usize,
     /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
     pub base_url: String,
     /// `refuse` or `ignore` query parameters that a route does not know.
@@ -136,6 +147,35 @@ pub struct QuerySettings {
 pub struct LogSettings {
     /// A filter in `env_logger`'s notation, for instance `info` or `info,inventory_service=debug`.
     pub level: String,
+    /// `text` or `json`.
+    pub format: Format,
+}
+
+/// `metrics.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsSettings {
+    /// Where `/metrics` is answered to everybody, for instance `127.0.0.1:9090`; empty: nowhere.
+    pub address: String,
+    /// With this token `/metrics` is answered on the address of the service, too; empty: it is not.
+    pub token: Secret,
+}
+
+/// A token that could be guessed protects nothing.
+const SHORTEST_METRICS_TOKEN: usize = 16;
+
+impl MetricsSettings {
+    /// The token, if there is one.
+    pub fn token(&self) -> Option<&Secret> {
+        Some(&self.token).filter(|token| !token.expose().is_empty())
+    }
+
+    fn validate(&self) -> Result<(), SettingsError> {
+        if self.token().is_some_and(|token| token.expose().len() < SHORTEST_METRICS_TOKEN) {
+            return Err(invalid("metrics.token", "must have at least 16 characters, or be empty"));
+        }
+        Ok(())
+    }
 }
 
 /// Where a store URI leads.
@@ -219,8 +259,11 @@ impl Settings {
 
     fn validate(&self) -> Result<(), SettingsError> {
         positive("api.max_limit", self.api.max_limit)?;
+        positive("api.max_bulk", self.api.max_bulk)?;
+        positive("api.max_bulk_body_bytes", self.api.max_bulk_body_bytes as u64)?;
         positive("query.max_time_ms", self.query.max_time_ms)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
+        positive("server.request_timeout_s", self.server.request_timeout_s)?;
         positive("store.max_connections", u64::from(self.store.max_connections))?;
         let base_url = &self.api.base_url;
         if !(base_url.is_empty() || base_url.starts_with("http://") || base_url.starts_with("https://")) {
@@ -228,6 +271,7 @@ impl Settings {
         }
         self.store.location()?;
         self.server.proxies()?;
+        self.metrics.validate()?;
         self.server.limits.validate()?;
         self.server.tls.files()?;
         self.server.cors.origins()?;

@@ -10,7 +10,6 @@ pub mod json;
 pub mod laws;
 #[path = "../../src/query/mod.rs"]
 pub mod query;
-#[expect(dead_code, reason = "other modules use the rest")]
 #[path = "../../src/raw.rs"]
 pub mod raw;
 

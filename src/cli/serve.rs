@@ -13,5 +13,5 @@ pub(super) async fn run(settings: Settings) -> Outcome {
 }
 
 fn listen_error(source: std::io::Error) -> StartError {
-    StartError::Listen { address: "the address".to_owned(), source }
+    StartError::Listen { key: "server.port", address: "the address".to_owned(), source }
 }

@@ -6,7 +6,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpRequest, web};
-use bson::Document;
+use bson::{Bson, Document};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::state::HttpState;
 use crate::domain::Violation;
 use crate::json;
+use crate::service::ServiceError;
 
 /// A body that is a JSON object, as a document: key order kept, `{"$date": ...}` read as a date.
 pub(super) struct JsonBody(pub Document);
@@ -50,6 +51,52 @@ impl FromRequest for JsonValue {
     }
 }
 
+/// A body that is a list of JSON objects, as an array or one a line. Something else in the place of an object is the matter
+/// of that item.
+pub(super) struct JsonItems(pub Vec<Result<Document, ServiceError>>);
+
+impl FromRequest for JsonItems {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let is_lines =
+            essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)));
+        let sent = Sent::of(request, is_lines || is_json(request), |limits| limits.max_bulk_bytes);
+        let payload = payload.take();
+        Box::pin(async move {
+            let text = sent?.read_text(payload).await?;
+            let items = web::block(move || if is_lines { Ok(lines(&text)) } else { elements(&text) }).await;
+            items.map_err(|_| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.map(Self)
+        })
+    }
+}
+
+/// The types of JSON, one value a line.
+const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
+
+fn lines(text: &str) -> Vec<Result<Document, ServiceError>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| json::read::document_from_str(line).map_err(|error| no_item(&error.to_string()))).collect()
+}
+
+fn elements(text: &str) -> Result<Vec<Result<Document, ServiceError>>, ApiError> {
+    match json::read::value_from_str(text).map_err(|error| malformed(error.to_string()))? {
+        Bson::Array(elements) => Ok(elements
+            .into_iter()
+            .map(|element| match element {
+                Bson::Document(document) => Ok(document),
+                _ => Err(no_item("expected an object")),
+            })
+            .collect()),
+        _ => Err(malformed("expected an array of objects".to_owned())),
+    }
+}
+
+fn no_item(reason: &str) -> ServiceError {
+    ServiceError::invalid("json_malformed", format!("the item is not as JSON has to be: {reason}"))
+}
+
 fn document(text: &str) -> Result<Document, ApiError> {
     json::read::document_from_str(text).map_err(|error| malformed(error.to_string()))
 }
@@ -64,44 +111,49 @@ fn malformed(reason: String) -> ApiError {
 pub struct BodyLimits {
     /// In bytes.
     pub max_bytes: usize,
+    /// In bytes, where a body holds many objects.
+    pub max_bulk_bytes: usize,
     /// From the head of the request to the last byte.
     pub timeout: Duration,
 }
 
 fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'static, Result<String, ApiError>> {
-    let sent = Sent::of(request);
+    let sent = Sent::of(request, is_json(request), |limits| limits.max_bytes);
     let payload = payload.take();
-    Box::pin(async move {
-        let bytes = sent?.read(payload).await?;
-        String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))
-    })
+    Box::pin(async move { sent?.read_text(payload).await })
 }
 
 /// What the head of a request says of its body.
 struct Sent {
-    limits: BodyLimits,
+    most: usize,
+    timeout: Duration,
     coding: Option<Coding>,
 }
 
 impl Sent {
-    fn of(request: &HttpRequest) -> Result<Self, ApiError> {
+    fn of(request: &HttpRequest, is_wanted: bool, most: impl Fn(&BodyLimits) -> usize) -> Result<Self, ApiError> {
         let state = request.app_data::<web::Data<HttpState>>();
         let limits = state.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.bodies;
-        if !is_json(request) {
+        let most = most(&limits);
+        if !is_wanted {
             return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
         let length =
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if length.is_some_and(|length: u64| length > limits.max_bytes as u64) {
+        if length.is_some_and(|length: u64| length > most as u64) {
             return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
-        Ok(Self { limits, coding: coding(request)? })
+        Ok(Self { most, timeout: limits.timeout, coding: coding(request)? })
+    }
+
+    async fn read_text(self, payload: Payload) -> Result<String, ApiError> {
+        String::from_utf8(self.read(payload).await?).map_err(|_| malformed("it is not UTF-8".to_owned()))
     }
 
     /// Reads the body to its end, however the client splits it up, and unpacks it.
     async fn read(self, payload: Payload) -> Result<Vec<u8>, ApiError> {
-        let most = self.limits.max_bytes;
-        let bytes = timeout(self.limits.timeout, collect(payload, most))
+        let most = self.most;
+        let bytes = timeout(self.timeout, collect(payload, most))
             .await
             .map_err(|_| ApiError::of_status(StatusCode::REQUEST_TIMEOUT))??;
         let Some(coding) = self.coding else { return Ok(bytes) };
@@ -150,9 +202,14 @@ fn coding(request: &HttpRequest) -> Result<Option<Coding>, ApiError> {
 
 /// `application/json`, and on PATCH `application/merge-patch+json`, with any parameters.
 fn is_json(request: &HttpRequest) -> bool {
-    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let essence = essence(request).unwrap_or_default();
     let is_merge_patch =
         request.method() == Method::PATCH && essence.eq_ignore_ascii_case("application/merge-patch+json");
     is_merge_patch || essence.eq_ignore_ascii_case("application/json")
+}
+
+/// The type of the body without parameters.
+fn essence(request: &HttpRequest) -> Option<&str> {
+    let content_type = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+    content_type.split(';').next().map(str::trim)
 }

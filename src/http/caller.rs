@@ -3,11 +3,12 @@
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use actix_web::body::MessageBody;
+use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+use tokio::time::{Instant, timeout_at};
 
 use super::edge::panics::caught;
 use super::edge::rate_limit::Allowance;
@@ -43,8 +44,8 @@ impl FromRequest for Authenticated {
     }
 }
 
-/// Lets a request through to its route when its token is good and its user holds the route's right. From here on a panic
-/// becomes an answer.
+/// Lets a request through to its route when its token is good and its user holds the route's right. From here to its answer
+/// it is held to the time budget of a request, and a panic becomes an answer.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
@@ -53,27 +54,40 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
-    caught(request.request().clone(), async move {
-        match permitted(access, &request).await {
+    let Some(state) = request.app_data::<web::Data<HttpState>>().cloned() else {
+        return Ok(refused(request, &ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)));
+    };
+    let sent = request.request().clone();
+    let until = Instant::now() + state.request_timeout;
+    let work = async move {
+        match permitted(access, &request, &state).await {
             Ok(caller) => {
                 if let Some(caller) = caller {
                     request.extensions_mut().insert(caller);
                 }
                 Ok(next.call(request).await?.map_into_left_body())
             }
-            Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
+            Err(error) => Ok(refused(request, &error)),
         }
-    })
-    .await
+    };
+    match timeout_at(until, caught(sent.clone(), work)).await {
+        Ok(answered) => answered,
+        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time().error_response()).map_into_right_body()),
+    }
 }
 
-async fn permitted(access: Access, request: &ServiceRequest) -> Result<Option<Arc<Caller>>, ApiError> {
+fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> ServiceResponse<EitherBody<B>> {
+    request.into_response(error.error_response()).map_into_right_body()
+}
+
+async fn permitted(
+    access: Access,
+    request: &ServiceRequest,
+    state: &HttpState,
+) -> Result<Option<Arc<Caller>>, ApiError> {
     if access == Access::Public {
         return Ok(None);
     }
-    let state = request
-        .app_data::<web::Data<HttpState>>()
-        .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());

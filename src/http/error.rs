@@ -7,6 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::description;
@@ -79,6 +80,19 @@ impl ApiError {
             .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
+    /// 503 for a request that took longer than all of it may take.
+    pub fn out_of_time() -> Self {
+        unavailable(
+            "request_timeout",
+            "the request took longer than server.request_timeout_s; it may have taken effect",
+        )
+    }
+
+    /// 503 while documents are not stored as this version needs them.
+    pub fn not_migrated(reason: &str) -> Self {
+        unavailable("store_not_migrated", format!("the store cannot be used: {reason}"))
+    }
+
     /// The generic error for a status that something below produced without a body of ours.
     pub fn of_status(status: StatusCode) -> Self {
         let (code, message) = match status {
@@ -103,6 +117,11 @@ impl ApiError {
         Self::new(status, code, message)
     }
 
+    /// Its stable code.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
     /// The same error with a further header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -115,6 +134,15 @@ impl ApiError {
     pub fn at(mut self, errors: Vec<Violation>) -> Self {
         self.errors = errors;
         self
+    }
+
+    /// The error as one of several outcomes of a request.
+    pub fn as_item(&self) -> serde_json::Value {
+        let mut item = json!({"status": self.status.as_u16(), "code": self.code, "message": self.message});
+        if !self.errors.is_empty() {
+            item["errors"] = json!(self.errors);
+        }
+        item
     }
 
     /// The body with the request's id.

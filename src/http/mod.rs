@@ -2,6 +2,7 @@
 
 mod auth;
 pub mod body;
+mod bulk;
 mod caller;
 mod categories;
 mod conditional;
@@ -13,6 +14,7 @@ pub mod error;
 mod groups;
 pub mod links;
 pub mod listing;
+pub mod metrics;
 mod objects;
 pub mod outermost;
 pub mod params;

@@ -309,10 +309,7 @@ async fn remove_many(
     ids: &PathIds,
     condition: &Condition,
 ) -> Result<HttpResponse, ApiError> {
-    if *condition != Condition::Absent {
-        let message = "If-Match speaks of one object; delete them one by one, or leave it out";
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, "if_match_on_several", message));
-    }
+    refuse_if_match(condition)?;
     let on_references = on_references(state, request)?;
     let outcome = service::delete_objects(&state.services, caller, &ids.0, on_references).await?;
     let items = Items::of::<Objects>(&outcome.removed)?;
@@ -323,6 +320,20 @@ async fn remove_many(
 fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReferences, ApiError> {
     let sent = Parameters::of(request)?;
     sent.only(&["on_references"], state.params.unknown)?;
+    read_on_references(&sent)
+}
+
+/// Refuses a condition on one object where several are meant.
+pub(super) fn refuse_if_match(condition: &Condition) -> Result<(), ApiError> {
+    if *condition == Condition::Absent {
+        return Ok(());
+    }
+    let message = "If-Match speaks of one object; write them one by one, or leave it out";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "if_match_on_several", message))
+}
+
+/// What a delete does to references.
+pub(super) fn read_on_references(sent: &Parameters) -> Result<OnReferences, ApiError> {
     Ok(match sent.one_of("on_references", &["keep", "refuse", "clear"])? {
         Some("refuse") => OnReferences::Refuse,
         Some("clear") => OnReferences::Clear,

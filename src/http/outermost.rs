@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::middleware::Next;
@@ -19,9 +20,12 @@ use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::logging::{self, RequestLine, Trace};
+use crate::metrics::Metrics;
 use crate::service::Caller;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
 /// Section 9: the value of `X-API-Version`.
@@ -50,6 +54,8 @@ pub async fn outermost(
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let begun = Instant::now();
     let _under_way = under_way(request.request());
+    let state = request.app_data::<web::Data<HttpState>>().cloned();
+    let _counted = state.as_ref().map(|state| state.metrics.begin());
     let id = request_id(&request);
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
@@ -57,14 +63,16 @@ pub async fn outermost(
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
         let error = error.unwrap_or_else(|| ApiError::of_status(status));
+        if let Some(state) = state.as_ref().filter(|_| status == 400 && error.code().starts_with("query_")) {
+            state.metrics.refused(error.code());
+        }
         response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    let state = response.request().app_data::<web::Data<HttpState>>().cloned();
     if let Some(state) = &state {
         response = compressed(response, state.compression).await;
     }
-    log_line(&response, &id, begun);
+    note(&response, &id, begun, state.as_ref().map(|state| &*state.metrics));
     let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
     let headers = response.headers_mut();
     secure(&path, headers, state.as_ref().and_then(|state| state.hsts.as_ref()));
@@ -114,15 +122,29 @@ fn use_plural_path(request: &mut ServiceRequest) {
     }
 }
 
-fn log_line(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant) {
-    if !log::log_enabled!(log::Level::Info) {
+/// Counts the answer and writes its line in the log.
+fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, metrics: Option<&Metrics>) {
+    let (request, time) = (response.request(), begun.elapsed());
+    let route = request.match_pattern();
+    let route = route.as_deref().unwrap_or("-");
+    let method = known(request.method());
+    if let Some(metrics) = metrics {
+        metrics.answered(route, method, response.status().as_str(), time);
+    }
+    if !logging::requests_are_logged() {
         return;
     }
-    let request = response.request();
     let user = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
-    let user = user.map_or_else(|| "-".to_owned(), |id| id.to_string());
-    let route = request.match_pattern().unwrap_or_else(|| "-".to_owned());
-    let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
-    let (method, status) = (request.method(), response.status().as_u16());
-    log::info!("{id} user={user} {method} {route} {status} {milliseconds:.1} ms");
+    let header = request.headers().get(&TRACEPARENT).and_then(|header| header.to_str().ok());
+    let trace = header.and_then(Trace::parse);
+    let (status, ms) = (response.status().as_u16(), logging::milliseconds(time));
+    logging::request(&RequestLine { id, user, method, route, status, ms, trace });
+}
+
+/// The method, if it is one that a route can have: a client can make up others without end.
+fn known(method: &Method) -> &str {
+    match method.as_str() {
+        known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "QUERY") => known,
+        _ => "other",
+    }
 }

@@ -33,6 +33,8 @@ pub struct ParamSettings {
     pub max_limit: u64,
     /// `api.unknown_parameters`.
     pub unknown: UnknownParameters,
+    /// `api.max_bulk`.
+    pub max_bulk: u64,
     /// `query.*`.
     pub limits: Limits,
 }
@@ -288,7 +290,11 @@ fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) ->
     }
 }
 
-fn read_filter(text: &str, limits: &Limits, now: DateTime) -> Result<Filter, ApiError> {
+/// Reads a filter; `now` is what it calls the present.
+///
+/// # Errors
+/// 400 naming what is wrong and where.
+pub fn read_filter(text: &str, limits: &Limits, now: DateTime) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
         let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
         return Err(ApiError::parameter("filter", message));
@@ -327,6 +333,10 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
     match value {
         _ if !fits => Err(ApiError::parameter(name, format!("must be {expected}"))),
         serde_json::Value::String(text) => Ok(text.clone()),
+        // To JSON 2.0 is a whole number.
+        serde_json::Value::Number(number) if number.as_f64().is_some_and(|number| number.fract() == 0.0) => Ok(number
+            .as_i64()
+            .map_or_else(|| format!("{:.0}", number.as_f64().unwrap_or_default()), |whole| whole.to_string())),
         other => Ok(other.to_string()),
     }
 }

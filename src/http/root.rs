@@ -1,5 +1,7 @@
 //! Routes about the service itself: what it is, whether it is well.
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
@@ -8,6 +10,10 @@ use super::description::{Health, ServiceInfo};
 use super::envelope;
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::service::migrations::{self, State};
+
+/// Whoever asks whether the service is ready does not wait for long.
+const READY_BUDGET: Duration = Duration::from_secs(2);
 
 /// Say what this service is and whether its store can be reached.
 #[utoipa::path(
@@ -34,12 +40,20 @@ pub(super) async fn live() -> HttpResponse {
     envelope::json(StatusCode::OK, json!({"status": "live"}).to_string().into_bytes(), |_| {})
 }
 
-/// Say whether requests can be served: 503 while the store is away.
+/// Say whether requests can be served: 503 with the reason while the store is away, or not as this version needs it.
 #[utoipa::path(
     get, path = "/health/ready",
     responses((status = 200, body = Health)),
 )]
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
-    state.services.store.ping().await?;
+    let services = &state.services;
+    services.store.ping().await?;
+    match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
+        State::Done => {}
+        State::Pending(_) => return Err(ApiError::not_migrated("it is to be migrated first: start this version anew")),
+        State::Newer(_) => {
+            return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
+        }
+    }
     Ok(envelope::json(StatusCode::OK, json!({"status": "ready"}).to_string().into_bytes(), |_| {}))
 }

@@ -10,7 +10,7 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
 use super::caller::{Access, authorize, is_own};
-use super::{auth, categories, docs, groups, objects, rights, root, types, user_settings, user_tokens, users};
+use super::{auth, bulk, categories, docs, groups, objects, rights, root, types, user_settings, user_tokens, users};
 use crate::service::Caller;
 use Access::{OwnOr, Public, Right, SignedIn};
 
@@ -51,6 +51,9 @@ pub fn all() -> Routes {
 
     add.get("/rest/objects/", Right("base.framework.object.view"), objects::list_objects);
     add.on(query, "/rest/objects/", Right("base.framework.object.view"), objects::query_objects);
+    add.patch("/rest/objects/", Right("base.framework.object.edit"), bulk::patch_selected_objects);
+    add.delete("/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects);
+    add.post("/rest/objects/bulk", Right("base.framework.object.add"), bulk::create_objects);
     add.post("/rest/objects/query", Right("base.framework.object.view"), objects::query_objects);
     add.post("/rest/objects/", Right("base.framework.object.add"), objects::create_object);
     add.get("/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean);

@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderValue;
@@ -13,6 +14,8 @@ use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
+use crate::auth::Secret;
+use crate::metrics::Metrics;
 use crate::service::Services;
 use crate::settings::CompressionSettings;
 
@@ -24,6 +27,12 @@ pub struct HttpState {
     pub params: ParamSettings,
     /// How absolute URLs begin.
     pub links: LinkSettings,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What a monitor has to show on the address of the service.
+    pub metrics_token: Option<Secret>,
+    /// The time budget of a request as a whole.
+    pub request_timeout: Duration,
     /// How long URIs and headers may be.
     pub head_limits: HeadLimits,
     /// How large bodies may be and how long they may take.

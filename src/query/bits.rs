@@ -34,6 +34,11 @@ impl BitTest {
         Self { question, positions: positions.into() }
     }
 
+    /// What is asked of the bits.
+    pub fn question(&self) -> BitQuestion {
+        self.question
+    }
+
     /// Whether the bits of the value are as asked. Other types never are, nor are doubles with a fraction or
     /// beyond 64 bits; decimals are rounded instead.
     pub fn matches(&self, value: View<'_>) -> bool {

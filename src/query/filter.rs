@@ -59,6 +59,7 @@ struct Inner {
     made_of: Option<OwnTest>,
     tree: Node,
     server: Option<&'static str>,
+    names_no_element: Option<&'static str>,
 }
 
 /// A test of our own: most are only ever run, and never sent to a server.
@@ -95,7 +96,8 @@ impl Filter {
     fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
-        Ok(Self::from_parts(document.clone(), tree, parser.server))
+        let (server, names_no_element) = (parser.server, parser.names_no_element);
+        Ok(Self::made(Inner { document: document.clone().into(), made_of: None, tree, server, names_no_element }))
     }
 
     /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
@@ -105,7 +107,7 @@ impl Filter {
 
     /// The filter that every document matches.
     pub fn all() -> Self {
-        Self::from_parts(Document::new(), Node::Always, None)
+        Self::from_parts(Document::new(), Node::Always)
     }
 
     /// `path` leads to `value`.
@@ -138,14 +140,9 @@ impl Filter {
         }
         let document = doc! { "$and": [self.document().clone(), other.document().clone()] };
         let server = self.inner.server.or(other.inner.server);
-        let mut parts = Vec::new();
-        for tree in [self.tree(), other.tree()] {
-            match tree {
-                Node::And(nodes) => parts.extend(nodes.iter().cloned()),
-                node => parts.push(node.clone()),
-            }
-        }
-        Self::from_parts(document, Node::And(parts), server)
+        let tree = Node::all_of(vec![self.tree().clone(), other.tree().clone()]);
+        let names_no_element = self.inner.names_no_element.or(other.inner.names_no_element);
+        Self::made(Inner { document: document.into(), made_of: None, tree, server, names_no_element })
     }
 
     /// The document that MongoDB is sent.
@@ -177,20 +174,29 @@ impl Filter {
         matcher::matches(&self.inner.tree, document, budget)
     }
 
+    /// The operator in it, if there is one, with which MongoDB does not have the positional projection.
+    pub(super) fn names_no_element(&self) -> Option<&'static str> {
+        self.inner.names_no_element
+    }
+
     /// The operator that only a MongoDB server can answer, if the filter has one.
     pub fn needs_server(&self) -> Option<&str> {
         self.inner.server
     }
 
-    fn from_parts(document: Document, tree: Node, server: Option<&'static str>) -> Self {
-        Self { inner: Arc::new(Inner { document: document.into(), made_of: None, tree, server }) }
+    fn from_parts(document: Document, tree: Node) -> Self {
+        Self::made(Inner { document: document.into(), made_of: None, tree, server: None, names_no_element: None })
     }
 
     /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
     fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
         let tree = test.map_or(Node::Never, |test| Node::Path(Path::new(path), test));
         let made_of = Some(OwnTest { path: path.to_owned(), operator, value });
-        Self { inner: Arc::new(Inner { document: OnceLock::new(), made_of, tree, server: None }) }
+        Self::made(Inner { document: OnceLock::new(), made_of, tree, server: None, names_no_element: None })
+    }
+
+    fn made(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 }
 

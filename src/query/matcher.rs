@@ -92,12 +92,12 @@ fn without_position(run: &mut Run<'_>, negation: impl FnOnce(&mut Run<'_>) -> bo
 }
 
 fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) -> bool {
-    // Most paths are one name that leads to no array.
+    // Most paths are one name.
     if let ([part], false) = (path.parts(), matches!(test, Test::Not(_) | Test::All(_))) {
-        match part.member(document) {
-            Some(value) if value.is_array() => {}
-            value => return value_matches(test, value, run),
-        }
+        return match part.member(document) {
+            Some(array) if array.is_array() => array_matches(test, array, run),
+            value => value_matches(test, value, run),
+        };
     }
     match test {
         Test::Not(test) => without_position(run, |run| !path_matches(path, test, document, run)),
@@ -110,6 +110,19 @@ fn path_matches(path: &Path, test: &Test, document: &[u8], run: &mut Run<'_>) ->
             matched
         }),
     }
+}
+
+/// Whether the test holds for an array at the end of a path: for one of its elements or for the whole.
+fn array_matches(test: &Test, array: Value<'_>, run: &mut Run<'_>) -> bool {
+    if leaf_of(test) == Leaf::ElementsAndWhole {
+        for (index, element) in Elements::within(array.bytes).enumerate() {
+            if value_matches(test, Some(element.value), run) {
+                run.position = Some(index);
+                return true;
+            }
+        }
+    }
+    value_matches(test, Some(array), run)
 }
 
 fn leaf_of(test: &Test) -> Leaf {

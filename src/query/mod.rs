@@ -5,6 +5,7 @@
 //! - Two phases, as in a compiler: what can be prepared is prepared when a query is parsed.
 //! - There is one comparison of values, in [`compare`].
 
+mod arrange;
 mod bits;
 mod budget;
 pub mod compare;

@@ -52,8 +52,7 @@ pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Resu
     match value {
         Bson::Document(document) if is_operators(document) => {
             let tests = operators(parser, document)?;
-            let mut nodes: Vec<Node> = tests.into_iter().map(|test| node(path.clone(), test)).collect();
-            Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::And(nodes) })
+            Ok(Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()))
         }
         _ => plain(parser, value).map(|test| Node::Path(path, test)),
     }
@@ -63,9 +62,14 @@ fn node(path: Path, test: Test) -> Node {
     match test {
         Test::All(tests) if tests.is_empty() => Node::Never,
         Test::In(set) if set.values().is_empty() && set.regexes().is_empty() => Node::Never,
-        Test::All(tests) => Node::And(tests.into_iter().map(|test| node(path.clone(), test)).collect()),
+        Test::All(tests) => Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()),
         test => Node::Path(path, test),
     }
+}
+
+/// The parts of a reference to a document are members with a dollar sign that can be asked for, by plain values alone.
+pub(super) fn part_of_reference(parser: &Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
+    operand(parser, value).map(|operand| Node::Path(Path::new(name), Test::Eq(operand)))
 }
 
 /// A document is one of operators when its first name begins with `$`, references to documents excepted.
@@ -76,6 +80,12 @@ fn is_operators(document: &Document) -> bool {
 /// Under `$elemMatch` a part of a reference is enough to be none.
 fn is_operators_in_elem_match(document: &Document) -> bool {
     begins_with_dollar(document) && !["$ref", "$id", "$db"].iter().any(|name| document.contains_key(name))
+}
+
+/// Other names with a dollar sign are those of members, under `$all`.
+fn begins_with_operator(document: &Document) -> bool {
+    let distances = ["$minDistance", "$maxDistance"];
+    document.keys().next().is_some_and(|first| OPERATORS.iter().chain(&distances).any(|name| name == first))
 }
 
 fn begins_with_dollar(document: &Document) -> bool {
@@ -266,7 +276,7 @@ fn all(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
         let test = parser.within(index.to_string(), |parser| match (elem_match_operand(item), item) {
             (Some(operand), _) if elem_matches => parser.within("$elemMatch", |parser| elem_match(parser, operand)),
             (None, _) if elem_matches => parser.bad("$all takes either values or $elemMatch, not both"),
-            (_, Bson::Document(document)) if is_operators(document) => {
+            (_, Bson::Document(document)) if begins_with_operator(document) => {
                 parser.bad("$all takes values, or $elemMatch in each of its entries")
             }
             _ => plain(parser, item),

@@ -9,7 +9,7 @@ use super::computed::Computed;
 use super::error::{Location, QueryError, code};
 use super::filter::Limits;
 use super::number::Number;
-use super::operators::parse_field;
+use super::operators::{parse_field, part_of_reference};
 use super::schema::Schema;
 use super::suggest::nearest;
 use super::tree::Node;
@@ -40,6 +40,8 @@ pub(super) struct Parser {
     pub(super) limits: Limits,
     pub(super) at: Location,
     pub(super) server: Option<&'static str>,
+    /// An operator that there was and that MongoDB does not have together with the positional projection.
+    pub(super) names_no_element: Option<&'static str>,
     /// Whether `$jsonSchema` may stand here.
     schemas: bool,
     nodes: usize,
@@ -67,6 +69,7 @@ impl Parser {
             limits,
             at: Location::new(root).with_max_regex_chars(limits.max_regex_chars),
             server: None,
+            names_no_element: None,
             schemas: true,
             nodes: 0,
         }
@@ -171,25 +174,20 @@ impl Parser {
                     parse_field(parser, name, value)
                 }
             })?;
-            match node {
-                Node::Always => {}
-                Node::And(parts) => nodes.extend(parts),
-                node => nodes.push(node),
-            }
+            nodes.push(node);
         }
-        Ok(match nodes.len() {
-            0 => Node::Always,
-            1 => nodes.remove(0),
-            _ => Node::And(nodes),
-        })
+        Ok(Node::all_of(nodes))
     }
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
+        let known = ["$expr", "$jsonSchema", "$text"].into_iter().find(|known| *known == name);
+        self.names_no_element = self.names_no_element.or(known);
         match name {
-            "$and" => self.branches(name, value, level).map(Node::And),
+            "$and" => self.branches(name, value, level).map(Node::all_of),
             "$or" => self.branches(name, value, level).map(Node::any_of),
-            "$nor" => self.branches(name, value, level).map(Node::Nor),
+            "$nor" => self.branches(name, value, level).map(Node::none_of),
             "$comment" => Ok(Node::Always),
+            "$ref" | "$id" | "$db" => part_of_reference(self, name, value),
             "$text" | "$expr" if level == Level::Inner => {
                 self.bad(format!("{name} stands at the top of a filter, not in $elemMatch; put it beside the field"))
             }

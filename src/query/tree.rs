@@ -2,8 +2,11 @@
 //!
 //! Law: whatever can be checked, compiled, split or sorted was, when the tree was made.
 
+use std::mem::take;
+
 use bson::Bson;
 
+use super::arrange::arranged;
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
@@ -48,6 +51,34 @@ impl Node {
         }
     }
 
+    /// `$and`, and several members of one document, in the order in which they are asked.
+    pub fn all_of(parts: Vec<Node>) -> Self {
+        let mut nodes = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Self::Always => {}
+                Self::Never => return Self::Never,
+                part => nodes.push(part),
+            }
+        }
+        match nodes.len() {
+            0 => Self::Always,
+            1 => nodes.remove(0),
+            _ => Self::And(arranged(nodes, |node| match node {
+                Self::And(inner) => Some(take(inner)),
+                _ => None,
+            })),
+        }
+    }
+
+    /// `$nor`, in the order in which its parts are asked.
+    pub fn none_of(nodes: Vec<Node>) -> Self {
+        if nodes.iter().any(|node| matches!(node, Self::Always)) {
+            return Self::Never;
+        }
+        Self::Nor(arranged(nodes, |_| None))
+    }
+
     /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
     ///
     /// That is not only faster: the positional projection sees an array element that `$in` found, but none
@@ -60,7 +91,12 @@ impl Node {
         match nodes.len() {
             0 => Node::Never,
             1 => nodes.remove(0),
-            _ => Self::in_of(&nodes).unwrap_or(Node::Or(nodes)),
+            _ => Self::in_of(&nodes).unwrap_or_else(|| {
+                Self::Or(arranged(nodes, |node| match node {
+                    Self::Or(inner) => Some(take(inner)),
+                    _ => None,
+                }))
+            }),
         }
     }
 

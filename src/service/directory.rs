@@ -3,7 +3,7 @@
 //! *Invariant:* nothing is served from memory that was read before the store's revision of its collections moved on, so a
 //! user who is locked or moved to another group is met as such by the next request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use moka::sync::Cache;
 use crate::auth::Rights;
 use crate::domain::document::{flag, integer, text};
 use crate::domain::{group, user};
+use crate::metrics::Tally;
 use crate::query::Filter;
 use crate::service::credentials;
 use crate::store::collections::{CREDENTIALS, GROUPS, USERS};
@@ -54,6 +55,8 @@ pub struct Directory {
     max_time: Duration,
     accounts: Cache<i64, Remembered<Option<Arc<Account>>>>,
     names: Cache<i64, Remembered<Option<Arc<str>>>>,
+    lookups: Tally,
+    name_lookups: Tally,
 }
 
 /// Something that was read when the store had these revisions of users, groups and credentials.
@@ -66,7 +69,14 @@ struct Remembered<T> {
 impl Directory {
     /// Looks into `store`, with this time budget for each query.
     pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
-        Self { store, max_time, accounts: Cache::new(REMEMBERED), names: Cache::new(REMEMBERED) }
+        Self {
+            store,
+            max_time,
+            accounts: Cache::new(REMEMBERED),
+            names: Cache::new(REMEMBERED),
+            lookups: Tally::default(),
+            name_lookups: Tally::default(),
+        }
     }
 
     /// The user with this id as a caller; `None` when there is none, or he is not active.
@@ -84,7 +94,9 @@ impl Directory {
     /// As [`Store::find`].
     pub async fn account(&self, user_id: i64) -> Result<Option<Arc<Account>>, StoreError> {
         let revisions = self.revisions();
-        if let Some(known) = self.accounts.get(&user_id).filter(|known| known.revisions == revisions) {
+        let known = self.accounts.get(&user_id).filter(|known| known.revisions == revisions);
+        self.lookups.note(known.is_some());
+        if let Some(known) = known {
             return Ok(known.value);
         }
         let value = self.read_account(user_id).await?.map(Arc::new);
@@ -100,6 +112,19 @@ impl Directory {
         Ok(self.account(user_id).await?.is_some())
     }
 
+    /// Those of the users that exist, active or not; one question for all of them.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub async fn existing(&self, user_ids: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
+        if let Some(user_id) = user_ids.first().filter(|_| user_ids.len() == 1) {
+            return Ok(self.user_exists(*user_id).await?.then_some(*user_id).into_iter().collect());
+        }
+        let wanted = user_ids.iter().copied().map(Bson::Int64).collect();
+        let users = self.store.find(USERS, &FindQuery::new(Filter::one_of("public_id", wanted), self.max_time)).await?;
+        Ok(users.iter().filter_map(|user| integer(user, "public_id")).collect())
+    }
+
     /// What to call these users; those that do not exist are missing from the answer.
     ///
     /// Asks the store once for all that are not remembered, not at all when all are.
@@ -111,7 +136,9 @@ impl Directory {
         let mut names = HashMap::with_capacity(user_ids.len());
         let mut unknown: Vec<i64> = Vec::new();
         for &user_id in user_ids {
-            match self.names.get(&user_id).filter(|known| known.revisions[0] == revisions[0]) {
+            let known = self.names.get(&user_id).filter(|known| known.revisions[0] == revisions[0]);
+            self.name_lookups.note(known.is_some());
+            match known {
                 Some(known) => names.extend(known.value.map(|name| (user_id, name))),
                 None => unknown.push(user_id),
             }
@@ -127,6 +154,16 @@ impl Directory {
             }
         }
         Ok(names)
+    }
+
+    /// How often users were remembered.
+    pub fn lookups(&self) -> &Tally {
+        &self.lookups
+    }
+
+    /// How often names of users were remembered.
+    pub fn name_lookups(&self) -> &Tally {
+        &self.name_lookups
     }
 
     async fn read_account(&self, user_id: i64) -> Result<Option<Account>, StoreError> {

@@ -54,9 +54,9 @@ pub struct FirstStart<'a> {
     pub store: &'a dyn Store,
     /// Hashes the password.
     pub passwords: &'a Passwords,
-    /// May give the password, and where to write one that it does not give.
+    /// May give the password.
     pub settings: &'a AuthSettings,
-    /// Where to write it when the settings do not say.
+    /// Where to write one that is made up.
     pub directory: &'a Path,
     /// This moment.
     pub now: DateTime<Utc>,
@@ -78,7 +78,7 @@ impl FirstStart<'_> {
             return Ok(made.map(|user_name| FirstAdmin { user_name, password: None, file: None }));
         }
         let password = made_up_password();
-        let draft = Draft::write(self.password_directory(), &password)?;
+        let draft = Draft::write(self.directory, &password)?;
         match self.make(password.clone()).await {
             Ok(Some(user_name)) => {
                 let file = draft.keep()?;
@@ -131,11 +131,6 @@ impl FirstStart<'_> {
     async fn stored(&self, collection: &str, public_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {
         let query = FindQuery::new(Filter::equals("public_id", public_id), self.max_time).limited(1);
         Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
-    }
-
-    fn password_directory(&self) -> &Path {
-        let chosen = &self.settings.initial_admin_password_directory;
-        if chosen.is_empty() { self.directory } else { Path::new(chosen) }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod api_tokens;
+pub mod bulk;
 pub mod categories;
 pub mod credentials;
 pub mod directory;
@@ -12,12 +13,14 @@ mod error;
 pub mod first_start;
 pub mod groups;
 pub mod keys;
+pub mod migrations;
 pub mod objects;
 pub mod precondition;
 pub mod references;
 pub mod rendering;
 pub mod resource;
 pub mod rights;
+mod targets;
 pub mod type_catalog;
 pub mod types;
 pub mod user_settings;

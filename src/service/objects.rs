@@ -1,5 +1,6 @@
 //! Objects of the inventory: what they must be and how they change (section 4.5, decisions 9).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -8,6 +9,7 @@ use bson::{Bson, Document, doc};
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
 use super::resource::{self, Decision, ListQuery, Listed, Objects, Resource, Types};
+use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
@@ -15,7 +17,7 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.
@@ -118,13 +120,13 @@ pub async fn create_object(
     }
 }
 
-fn unknown_type(type_id: Option<i64>) -> Violation {
+pub(super) fn unknown_type(type_id: Option<i64>) -> Violation {
     let message = type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
     Violation::new("/type_id", message)
 }
 
 /// The condition that something with this id exists when the unit takes effect.
-fn exists(collection: &'static str, public_id: i64) -> Condition {
+pub(super) fn exists(collection: &'static str, public_id: i64) -> Condition {
     Condition::Exists { collection, filter: Filter::equals("public_id", public_id) }
 }
 
@@ -238,7 +240,8 @@ async fn check_fields(
     let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
     match entry.rules.check(&input.fields, stored) {
         Ok(accepted) => {
-            violations.extend(dangling(services, &accepted.references).await?);
+            let referred = accepted.references.iter().map(|reference| reference.object_id);
+            violations.extend(Targets::read(services, referred).await?.dangling(&accepted.references));
             Ok(accepted)
         }
         Err(found) => {
@@ -246,35 +249,6 @@ async fn check_fields(
             Ok(Accepted::default())
         }
     }
-}
-
-/// References to objects that do not exist or have another type; one query for all of them.
-async fn dangling(services: &Services, references: &[Reference]) -> Result<Vec<Violation>, ServiceError> {
-    if references.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ids = references.iter().map(|reference| Bson::Int64(reference.object_id)).collect();
-    let mut query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-    query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
-    let found = services.store.find(Objects::COLLECTION, &query).await?;
-    let type_of = |id: i64| {
-        let target = found.iter().find(|document| integer(document, "public_id") == Some(id))?;
-        Some(integer(target, "type_id"))
-    };
-    let wrong = references.iter().filter_map(|reference| {
-        let id = reference.object_id;
-        let message = match type_of(id) {
-            None => format!("object {id} does not exist"),
-            Some(type_id)
-                if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
-            {
-                return None;
-            }
-            Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
-        };
-        Some(Violation::new(reference.pointer.as_str(), message))
-    });
-    Ok(wrong.collect())
 }
 
 /// Removes an object; `on_references` says what happens to objects that refer to it.
@@ -329,12 +303,25 @@ async fn remove_objects(
 ) -> Result<BulkRemoval, ServiceError> {
     let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
     let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
+    let find = async || Ok(services.store.find(Objects::COLLECTION, &query).await?);
+    let removed = remove_found(services, caller, if_match, on_references, find).await?;
+    let found: HashSet<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
+    let not_found = ids.iter().copied().filter(|id| !found.contains(id)).collect();
+    Ok(BulkRemoval { removed, not_found })
+}
+
+/// Removes what `find` finds, as one unit with what happens to references to it; looks again when it changed meanwhile.
+pub(super) async fn remove_found(
+    services: &Services,
+    caller: &Caller,
+    if_match: &IfMatch,
+    on_references: OnReferences,
+    find: impl AsyncFn() -> Result<Documents, ServiceError>,
+) -> Result<Documents, ServiceError> {
     for _ in 0..resource::ATTEMPTS {
-        let removed = services.store.find(Objects::COLLECTION, &query).await?;
-        let found: Vec<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
-        let not_found = ids.iter().copied().filter(|id| !found.contains(id)).collect();
+        let removed = find().await?;
         if removed.is_empty() {
-            return Ok(BulkRemoval { removed, not_found });
+            return Ok(removed);
         }
         for object in removed.iter() {
             changeable(services, caller, object, Permission::Delete).await?;
@@ -345,7 +332,7 @@ async fn remove_objects(
             unit = unit.and(Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() });
         }
         match services.store.commit(unit).await {
-            Ok(_) => return Ok(BulkRemoval { removed, not_found }),
+            Ok(_) => return Ok(removed),
             // Someone changed one of them, or referred to one of them, since they were looked at.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),

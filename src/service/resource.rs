@@ -8,7 +8,7 @@ use bson::{Document, doc};
 
 use super::precondition::IfMatch;
 use super::{ServiceError, Services, api_tokens, rights};
-use crate::domain::user;
+use crate::domain::{Violation, user};
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
@@ -211,8 +211,8 @@ pub async fn create_with<R: Resource>(
     wanted: Option<i64>,
     build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    if let Some(id) = wanted.filter(|id| !(1..=MAX_WANTED_ID).contains(id)) {
-        return Err(ServiceError::violation("/public_id", format!("{id} is no id: ids are from 1 to {MAX_WANTED_ID}")));
+    if let Some(violation) = wanted.and_then(no_id) {
+        return Err(ServiceError::Violations(vec![violation]));
     }
     for _ in 0..ATTEMPTS {
         let id = match wanted {
@@ -232,6 +232,12 @@ pub async fn create_with<R: Resource>(
         }
     }
     Err(ServiceError::Contended(format!("the counter of the collection {}", R::COLLECTION)))
+}
+
+/// What is wrong with an id that a client wants.
+pub(super) fn no_id(id: i64) -> Option<Violation> {
+    let message = || format!("{id} is no id: ids are from 1 to {MAX_WANTED_ID}");
+    (!(1..=MAX_WANTED_ID).contains(&id)).then(|| Violation::new("/public_id", message()))
 }
 
 /// A change of one document, decided upon by looking at it.
@@ -367,10 +373,13 @@ pub fn decode(document: &RawDocument) -> Result<Document, ServiceError> {
 /// A refusal of the store in the words of the resource.
 fn refused<R: Resource>(error: StoreError) -> ServiceError {
     match error {
-        StoreError::Duplicate { key, .. } => ServiceError::invalid(
-            format!("{}_{key}_taken", R::NAME),
-            format!("another {} has the same {key}; choose another one", R::NAME),
-        ),
+        StoreError::Duplicate { key, .. } => taken::<R>(&key),
         error => error.into(),
     }
+}
+
+/// Another document has the same value of a unique key.
+pub(super) fn taken<R: Resource>(key: &str) -> ServiceError {
+    let message = format!("another {} has the same {key}; choose another one", R::NAME);
+    ServiceError::invalid(format!("{}_{key}_taken", R::NAME), message)
 }

@@ -17,6 +17,7 @@ use super::{Caller, ServiceError};
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
+use crate::metrics::Tally;
 use crate::query::{Filter, Sort};
 use crate::store::{FindQuery, Store, collections};
 
@@ -25,6 +26,7 @@ use crate::store::{FindQuery, Store, collections};
 pub struct TypeCatalog {
     current: ArcSwapOption<Types>,
     refreshing: Mutex<()>,
+    lookups: Tally,
 }
 
 /// All types at one moment.
@@ -49,7 +51,9 @@ impl TypeCatalog {
     /// # Errors
     /// What the store reports when they have to be read again.
     pub async fn current(&self, store: &dyn Store, max_time: std::time::Duration) -> Result<Arc<Types>, ServiceError> {
-        if let Some(types) = self.fresh(store) {
+        let known = self.fresh(store);
+        self.lookups.note(known.is_some());
+        if let Some(types) = known {
             return Ok(types);
         }
         let _one_at_a_time = self.refreshing.lock().await;
@@ -71,6 +75,11 @@ impl TypeCatalog {
         let types = Arc::new(Types { revision, by_id });
         self.current.store(Some(Arc::clone(&types)));
         Ok(types)
+    }
+
+    /// How often the types were remembered.
+    pub fn lookups(&self) -> &Tally {
+        &self.lookups
     }
 
     fn fresh(&self, store: &dyn Store) -> Option<Arc<Types>> {

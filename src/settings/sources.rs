@@ -10,7 +10,7 @@ use super::reference::{keys, nearest};
 use super::{BASE, SettingsError};
 
 /// Settings that nobody should see. Each can stand in a file that `<key>_file` names.
-pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password"];
+pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password", "metrics.token"];
 
 /// What a variable begins with that sets a setting.
 const PREFIX: &str = "INVENTORY__";

@@ -113,6 +113,9 @@ pub const KEYS: &str = "service.keys";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
+/// Which changes of how documents are stored were made.
+pub const MIGRATIONS: &str = "service.migrations";
+
 const PUBLIC_ID: IndexSpec = unique("public_id", &[up("public_id")]);
 
 /// Every collection of the service.
@@ -122,8 +125,6 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[
             PUBLIC_ID,
             plain("type_id", &[up("type_id"), up("public_id")]),
-            plain("active", &[up("type_id"), up("public_id")])
-                .only(&[Equals { path: "active", value: Literal::Bool(true) }]),
             plain("fields", &[up("fields.name"), up("fields.value")]),
         ],
     },
@@ -149,5 +150,6 @@ pub const ALL: &[CollectionSpec] = &[
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
+    CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

@@ -30,13 +30,18 @@ pub struct Hint {
 impl Hint {
     /// What to say about a question; nothing, when its work was in proportion.
     ///
-    /// `used` are the paths of the index that was used, if it was a single one.
-    pub(super) fn about(query: &FindQuery, examined: u64, returned: u64, used: &[String]) -> Option<Self> {
+    /// `known` are the paths of indexes that exist.
+    pub(super) fn about<'a>(
+        query: &FindQuery,
+        examined: u64,
+        returned: u64,
+        mut known: impl Iterator<Item = Vec<&'a str>>,
+    ) -> Option<Self> {
         if examined <= FREE || examined <= returned.saturating_mul(MUCH) {
             return None;
         }
         let mut index = useful_index(query.filter.tree(), &query.sort);
-        if index.iter().all(|path| used.contains(path)) {
+        if known.any(|known| index.iter().all(|path| known.contains(&path.as_str()))) {
             index.clear();
         }
         Some(Self { examined, returned, skipped: query.skip, index })
@@ -130,6 +135,8 @@ mod tests {
     use super::*;
     use crate::query::{Filter, Limits};
 
+    const NO_INDEX: std::iter::Empty<Vec<&str>> = std::iter::empty();
+
     #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
     fn query(filter: Document, sort: Document) -> FindQuery {
         let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
@@ -137,7 +144,7 @@ mod tests {
     }
 
     fn index_for(filter: Document, sort: Document) -> Vec<String> {
-        Hint::about(&query(filter, sort), 100_000, 10, &[]).expect("it was much work").index
+        Hint::about(&query(filter, sort), 100_000, 10, NO_INDEX).expect("it was much work").index
     }
 
     #[test]
@@ -165,23 +172,26 @@ mod tests {
     #[test]
     fn work_in_proportion_is_not_worth_a_word() {
         let query = query(doc! { "kind": 1 }, doc! {});
-        assert_eq!(Hint::about(&query, 1000, 0, &[]), None);
-        assert_eq!(Hint::about(&query, 5000, 50, &[]), None);
-        assert!(Hint::about(&query, 5001, 50, &[]).is_some());
-        assert!(Hint::about(&query, 1001, 0, &[]).is_some());
+        assert_eq!(Hint::about(&query, 1000, 0, NO_INDEX), None);
+        assert_eq!(Hint::about(&query, 5000, 50, NO_INDEX), None);
+        assert!(Hint::about(&query, 5001, 50, NO_INDEX).is_some());
+        assert!(Hint::about(&query, 1001, 0, NO_INDEX).is_some());
     }
 
     #[test]
-    fn an_index_that_was_used_is_not_asked_for() {
-        let hint = Hint::about(&query(doc! { "kind": 1 }, doc! {}), 5000, 1, &["kind".to_owned()]);
-        assert_eq!(hint.expect("it was much work").index, Vec::<String>::new());
+    fn an_index_that_exists_is_not_asked_for() {
+        let query = query(doc! { "kind": 1 }, doc! { "size": 1 });
+        for (paths, wanted) in [(vec!["kind", "size", "x"], false), (vec!["kind"], true), (vec!["size"], true)] {
+            let hint = Hint::about(&query, 5000, 1, std::iter::once(paths.clone())).expect("it was much work");
+            assert_eq!(!hint.index.is_empty(), wanted, "{paths:?}");
+        }
     }
 
     #[test]
     fn as_text_it_is_fit_for_a_header() {
         let mut query = query(doc! { "gr\u{f6}\u{df}e\n": 1 }, doc! {});
         query.skip = 20;
-        let text = Hint::about(&query, 5000, 1, &[]).expect("it was much work").to_string();
+        let text = Hint::about(&query, 5000, 1, NO_INDEX).expect("it was much work").to_string();
         assert_eq!(
             text,
             r"examined 5000 documents for 1 after 20 on earlier pages; an index on gr\u{f6}\u{df}e\n would help"

@@ -12,21 +12,28 @@ pub mod embedded;
 mod error;
 mod explanation;
 mod hint;
+pub mod inspection;
+mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 pub mod pieces;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::error::StoreError;
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
 pub use self::hint::Hint;
+use self::inspection::Finding;
+pub use self::measured::Measured;
 pub use self::pieces::Pieces;
 
 /// Where the documents live.
@@ -116,6 +123,21 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when it cannot.
     async fn ping(&self) -> Result<(), StoreError>;
+
+    /// What an operator should know about the store: whether everything is there that `prepare` makes of these collections,
+    /// clocks that disagree with `now`, room on the disk. Changes nothing.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
+
+    /// Where the store is to note what happens inside it, beyond what a caller sees. Costs nothing while nobody asked.
+    fn report_to(&self, _: &Arc<Metrics>) {}
+
+    /// Figures of the moment, where the store has some. Costs no round trip.
+    fn figures(&self) -> Option<EmbeddedFigures> {
+        None
+    }
 
     /// `embedded` or `mongodb`.
     fn kind(&self) -> &'static str;

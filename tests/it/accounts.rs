@@ -24,6 +24,7 @@ use inventory_service::service::first_start::{FirstAdmin, FirstStart, PASSWORD_F
 use inventory_service::service::keys::OldKeys;
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
+use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
     Change, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
 };
@@ -589,6 +590,10 @@ impl Store for CountingStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.inner.ping().await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.inner.inspect(collections, now).await
     }
 
     fn kind(&self) -> &'static str {

@@ -1,10 +1,12 @@
 //! `inventory-service check`, as a process of its own.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::support::mongod::{self, Deployment};
 use crate::support::process::ServiceProcess;
 
 /// What the command says in `directory` under these variables.
@@ -39,4 +41,112 @@ fn nobody_can_ask_a_service_on_any_port() {
     let directory = TempDir::new().expect("a temporary directory");
     let complaint = complaint(&check(directory.path(), &["--ready"], &[("INVENTORY__SERVER__PORT", "0")]));
     assert!(complaint.contains("set it to a fixed port"), "{complaint}");
+}
+
+/// The lines that the command prints, by their subject: verdict and text.
+fn findings(output: &Output) -> Vec<(String, String, String)> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let parts = |line: &str| {
+        let (verdict, rest) = line.split_once(' ').expect("a verdict");
+        let (subject, text) = rest.trim().split_once(' ').expect("a subject");
+        (verdict.to_owned(), subject.to_owned(), text.trim().to_owned())
+    };
+    text.lines().map(parts).collect()
+}
+
+#[track_caller]
+fn assert_found(output: &Output, verdict: &str, subject: &str, text: &str) {
+    let findings = findings(output);
+    let is_meant =
+        |(found, about, said): &(String, String, String)| found == verdict && about == subject && said.contains(text);
+    assert!(findings.iter().any(is_meant), "{verdict} {subject} {text} is not in {findings:#?}");
+}
+
+#[test]
+fn a_place_without_a_store_is_fine_and_stays_as_it_is() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let output = check(directory.path(), &[], &[]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "ok", "directory", "can be written");
+    assert_found(&output, "note", "store", "the first start makes it");
+    assert_eq!(fs::read_dir(directory.path()).expect("a list").count(), 0);
+}
+
+#[test]
+fn a_store_in_order_passes_and_one_in_use_is_left_alone() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let output = check(directory.path(), &[], &[]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "store", "another process has it open");
+    service.terminate();
+    let output = check(directory.path(), &[], &[]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    // How full the disk is, is not for the test to say.
+    let is_good = |(verdict, subject, _): &(String, String, String)| verdict == "ok" || subject == "disk";
+    assert!(findings(&output).iter().all(is_good), "{:#?}", findings(&output));
+    assert_found(&output, "ok", "migrations", "none is pending");
+}
+
+#[test]
+fn a_setting_that_cannot_be_used_is_named() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let complaint = complaint(&check(directory.path(), &["--set", "api.max_limit=0"], &[]));
+    assert_eq!(complaint, "inventory-service: api.max_limit: must be at least 1");
+}
+
+#[test]
+fn a_directory_that_is_none_is_wrong() {
+    let directory = TempDir::new().expect("a temporary directory");
+    fs::write(directory.path().join("data"), "").expect("a file");
+    let output = check(directory.path(), &[], &[]);
+    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
+    assert_found(&output, "WRONG", "directory", "data is not a directory");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_wrong() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = [("INVENTORY__STORE__URI", "mongodb://app:hush@127.0.0.1:1/inventory")];
+    let output = check(directory.path(), &["--set", "store.connect_timeout_ms=200"], &uri);
+    assert!(!output.status.success());
+    assert_found(&output, "WRONG", "store", "mongodb://***@127.0.0.1:1/inventory cannot be opened");
+    assert_found(&output, "WRONG", "store", "Connection refused");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("hush"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_set_passes_until_an_index_is_dropped() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = server.fresh_uri();
+    let variables = [("INVENTORY__STORE__URI", uri.as_str())];
+    let output = check(directory.path(), &[], &variables);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "indexes", "the store is new");
+    assert_found(&output, "note", "users", "nobody can sign in yet");
+    ServiceProcess::start(directory.path(), &uri).terminate();
+    let output = check(directory.path(), &[], &variables);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "ok", "version", "MongoDB ");
+    assert_found(&output, "ok", "transactions", "replica set rs0");
+    assert_found(&output, "ok", "indexes", "are there");
+    assert_found(&output, "ok", "clock", "s apart");
+    assert_found(&output, "ok", "users", "somebody can sign in");
+    let client = server.client().await;
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    let types = client.database(name).collection::<bson::Document>("framework.types");
+    types.drop_index("name").await.expect("dropped");
+    let output = check(directory.path(), &[], &variables);
+    assert_eq!(complaint(&output), "inventory-service: one thing is wrong, see above");
+    assert_found(&output, "WRONG", "indexes", "missing: framework.types.name;");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_standalone_server_lacks_is_said() {
+    let Some(server) = mongod::shared(Deployment::Standalone).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let output = check(directory.path(), &[], &[("INVENTORY__STORE__URI", &server.fresh_uri())]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    assert_found(&output, "note", "transactions", "run rs.initiate() once");
 }

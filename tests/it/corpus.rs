@@ -168,7 +168,7 @@ async fn ask(store: &dyn Store, collection: &'static str, case: &Value) -> Answe
     let filter = Filter::parse(&document("filter")?.unwrap_or_default(), &Limits::NONE).map_err(refused)?;
     let sort = document("sort")?.map(|sort| Sort::parse(&sort)).transpose().map_err(refused)?.unwrap_or_default();
     let projection = document("projection")?
-        .map(|wanted| Projection::parse_within(&wanted, &Limits::NONE))
+        .map(|wanted| Projection::parse_within(&wanted, &filter, &Limits::NONE))
         .transpose()
         .map_err(refused)?;
     // The port has no negative numbers: whoever asks it has refused them.

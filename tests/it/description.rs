@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use inventory_service::http::description::errors::CODES;
-use inventory_service::http::description::{document, errors};
+use inventory_service::http::description::{document, errors, examples};
 use inventory_service::http::{Access, routes};
+use reqwest::Method;
 use serde_json::Value;
 
-use crate::support::app::{TestApp, send};
+use crate::support::app::{TestApp, on_each_store, send};
 
 /// The operations of the description: method, path, operation. Those of methods that OpenAPI 3.1 does not know stand
 /// in the path item as `x-<method>`.
@@ -122,10 +123,18 @@ fn the_command_prints_what_the_service_answers() {
     assert_eq!(&printed, document());
 }
 
+#[test]
+fn every_operation_with_a_body_has_an_example() {
+    for (method, path, operation) in operations() {
+        let Some(content) = operation["requestBody"]["content"].as_object() else { continue };
+        assert!(content.values().all(|body| body.get("example").is_some()), "{method} {path}");
+    }
+}
+
 #[tokio::test]
 async fn the_description_and_its_page_are_served_to_everybody_and_call_no_other_address() {
     let app = TestApp::embedded().await;
-    let get = async |path: &str| send(app.anonymous(reqwest::Method::GET, &format!("{}{path}", app.origin))).await;
+    let get = async |path: &str| send(app.anonymous(Method::GET, &format!("{}{path}", app.origin))).await;
     assert_eq!(&get("/openapi.json").await.json(), document());
     let page = get("/docs/").await;
     assert_eq!(page.status, 200, "{}", page.text);
@@ -139,4 +148,36 @@ async fn the_description_and_its_page_are_served_to_everybody_and_call_no_other_
     assert!(script.text.contains("../openapi.json"), "{}", script.text);
     get("/docs/nothing.js").await.error(404, "not_found");
     assert_eq!(get("/docs").await.header("location"), "/docs/");
+}
+
+/// What a value is made of: its type, and those of its members and items.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), shape(member))).collect(),
+        Value::Array(items) => items.iter().map(shape).collect(),
+        Value::Null => Value::Null,
+        Value::Bool(_) => "boolean".into(),
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "string".into(),
+    }
+}
+
+on_each_store! {
+    async fn the_examples_are_a_session_that_goes_as_they_say(app) {
+        for example in examples::all() {
+            // The examples sign in with a password of their own.
+            if example.operation == "login" {
+                continue;
+            }
+            let method = Method::from_bytes(example.method.as_bytes()).expect("a method");
+            let request = app.request(method, &format!("{}{}", app.origin, example.path));
+            let answer = send(match &example.request {
+                Some(body) => request.json(body),
+                None => request,
+            }).await;
+            let name = format!("{} {}", example.operation, example.path);
+            assert_eq!(answer.status, example.status, "{name}: {}", answer.text);
+            assert_eq!(shape(&answer.json()), shape(&example.answer), "{name}: {}", answer.text);
+        }
+    }
 }

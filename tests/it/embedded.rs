@@ -279,19 +279,21 @@ async fn store_many(store: &EmbeddedStore, collection: &'static str, documents: 
 #[tokio::test]
 async fn totals_by_an_index_read_few_keys_and_stay_right() {
     let (directory, store) = prepared().await;
-    let documents: Vec<Document> = (1..=3000).map(|id| thing(id, doc! { "kind": id % 3, "size": id })).collect();
+    let documents: Vec<Document> =
+        (1..=5000).map(|id| thing(id, doc! { "kind": i32::from(id > 200), "size": id })).collect();
     store_many(&store, THINGS, &documents).await;
     let page = query(doc! { "kind": 1 }).sorted(Sort::by("public_id", false)).limited(10);
     let explained = store.explain(THINGS, &page).await.expect("an answer");
-    assert_eq!((explained.total, explained.total_from, explained.documents_examined), (1000, TotalFrom::Keys, 10));
-    assert!(explained.keys_examined < 600, "{explained:?}");
+    assert_eq!((explained.total, explained.total_from, explained.documents_examined), (4800, TotalFrom::Keys, 10));
+    // At most a block at each end, and the page.
+    assert!(explained.keys_examined < 4200, "{explained:?}");
     let gone = Filter::parse(&doc! { "size": { "$gt": 1000, "$lte": 2500 } }, &Limits::default()).expect("a filter");
     store.commit(Unit::of(Change::DeleteMany { collection: THINGS, filter: gone })).await.expect("no condition");
-    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 500);
+    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 3300);
     assert_whole(&store).await;
     drop(store);
     let store = open(directory.path());
-    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 500);
+    assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 3300);
 }
 
 #[tokio::test]

@@ -9,12 +9,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("json", &["raw"]),
     ("query", &["raw"]),
     ("clock", &[]),
+    ("metrics", &[]),
+    ("logging", &[]),
     ("domain", &["json", "raw"]),
-    ("store", &["query"]),
+    ("store", &["query", "metrics"]),
     ("render", &["domain", "json", "raw"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock"]),
-    ("http", &["service", "query", "json", "store", "auth", "domain", "settings"]),
+    ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock", "metrics"]),
+    ("http", &["service", "query", "json", "store", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 
 /// Every Rust file below a folder of the package.

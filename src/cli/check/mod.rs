@@ -1,12 +1,15 @@
 //! `inventory-service check`: whether the service can run as it is set up, in plain words, for people and for container engines.
 
+mod directory;
 mod embedded;
 mod ready;
+mod store;
 
 use clap::Args;
 
-use crate::app;
+use crate::clock::SystemClock;
 use crate::settings::{Settings, StoreUri};
+use crate::store::inspection::{Finding, Verdict};
 
 use super::Outcome;
 
@@ -40,8 +43,15 @@ impl CheckCommand {
                 }
             };
         }
-        app::open_store(&settings.store).await?.ping().await?;
-        println!("the store answers");
-        Ok(())
+        let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];
+        findings.extend(store::look(&settings, &SystemClock).await?);
+        for finding in &findings {
+            println!("{finding}");
+        }
+        match findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count() {
+            0 => Ok(()),
+            1 => Err("one thing is wrong, see above".into()),
+            wrong => Err(format!("{wrong} things are wrong, see above").into()),
+        }
     }
 }

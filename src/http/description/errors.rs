@@ -50,16 +50,33 @@ const fn code(status: u16, code: &'static str, of: Of, meaning: &'static str) ->
 use Of::{All, Below, Bodies, Conditional, Filters, Operations, Patches, Protected, Rest, Rights, Variable};
 
 /// Operations that store an object.
-const OBJECT_WRITES: Of =
-    Operations(&["create_object", "update_object", "patch_object", "set_state", "delete_object", "delete_objects"]);
+const OBJECT_WRITES: Of = Operations(&[
+    "create_object",
+    "create_objects",
+    "update_object",
+    "patch_object",
+    "patch_selected_objects",
+    "set_state",
+    "clean_objects",
+    "delete_object",
+    "delete_objects",
+    "delete_selected_objects",
+]);
 /// Operations that delete objects.
-const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects"]);
+const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "delete_selected_objects"]);
+/// Operations that write many objects.
+const BULK_WRITES: Of = Operations(&["create_objects", "patch_selected_objects", "delete_selected_objects"]);
+/// Operations that write the objects that a filter selects.
+const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selected_objects"]);
 /// Operations that change a user or what he signs in with.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
 /// Operations that read, write or delete one object, or all of a type.
 const OBJECT_ACCESS: Of = Operations(&[
     "create_object",
+    "create_objects",
+    "patch_selected_objects",
+    "delete_selected_objects",
     "render_object",
     "get_object",
     "get_state",
@@ -102,7 +119,7 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "patch_unreadable", Patches, "the patch makes a resource that cannot be read"),
     code(400, "query_<number>", Filters, "filter, sort or projection cannot be understood; the number is MongoDB's"),
     code(400, "unsupported_by_embedded_store", Filters, "an operator that needs a MongoDB server"),
-    code(400, "object_public_id_taken", Operations(&["create_object"]), "another object has this id"),
+    code(400, "object_public_id_taken", Operations(&["create_object", "create_objects"]), "another object has this id"),
     code(400, "type_missing", OBJECT_WRITES, "the type of the object does not exist"),
     code(
         400,
@@ -113,7 +130,9 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "id_invalid", Variable("public_ids"), "the path is no list of ids"),
     code(400, "id_invalid", Operations(&["delete_object"]), "the path is no list of ids"),
     code(400, "too_many_ids", OBJECT_DELETES, "more than 1000 ids at once"),
+    code(400, "too_many_objects", BULK_WRITES, "more objects than `api.max_bulk` allows in one request"),
     code(400, "if_match_on_several", OBJECT_DELETES, "`If-Match` speaks of one object"),
+    code(400, "if_match_on_several", SELECTED_WRITES, "`If-Match` speaks of one object"),
     code(400, "state_invalid", Operations(&["set_state"]), "the body is neither true nor false"),
     code(400, "type_public_id_taken", Operations(&["create_type"]), "another type has this id"),
     code(400, "type_name_taken", TYPE_WRITES, "another type has this name"),
@@ -171,6 +190,7 @@ pub const CODES: &[ErrorCode] = &[
     code(405, "method_not_allowed", Operations(&[]), "the path does not know the method; `Allow` names those it does"),
     code(408, "body_too_slow", Bodies, "the body took longer to arrive than `server.limits.body_timeout_ms`"),
     code(412, "precondition_failed", Conditional, "the resource has changed"),
+    code(412, "precondition_failed", SELECTED_WRITES, "the filter matches another number of objects than expected"),
     code(413, "body_too_large", Bodies, "the body is larger than `server.max_body_bytes`"),
     code(414, "uri_too_long", All, "path and query are longer than `server.limits.max_uri_bytes`"),
     code(415, "content_encoding_unknown", Bodies, "the body is compressed in a way that the service does not know"),
@@ -181,6 +201,13 @@ pub const CODES: &[ErrorCode] = &[
     code(500, "internal", All, "something went wrong in the service; its log names the cause"),
     code(503, "store_unavailable", All, "the store cannot be reached; `Retry-After` says when to come again"),
     code(503, "query_timeout", Rest, "the query took longer than `query.max_time_ms`"),
+    code(
+        503,
+        "request_timeout",
+        All,
+        "the request took longer than `server.request_timeout_s`; it may have taken effect",
+    ),
+    code(503, "store_not_migrated", Operations(&["ready"]), "the store is not as this version of the service needs it"),
     code(503, "contended", Rest, "others change the same thing again and again"),
 ];
 

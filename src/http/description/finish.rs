@@ -101,7 +101,7 @@ fn finish_operation(operation: &mut Value, route: &RouteInfo) {
     let facts = Facts::of(operation, route);
     add_errors(operation, &facts);
     add_headers(operation, &facts);
-    examples::add(operation, &facts.id);
+    examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id));
 }
 
 fn tag(path: &str) -> &str {

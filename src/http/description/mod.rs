@@ -6,7 +6,7 @@
 
 pub mod bodies;
 pub mod errors;
-mod examples;
+pub mod examples;
 mod finish;
 pub mod parameters;
 pub mod views;
@@ -22,15 +22,17 @@ pub(super) use self::bodies::{
     UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Cascade, CategoryListing, Explain, GroupMembers, IfMatch, IfNoneMatch, Listing, ObjectListing, References,
-    RightListing, RouteInQuestion,
+    Atomic, Cascade, CategoryListing, Explain, GroupMembers, IfMatch, IfNoneMatch, Listing, ObjectListing, References,
+    RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
-    Category, CategoryOrNode, Cleaned, Deleted, DeletedObjects, DeletedWith, Group, Health, Inserted, InsertedSetting,
-    InsertedToken, ListOf, ListedObject, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single,
-    StoredObject, Type, Updated, User, UserSetting, UserToken,
+    Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,
+    Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, RemovedObjects, RenderedObject, Results,
+    RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type, Updated, User, UserSetting, UserToken,
 };
-use super::{auth, categories, docs, groups, objects, rights, root, routes, types, user_settings, user_tokens, users};
+use super::{
+    auth, bulk, categories, docs, groups, objects, rights, root, routes, types, user_settings, user_tokens, users,
+};
 
 /// Every handler that has a route.
 #[derive(OpenApi)]
@@ -52,6 +54,9 @@ use super::{auth, categories, docs, groups, objects, rights, root, routes, types
         objects::list_objects,
         objects::query_objects,
         objects::create_object,
+        bulk::create_objects,
+        bulk::patch_selected_objects,
+        bulk::delete_selected_objects,
         objects::list_unclean,
         objects::clean_objects,
         objects::delete_objects,

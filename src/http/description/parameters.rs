@@ -91,6 +91,28 @@ pub struct References {
     pub on_references: String,
 }
 
+/// What writes to many objects know.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Selected {
+    /// Which objects, as a MongoDB filter in Extended JSON; `{}` for all.
+    #[param(format = "mongodb-filter")]
+    pub filter: String,
+    /// How many objects the filter matches; with another number nothing happens, and the answer is 412. At most the
+    /// setting `api.max_bulk`, 10000 by default.
+    #[param(minimum = 0, maximum = 10000)]
+    pub expected_count: u64,
+}
+
+/// What creating many objects knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Atomic {
+    /// `true` creates all of them or none.
+    #[param(required = false, default = false)]
+    pub atomic: bool,
+}
+
 /// What deleting a group knows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::bodies::{RenderMeta, TypeField};
 use crate::auth::rights::Right;
+use crate::domain::Violation;
 use crate::http::envelope::{ListTail, Tail};
 
 /// A page of a list.
@@ -109,6 +110,62 @@ pub struct DeletedObjects {
     pub deleted_entries: Vec<StoredObject>,
     /// Ids that lead nowhere.
     pub not_found: Vec<i64>,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// What became of the objects of one request, in its order.
+#[derive(Serialize, ToSchema)]
+pub struct CreatedObjects {
+    /// One outcome an object.
+    pub results: Vec<CreatedObject>,
+    /// How many there are.
+    pub count: u64,
+    /// How many of them were stored.
+    pub created: u64,
+    /// How many were not.
+    pub failed: u64,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// What became of one of the objects of a request.
+#[derive(Serialize, ToSchema)]
+pub struct CreatedObject {
+    /// The status that the object would have had alone.
+    pub status: u16,
+    /// Its id, when it was stored.
+    #[schema(required = false)]
+    pub result_id: i64,
+    /// Why it was not stored, as a stable name.
+    #[schema(required = false)]
+    pub code: String,
+    /// Why it was not stored, for people.
+    #[schema(required = false)]
+    pub message: String,
+    /// The places of the object that are wrong.
+    #[schema(required = false)]
+    pub errors: Vec<Violation>,
+}
+
+/// Objects that were changed together.
+#[derive(Serialize, ToSchema)]
+pub struct ChangedObjects {
+    /// Their ids.
+    pub result_ids: Vec<i64>,
+    /// How many there are.
+    pub count: u64,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
+/// Objects that a filter selected and that were deleted together.
+#[derive(Serialize, ToSchema)]
+pub struct RemovedObjects {
+    /// Their ids.
+    pub deleted_ids: Vec<i64>,
+    /// How many there were.
+    pub count: u64,
     #[serde(flatten)]
     tail: Tail,
 }

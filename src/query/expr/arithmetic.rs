@@ -96,10 +96,8 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
     let (left_number, right_number) = (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of));
     match (&left, &right) {
         (Some(Bson::DateTime(left)), Some(Bson::DateTime(right))) => {
-            match left.timestamp_millis().checked_sub(right.timestamp_millis()) {
-                Some(difference) => found(difference),
-                None => failure(159, "the difference of the dates overflows"),
-            }
+            // Beyond 64 bits MongoDB begins anew at the other end.
+            found(left.timestamp_millis().wrapping_sub(right.timestamp_millis()))
         }
         (Some(Bson::DateTime(date)), Some(_)) if right_number.is_some() => {
             let Some(amount) = right_number.and_then(to_long) else {
@@ -352,9 +350,10 @@ fn pow(arguments: &Arguments<'_>) -> Outcome {
     let Some(y) = exponent.as_ref().and_then(Number::of) else {
         return failure(28763, format!("$pow's exponent must be numeric, not {}", type_name(exponent.as_ref())));
     };
-    let negative_exponent = match y {
-        Number::Decimal(y) => y.is_negative(),
-        y => y.to_double() < 0.0,
+    let negative_exponent = match (x, y) {
+        // Of decimals the sign counts, that of a zero as well.
+        (Number::Decimal(_), y) | (_, y @ Number::Decimal(_)) => y.to_decimal().has_sign(),
+        (_, y) => y.to_double() < 0.0,
     };
     if is_zero(x) && negative_exponent {
         return failure(28764, "$pow cannot take a base of 0 and a negative exponent");

@@ -37,6 +37,8 @@ pub(super) const OPERATORS: &[Operator] = &[
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare_bson(left, right),
+        // What is stored as undefined is as good as missing.
+        (Some(Bson::Undefined), None) | (None, Some(Bson::Undefined)) => Ordering::Equal,
         (Some(Bson::MinKey), None) => Ordering::Less,
         (None, Some(Bson::MinKey)) => Ordering::Greater,
         _ => left.is_some().cmp(&right.is_some()),

@@ -235,7 +235,7 @@ fn to_date(value: &Bson) -> Result<Bson, EvalError> {
     let millis = match value {
         Bson::DateTime(date) => date.timestamp_millis(),
         Bson::String(text) => date::parse_text(text, None)?,
-        Bson::ObjectId(id) => id.timestamp().timestamp_millis(),
+        Bson::ObjectId(id) => date::millis_of_id(id),
         Bson::Timestamp(time) => i64::from(time.time) * 1000,
         Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => integer(value, "date")?,
         _ => return no_conversion(value, "date"),
@@ -256,7 +256,7 @@ fn to_object_id(value: &Bson) -> Result<Bson, EvalError> {
 
 fn to_text(value: &Bson) -> Result<Bson, EvalError> {
     Ok(Bson::String(match value {
-        Bson::String(text) | Bson::Symbol(text) => text.clone(),
+        Bson::String(text) => text.clone(),
         Bson::Boolean(truth) => truth.to_string(),
         Bson::Int32(number) => number.to_string(),
         Bson::Int64(number) => number.to_string(),

@@ -195,6 +195,11 @@ impl Decimal {
         matches!(self, Self::Finite { coefficient: 0, .. })
     }
 
+    /// Whether it has a minus sign, which a zero can have too.
+    pub(super) fn has_sign(self) -> bool {
+        matches!(self, Self::Infinity { negative: true } | Self::Finite { negative: true, .. })
+    }
+
     /// Whether it is below zero.
     pub(super) fn is_negative(self) -> bool {
         match self {

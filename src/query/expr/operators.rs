@@ -16,7 +16,7 @@ const NEVER: Folding = Folding::Never;
 const HASHED_KEY: Operator = Operator {
     name: "$toHashedIndexKey",
     shape: Shape::Special(hashed_key::parse),
-    folding: Folding::Whole,
+    folding: Folding::Untouched,
     run: hashed_key::run,
 };
 

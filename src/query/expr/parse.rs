@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         if name.is_empty() {
             return self.refuse(15998, "field names may not be empty strings");
         }
-        if name.starts_with('$') {
+        if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
             return self.refuse(16410, "field names may not start with '$', consider $getField or $setField");
         }
         if name.contains('\0') {

@@ -200,10 +200,10 @@ pub(super) fn exact_i32(value: &Bson) -> Option<i32> {
     Number::of(value).and_then(Number::to_exact_i32)
 }
 
-/// The text of strings and symbols.
+/// The text of a string. A symbol is none here; only what makes texts of other values takes it for one.
 pub(super) fn text(value: Option<&Bson>) -> Option<&str> {
     match value {
-        Some(Bson::String(text) | Bson::Symbol(text)) => Some(text),
+        Some(Bson::String(text)) => Some(text),
         _ => None,
     }
 }

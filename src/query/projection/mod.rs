@@ -77,16 +77,16 @@ impl Projection {
     ///
     /// # Errors
     /// What MongoDB refuses, and server-side JavaScript; with the place.
-    pub fn parse(document: &Document, _filter: &Filter) -> Result<Self, QueryError> {
-        Self::parse_within(document, &Limits::default())
+    pub fn parse(document: &Document, filter: &Filter) -> Result<Self, QueryError> {
+        Self::parse_within(document, filter, &Limits::default())
     }
 
     /// Like [`Projection::parse`] with limits of the caller's.
     ///
     /// # Errors
     /// As [`Projection::parse`], and what exceeds `limits`.
-    pub fn parse_within(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
-        Parser::new(limits).parse(document)
+    pub fn parse_within(document: &Document, filter: &Filter, limits: &Limits) -> Result<Self, QueryError> {
+        Parser::new(filter, limits).parse(document)
     }
 
     /// Compiles a client's projection document for a query with that filter; `now` is `$$NOW`, as in
@@ -94,8 +94,8 @@ impl Projection {
     ///
     /// # Errors
     /// As [`Projection::parse_within`].
-    pub fn parse_at(document: &Document, _filter: &Filter, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
-        Parser::new(limits).with_now(now).parse(document)
+    pub fn parse_at(document: &Document, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
+        Parser::new(filter, limits).with_now(now).parse(document)
     }
 
     /// The document that MongoDB is sent.

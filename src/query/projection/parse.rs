@@ -6,8 +6,8 @@ use super::{Afterwards, Branch, Child, Projection, Slice};
 use crate::query::Expression;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
-use crate::query::error::QueryError;
-use crate::query::filter::Limits;
+use crate::query::error::{QueryError, code};
+use crate::query::filter::{Filter, Limits};
 use crate::query::number::Number;
 use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
@@ -20,6 +20,8 @@ pub(super) struct Parser {
     id: Option<bool>,
     afterwards: Vec<Afterwards>,
     has_elem_match: bool,
+    /// Something in the filter that goes with no positional `$`.
+    no_position: Option<&'static str>,
 }
 
 /// What a member asks for, apart from its path.
@@ -32,13 +34,14 @@ enum Wish {
 }
 
 impl Parser {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(filter: &Filter, limits: &Limits) -> Self {
         Self {
             filter: FilterParser::at(*limits, "projection").without_schemas(),
             includes: None,
             id: None,
             afterwards: Vec::new(),
             has_elem_match: false,
+            no_position: filter.names_no_element(),
         }
     }
 
@@ -282,6 +285,10 @@ impl Parser {
         if self.has_elem_match {
             return self.fail(31256, "the positional $ and $elemMatch exclude each other");
         }
+        if let Some(operator) = self.no_position {
+            let message = format!("{operator} in the filter names no element; leave it, or the positional $, out");
+            return self.fail(code::NOT_ALLOWED, &message);
+        }
         let name = name.strip_suffix(".$").unwrap_or(name);
         self.add(name, Wish::Position, above, branch)?;
         let path = above.iter().cloned().chain(name.split('.').map(str::to_owned)).collect();
@@ -290,10 +297,15 @@ impl Parser {
     }
 }
 
+/// The members of a reference to a document are projected by their names.
+fn is_part_of_reference(name: &str) -> bool {
+    matches!(name, "$ref" | "$id" | "$db")
+}
+
 /// A document with the only member `$operator`.
 fn operator(document: &Document) -> Option<(&str, &Bson)> {
     let (name, operand) = document.iter().next()?;
-    (document.len() == 1 && name.starts_with('$')).then_some((name.as_str(), operand))
+    (document.len() == 1 && name.starts_with('$') && !is_part_of_reference(name)).then_some((name.as_str(), operand))
 }
 
 /// Booleans and numbers include or exclude; everything else is an expression.

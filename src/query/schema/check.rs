@@ -7,7 +7,8 @@ use bson::Bson;
 use super::{Limits, Properties, Rest, Rule, Schema};
 use crate::query::compare::{compare_bson, number, same_bracket};
 use crate::query::error::EvalError;
-use crate::query::raw::{Element, Value, View, member};
+use crate::query::path::{Leaf, Path};
+use crate::query::raw::{Element, Value, View, kind, member};
 
 /// The subtype of binary data that holds encrypted values.
 const ENCRYPTED: u8 = 6;
@@ -59,6 +60,8 @@ impl Rule {
             Self::MultipleOf(divisor) => {
                 Ok(value.to_bson().is_none_or(|value| divisor.divides(&value).unwrap_or(true)))
             }
+            // Symbols are no texts here.
+            Self::Length(_) | Self::Pattern(_) if value.kind() != kind::STRING => Ok(true),
             Self::Length(limits) => Ok(match value.view() {
                 View::Text(text) => limits.contain(String::from_utf8_lossy(text).chars().count()),
                 _ => true,
@@ -104,11 +107,20 @@ impl Rule {
     }
 
     fn accepts_document(&self, document: Value<'_>) -> Result<bool, EvalError> {
-        let has = |name: &str| member(document.bytes, name.as_bytes()).is_some();
+        let has = |name: &str| {
+            if name.contains('.') {
+                // MongoDB takes the name for a path.
+                return leads_somewhere(name, document);
+            }
+            member(document.bytes, name.as_bytes()).is_some()
+        };
         match self {
             Self::PropertyCount(limits) => Ok(limits.contain(document.elements().count())),
             Self::Required(names) => Ok(names.iter().all(|name| has(name))),
-            Self::Properties(properties) => all(document.elements(), |element| properties.accept(element)),
+            Self::Properties(properties) => {
+                Ok(all(document.elements(), |element| properties.accept(element, document))?
+                    && properties.accept_paths(document)?)
+            }
             Self::Dependency(name, schema) => {
                 if has(name) {
                     schema.accepts(document)
@@ -122,11 +134,14 @@ impl Rule {
 }
 
 impl Properties {
-    fn accept(&self, member: Element<'_>) -> Result<bool, EvalError> {
+    /// Looks at one member of the document.
+    fn accept(&self, member: Element<'_>, document: Value<'_>) -> Result<bool, EvalError> {
         let mut is_named = false;
-        for (_, schema) in self.named.iter().filter(|(name, _)| name.as_bytes() == member.name) {
+        for (name, schema) in self.named.iter().filter(|(name, _)| name.as_bytes() == member.name) {
             is_named = true;
-            if !schema.accepts(member.value)? {
+            // To MongoDB the empty name leads to the document itself; one with dots is a path, see below.
+            let value = if name.is_empty() { document } else { member.value };
+            if !name.contains('.') && !schema.accepts(value)? {
                 return Ok(false);
             }
         }
@@ -140,6 +155,22 @@ impl Properties {
         }
         if is_named { Ok(true) } else { self.rest.accepts(member.value) }
     }
+
+    /// Looks at what names with dots lead to: as in MongoDB they are paths.
+    fn accept_paths(&self, document: Value<'_>) -> Result<bool, EvalError> {
+        all(self.named.iter().filter(|(name, _)| name.contains('.')), |(path, schema)| {
+            let mut outcome = Ok(false);
+            let accepted = Path::new(path).any_in(document.bytes, Leaf::Whole, &mut |value, _| {
+                outcome = value.map_or(Ok(false), |value| schema.accepts(value));
+                !matches!(outcome, Ok(false))
+            });
+            Ok(outcome? || !accepted && !leads_somewhere(path, document))
+        })
+    }
+}
+
+fn leads_somewhere(path: &str, document: Value<'_>) -> bool {
+    Path::new(path).any_in(document.bytes, Leaf::Whole, &mut |value, _| value.is_some())
 }
 
 /// A value that is no number passes; what is not a number itself is only within a bound that is not either.

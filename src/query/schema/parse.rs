@@ -58,6 +58,8 @@ const KEYWORDS: [&str; 31] = [
 pub(super) struct Reader<'a> {
     location: &'a mut Location,
     depth: usize,
+    /// How many members and elements lead here from the whole document.
+    inside: usize,
 }
 
 type Read<T> = Result<T, QueryError>;
@@ -65,7 +67,7 @@ type Read<T> = Result<T, QueryError>;
 impl<'a> Reader<'a> {
     /// At the place where the schema begins.
     pub(super) fn new(location: &'a mut Location) -> Self {
-        Self { location, depth: 0 }
+        Self { location, depth: 0, inside: 0 }
     }
 
     /// A schema for whole documents.
@@ -170,6 +172,7 @@ impl<'a> Reader<'a> {
             "minItems" | "maxItems" => Rule::ItemCount(self.limits(keyword, value)?),
             "minProperties" | "maxProperties" => Rule::PropertyCount(self.limits(keyword, value)?),
             "pattern" => match value {
+                Bson::String(_) if self.inside == 0 => return Ok(None),
                 Bson::String(pattern) => Rule::Pattern(self.regex(pattern)?),
                 _ => return self.wrong_type(keyword, "a string"),
             },
@@ -281,7 +284,8 @@ impl<'a> Reader<'a> {
         let Some(divisor) = Divisor::new(value) else {
             return self.fail("$jsonSchema keyword 'multipleOf' must have a positive value");
         };
-        if !divisor.is_finite() {
+        // As with a pattern, MongoDB does not look at what is asked of the whole document, which is no number.
+        if self.inside > 0 && !divisor.is_finite() {
             return self.refuse(code::BAD_VALUE, "the divisor must be a finite number");
         }
         Ok(divisor)
@@ -307,14 +311,14 @@ impl<'a> Reader<'a> {
 
     fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<Rule> {
         let schemas = match value {
-            Bson::Document(schema) => return self.within("items", |reader| reader.schema(schema)).map(Rule::Items),
+            Bson::Document(schema) => return self.within("items", |reader| reader.inner(schema)).map(Rule::Items),
             Bson::Array(schemas) => schemas,
             _ => return self.within("items", |reader| reader.wrong_type("items", "an array or an object")),
         };
         let by_place = self.within("items", |reader| {
             let read = |(place, schema): (usize, &Bson)| {
                 reader.within(&place.to_string(), |reader| match schema {
-                    Bson::Document(schema) => reader.schema(schema),
+                    Bson::Document(schema) => reader.inner(schema),
                     _ => reader.wrong_type("items", "an array of objects"),
                 })
             };
@@ -324,11 +328,19 @@ impl<'a> Reader<'a> {
         Ok(Rule::ItemsByPlace(by_place, rest))
     }
 
+    /// A schema for what is inside of a value.
+    fn inner(&mut self, document: &Document) -> Read<Schema> {
+        self.inside += 1;
+        let schema = self.schema(document)?;
+        self.inside -= 1;
+        Ok(schema)
+    }
+
     fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<Rest> {
         match value {
             None | Some(Bson::Boolean(true)) => Ok(Rest::Allowed),
             Some(Bson::Boolean(false)) => Ok(Rest::Forbidden),
-            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.schema(schema)?))),
+            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.inner(schema)?))),
             Some(_) => self.wrong_type(keyword, "either an object or a boolean"),
         }
     }
@@ -420,7 +432,7 @@ impl<'a> Reader<'a> {
     fn member(&mut self, keyword: &str, name: &str, schema: &Bson) -> Read<Schema> {
         self.within(keyword, |reader| {
             reader.within(name, |reader| match schema {
-                Bson::Document(schema) => reader.schema(schema),
+                Bson::Document(schema) => reader.inner(schema),
                 _ => reader.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object"),
             })
         })

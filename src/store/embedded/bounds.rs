@@ -1,8 +1,9 @@
 //! What a test of a path says about the keys of the documents that pass it.
 //!
-//! Law: a document that passes the test has at least one key within the bounds, whatever arrays are in it. Bounds
-//! may be too wide, as the filter looks at the documents again. They are *exact* when a document with a single
-//! key passes if and only if the key is within them; then counting keys is counting documents.
+//! Law: a document that passes the test has at least one key within the bounds, whatever arrays are in it; only for
+//! negative bounds ("all but") it must be a document with a single key. Bounds may be too wide, as the filter looks
+//! at the documents again. They are *exact* when a document with a single key passes if and only if the key is
+//! within them; then counting keys is counting documents.
 
 use bson::Bson;
 

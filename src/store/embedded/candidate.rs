@@ -125,9 +125,15 @@ fn order_behind(index: &Index, leading: usize, spans: &[usize], sort: &Sort) -> 
         }
     }
     // Behind a unique key nothing is left to order. One further path is passed over; with two, a document may
-    // have arrays at both, which MongoDB refuses, and which is only found out by sorting.
+    // have arrays at both, and with a number in the path it may be ambiguous: MongoDB refuses either, which is only
+    // found out by sorting.
     let is_single = spans[..leading].iter().all(|spans| *spans == 1);
-    let is_settled = index.unique && is_single && !index.is_multikey() && wanted.len() == free.len() + 1;
+    let is_plain = |(path, _): &(&str, bool)| !path.split('.').any(is_position);
+    let is_settled = index.unique
+        && is_single
+        && !index.is_multikey()
+        && wanted.len() == free.len() + 1
+        && wanted.last().is_some_and(is_plain);
     let covered = wanted.len() == free.len() || is_settled;
     let pairs = || wanted.iter().zip(free);
     let usable =

@@ -1,9 +1,9 @@
 //! How many entries an index has between two keys, without reading them all.
 //!
 //! Beside an index its entries are counted in blocks: each block is a first entry and the number of entries from there
-//! up to the next block. A second level counts in larger blocks. A range is then some whole large blocks, at each end
-//! some whole small ones, and at each end of those some entries that are read one by one: a few hundred steps, however
-//! many entries there are.
+//! up to the next block. A range is then some whole blocks, and at each end some entries that are read one by one. A
+//! second level has a single block with all entries, which tells whether all are counted. More levels would make
+//! counting still quicker, and each write slower, as every level is written with the entries.
 //!
 //! - Only indexes without arrays are counted, as only there an entry is a document; and not the one on `_id`.
 //! - Blocks are changed in the transaction that changes the entries, once for a group of units.
@@ -24,10 +24,10 @@ use super::tables::{Access, IndexTable, Working};
 
 /// How many entries a block of each level holds at most, the lowest level first.
 #[cfg(not(test))]
-const LIMITS: [u64; 2] = [256, 256 * 128];
+const LIMITS: [u64; 2] = [2048, u64::MAX];
 /// Small, so that few entries make many blocks.
 #[cfg(test)]
-const LIMITS: [u64; 2] = [8, 64];
+const LIMITS: [u64; 2] = [8, u64::MAX];
 
 /// Entries of an index that came (1) or went (-1), in order.
 pub(super) type Changes = BTreeMap<Vec<u8>, i64>;

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
-use crate::query::{Budget, Sort, SortValue};
+use crate::query::{Budget, Node, Sort, SortValue, Test};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Choice, Plan, Total, Wanted, plan};
+use super::planner::{Choice, Total, Wanted, plan};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -73,11 +73,8 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer = if self.choice.plan.is_ordered(&self.query.sort) {
-            self.stream(&mut reader, &budget)
-        } else {
-            self.sort(&mut reader, &budget)
-        }?;
+        let mut answer =
+            if self.comes_in_order() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
         Ok(answer)
     }
@@ -95,7 +92,7 @@ impl<'a> Question<'a> {
     pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
-        if !self.choice.plan.is_ordered(&query.sort) {
+        if !self.comes_in_order() {
             let mut best = Best::new(&query.sort, query.skip, query.limit);
             reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
                 found.matched += 1;
@@ -131,18 +128,28 @@ impl<'a> Question<'a> {
     /// Whether every document has to be looked at, if no index helps.
     pub(super) fn reads_all(&self) -> bool {
         let counts = self.with_total && self.choice.total == Total::Documents;
-        counts || self.query.limit == 0 || !self.choice.plan.is_ordered(&self.query.sort)
+        counts || self.query.limit == 0 || !self.comes_in_order()
     }
 
     /// What is to be said about the work for so many documents.
     pub(super) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
-        let used: Vec<String> = match &self.choice.plan {
-            Plan::Index(scan) => {
-                collection.indexes[scan.index].components.iter().map(|part| part.path.clone()).collect()
-            }
-            _ => Vec::new(),
-        };
-        Hint::about(self.query, work.documents, returned, &used)
+        let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
+        let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
+        Hint::about(self.query, work.documents, returned, known)
+    }
+
+    /// Whether nothing is left to order.
+    pub(super) fn comes_in_order(&self) -> bool {
+        self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
+    }
+
+    /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
+    /// of the order cannot be told.
+    fn is_about_one_id(&self) -> bool {
+        let filter = self.query.filter.tree();
+        // Written as a plain value: operators are planned like those of any other path.
+        let is_plain = matches!(self.query.filter.document().get("_id"), Some(value) if value.as_document().is_none());
+        is_plain && self.query.skip == 0 && matches!(filter, Node::Path(path, Test::Eq(_)) if path.as_str() == "_id")
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.

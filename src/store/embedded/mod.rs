@@ -24,6 +24,7 @@ mod failure;
 mod faults;
 mod find;
 mod index;
+mod inspect;
 pub mod key;
 mod merge;
 mod number;
@@ -46,8 +47,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
+use bson::DateTime;
 
+use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Sort};
+use crate::store::inspection::Finding;
 use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 use self::catalog::Collection;
@@ -58,6 +62,7 @@ use self::planner::{Choice, Wanted};
 use self::point::Point;
 use self::snapshot::Snapshot;
 
+pub use self::inspect::has_store;
 pub use self::open::OpenError;
 
 /// See [`Store::kind`].
@@ -91,6 +96,7 @@ impl Default for Options {
 pub struct EmbeddedStore {
     published: writer::Published,
     writer: writer::Handle,
+    location: open::Location,
 }
 
 impl EmbeddedStore {
@@ -106,8 +112,8 @@ impl EmbeddedStore {
 
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
-        let writer = writer::Handle::start(location, options, Arc::clone(&published))?;
-        Ok(Self { published, writer })
+        let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
+        Ok(Self { published, writer, location })
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -132,7 +138,9 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
-        if let Some(point) = Point::of(&collection, query.filter.tree()) {
+        // Two paths of an order may be refused for the document that is found.
+        let is_simple = query.sort.keys().len() < 2;
+        if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
             let tables = snapshot.tables(&collection);
             return self.watched(tables.and_then(|tables| point.ask(&collection, tables, query, with_total)));
         }
@@ -247,6 +255,18 @@ impl Store for EmbeddedStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.snapshot().map(drop)
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
+        Ok(inspect::inspect(&*self.snapshot()?, collections))
+    }
+
+    fn report_to(&self, metrics: &Arc<Metrics>) {
+        self.writer.report_to(metrics);
+    }
+
+    fn figures(&self) -> Option<EmbeddedFigures> {
+        Some(EmbeddedFigures { file_bytes: self.location.file_bytes(), queue_length: self.writer.waiting() })
     }
 
     fn kind(&self) -> &'static str {

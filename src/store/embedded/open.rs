@@ -13,7 +13,7 @@ use super::catalog::{Catalog, CatalogError, Collection};
 use super::tables::{META, META_COLLECTION, META_FORMAT};
 
 /// The file in the directory of a store.
-const FILE: &str = "inventory.redb";
+pub(super) const FILE: &str = "inventory.redb";
 /// The version of the layout that this build reads and writes.
 const FORMAT: i64 = 1;
 

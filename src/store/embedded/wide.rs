@@ -146,7 +146,7 @@ impl<'a> Scan<'a> {
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
         let mut reader = self.reader();
         let mut found = Found { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
-        if self.question.choice.plan.is_ordered(&query.sort) {
+        if self.question.comes_in_order() {
             let wanted = if query.limit == 0 { u64::MAX } else { query.skip.saturating_add(query.limit) };
             reader.each_in(rows, &query.filter, &mut |row, _| {
                 found.matched += 1;
@@ -184,8 +184,7 @@ struct Merged<'a> {
 impl<'a> Merged<'a> {
     fn new(question: &Question<'a>) -> Self {
         let query = question.query;
-        let best =
-            (!question.choice.plan.is_ordered(&query.sort)).then(|| Best::new(&query.sort, query.skip, query.limit));
+        let best = (!question.comes_in_order()).then(|| Best::new(&query.sort, query.skip, query.limit));
         let limit = if query.limit == 0 { u64::MAX } else { query.limit };
         Self { matched: 0, to_skip: query.skip, limit, rows: Vec::new(), best, work: Work::default() }
     }

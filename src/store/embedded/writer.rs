@@ -4,8 +4,9 @@
 //! There is no timer: while one group goes to disk, the next one gathers in the queue. When the storage
 //! fails, the file is closed and opened again; what was in the group is answered as unavailable.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use arc_swap::ArcSwapOption;
 use redb::{Database, WriteTransaction};
 use tokio::sync::oneshot;
 
+use crate::metrics::Metrics;
 use crate::store::{Change, CollectionSpec, StoreError, Unit};
 
 use super::Options;
@@ -35,8 +37,14 @@ pub(super) type Published = Arc<ArcSwapOption<Snapshot>>;
 /// How the rest of the store speaks to the thread. Dropping it waits until everything is written.
 pub(super) struct Handle {
     jobs: SyncSender<Job>,
+    /// Units without an answer.
+    waiting: AtomicU64,
+    reporter: Reporter,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Who is told about commits, once somebody asked for it.
+type Reporter = Arc<OnceLock<Arc<Metrics>>>;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -59,7 +67,9 @@ impl Handle {
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let (database, catalog) = location.open()?;
         let (sender, jobs) = sync_channel(options.queue_length);
+        let reporter = Reporter::default();
         let mut writer = Writer {
+            reporter: Arc::clone(&reporter),
             location,
             published,
             catalog,
@@ -70,15 +80,26 @@ impl Handle {
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
         let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
-        Ok(Self { jobs: sender, thread: Some(thread) })
+        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, thread: Some(thread) })
     }
 
     pub(super) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let _waiting = Waiting::begin(&self.waiting);
         self.ask(|reply| Job::Commit { unit, reply }).await
     }
 
     pub(super) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Prepare { collections, reply }).await
+    }
+
+    pub(super) fn report_to(&self, metrics: &Arc<Metrics>) {
+        // The first one stays; there is one for a process.
+        let _ = self.reporter.set(Arc::clone(metrics));
+    }
+
+    /// How many units wait for their answer.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Has the file opened again. A full queue will find out by itself.
@@ -106,8 +127,25 @@ impl Drop for Handle {
     }
 }
 
+/// A unit without an answer, whose caller may give up.
+struct Waiting<'a>(&'a AtomicU64);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a AtomicU64) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The state of the thread.
 struct Writer {
+    reporter: Reporter,
     location: Location,
     published: Published,
     /// As of the last commit.
@@ -179,6 +217,9 @@ impl Writer {
         }
         match results {
             Ok(results) => {
+                if let Some(metrics) = self.reporter.get() {
+                    metrics.committed(results.len());
+                }
                 for (reply, result) in group.replies.into_iter().zip(results) {
                     let _ = reply.send(result);
                 }

@@ -8,12 +8,16 @@ use mongodb::event::cmap::CmapEvent;
 use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
-use super::error::{command_error, unavailable};
+use super::error::{connect_error, unavailable};
+use super::presence::Presence;
 use super::totals::Epoch;
 use crate::store::StoreError;
 
 /// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.
 const OLDEST_WIRE_VERSION: i32 = 13;
+
+/// How often the driver looks whether its servers are there. The server answers at once when something changed.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// How to reach MongoDB; what the URI itself says comes first.
 #[derive(Debug, Clone)]
@@ -83,13 +87,19 @@ impl Topology {
 }
 
 /// Parses the URI, connects, and finds out what answers.
-pub(super) async fn open(uri: &str, options: &MongoOptions, epoch: &Epoch) -> Result<(Database, Topology), StoreError> {
-    let mut client_options = ClientOptions::parse(uri).await.map_err(|error| command_error(&error))?;
+pub(super) async fn open(
+    uri: &str,
+    options: &MongoOptions,
+    epoch: &Epoch,
+    presence: &Presence,
+) -> Result<(Database, Topology), StoreError> {
+    let mut client_options = ClientOptions::parse(uri).await.map_err(|error| connect_error(&error))?;
     client_options.app_name.get_or_insert_with(|| env!("CARGO_PKG_NAME").to_owned());
     client_options.connect_timeout.get_or_insert(options.connect_timeout);
     client_options.server_selection_timeout.get_or_insert(options.server_selection_timeout);
     client_options.min_pool_size.get_or_insert(options.min_pool_size);
     client_options.max_pool_size.get_or_insert(options.max_pool_size);
+    client_options.heartbeat_freq.get_or_insert(HEARTBEAT);
     client_options.retry_reads.get_or_insert(true);
     client_options.retry_writes.get_or_insert(true);
     // These three are laws of the port, not preferences: a URI cannot weaken them.
@@ -97,7 +107,8 @@ pub(super) async fn open(uri: &str, options: &MongoOptions, epoch: &Epoch) -> Re
     client_options.read_concern = Some(ReadConcern::majority());
     client_options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     client_options.cmap_event_handler = Some(connection_losses(epoch));
-    let client = Client::with_options(client_options).map_err(|error| command_error(&error))?;
+    client_options.sdam_event_handler = Some(presence.listener());
+    let client = Client::with_options(client_options).map_err(|error| connect_error(&error))?;
     let database = client.default_database().unwrap_or_else(|| client.database(&options.database));
     let topology = topology_of(&database).await?;
     Ok((database, topology))
@@ -119,7 +130,7 @@ fn connection_losses(epoch: &Epoch) -> EventHandler<CmapEvent> {
 }
 
 async fn topology_of(database: &Database) -> Result<Topology, StoreError> {
-    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| command_error(&error))?;
+    let hello = database.run_command(doc! { "hello": 1 }).await.map_err(|error| connect_error(&error))?;
     if hello.get_i32("maxWireVersion").unwrap_or_default() < OLDEST_WIRE_VERSION {
         return Err(StoreError::Unsupported { what: "a MongoDB server older than 5.0".to_owned() });
     }

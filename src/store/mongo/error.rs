@@ -10,6 +10,8 @@ use crate::store::StoreError;
 
 /// `DuplicateKey`.
 const DUPLICATE_KEY: i32 = 11000;
+/// `AuthenticationFailed`.
+const AUTHENTICATION_FAILED: i32 = 18;
 /// `NamespaceExists`.
 pub(super) const NAMESPACE_EXISTS: i32 = 48;
 /// `SnapshotTooOld` and `SnapshotUnavailable`: the point in time cannot be read, another one can.
@@ -65,8 +67,43 @@ pub(super) fn command_error(error: &Error) -> StoreError {
 pub(super) fn brief(error: &Error) -> String {
     match code(error) {
         Some(code) => format!("the server answered with error {code}"),
-        None => error.to_string(),
+        None => plain(error),
     }
+}
+
+/// What kept the service from connecting.
+pub(super) fn connect_error(error: &Error) -> StoreError {
+    match &*error.kind {
+        ErrorKind::Authentication { .. } => refused_login(),
+        ErrorKind::Command(refused) if refused.code == AUTHENTICATION_FAILED => refused_login(),
+        ErrorKind::InvalidArgument { message, .. } => StoreError::backend(format!("store.uri: {message}")),
+        _ => command_error(error),
+    }
+}
+
+fn refused_login() -> StoreError {
+    StoreError::backend("the server refused the login: check user, password and authSource in store.uri")
+}
+
+/// The driver's words without its machinery: what happened, and at which server.
+fn plain(error: &Error) -> String {
+    let text = error.to_string();
+    let mut servers = text.split("{ Address: ").skip(1).peekable();
+    if servers.peek().is_none() {
+        return without_labels(&text).to_owned();
+    }
+    let server = |server: &str| {
+        let address = server.split(", ").next().unwrap_or_default();
+        let cause =
+            server.split_once("Error: ").map_or("not known yet, or no primary", |(_, cause)| without_labels(cause));
+        format!("{address} ({cause})")
+    };
+    format!("no server takes requests: {}", servers.map(server).collect::<Vec<_>>().join(", "))
+}
+
+fn without_labels(text: &str) -> &str {
+    let text = text.strip_prefix("Kind: ").unwrap_or(text);
+    text.split_once(", labels: ").map_or(text, |(text, _)| text)
 }
 
 /// Whether a unique index refused a document.

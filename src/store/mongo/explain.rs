@@ -35,11 +35,12 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
         Some(total) => explanation.total = total,
         None => add_total(inner, collection, query, &mut explanation).await?,
     }
-    let used: Vec<String> = match &explanation.plan {
-        Step::Key(used) | Step::Index(used) => used.keys.iter().map(|key| key.path.clone()).collect(),
-        _ => Vec::new(),
+    let used = match &explanation.plan {
+        Step::Key(used) | Step::Index(used) => Some(used.keys.iter().map(|key| key.path.as_str()).collect()),
+        _ => None,
     };
-    explanation.hint = Hint::about(query, explanation.documents_examined, explanation.returned, &used);
+    let hint = Hint::about(query, explanation.documents_examined, explanation.returned, used.into_iter());
+    explanation.hint = hint;
     Ok(explanation)
 }
 
@@ -74,7 +75,7 @@ fn question(collection: &str, query: &FindQuery) -> Document {
     if let Some(projection) = &query.projection {
         command.insert("projection", projection.document());
     }
-    if !query.sort.is_empty() {
+    if !plain_order(query).is_empty() {
         command.extend(doc! { "sort": plain_order(query), "allowDiskUse": true });
     }
     command.extend(doc! { "skip": number(query.skip), "limit": number(query.limit) });

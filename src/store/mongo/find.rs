@@ -145,6 +145,9 @@ pub(super) fn is_by_entry(query: &FindQuery) -> bool {
 
 /// The order as `find` takes it.
 pub(super) fn plain_order(query: &FindQuery) -> Document {
+    if query.sort.is_reversed() {
+        return doc! { "$natural": -1 };
+    }
     query.sort.keys().iter().enumerate().map(|(index, key)| order(index, key, "")).collect()
 }
 
@@ -164,7 +167,7 @@ async fn read_plain(
     if let Some(projection) = &query.projection {
         question = question.projection(projection.document().clone());
     }
-    if !query.sort.is_empty() {
+    if !plain_order(query).is_empty() {
         question = question.sort(plain_order(query)).allow_disk_use(true);
     }
     if query.skip > 0 {

@@ -94,6 +94,14 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
     Ok(())
 }
 
+/// The declared indexes of the collection that nothing on the server does the work of, as `collection.index`.
+pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<String>, StoreError> {
+    let existing = existing_indexes(inner, collection.name).await?;
+    let is_missing = |spec: &&IndexSpec| !existing.iter().any(|index| serves(index, &keys_of(spec), spec));
+    let missing = collection.indexes.iter().filter(is_missing);
+    Ok(missing.map(|spec| format!("{}.{}", collection.name, spec.name)).collect())
+}
+
 type Making = JoinHandle<Result<CreateIndexResult, Error>>;
 
 /// Waits for an index for a while; what is still being made then is made while the service works.

@@ -7,7 +7,7 @@
 //! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
 //!   can be seen one by one. A replica set of a single server has neither weakness.
 //! - Each operation runs in a task of its own: a client that hangs up does not stop it half-way.
-//!   No operation is waited for without end.
+//!   No operation is waited for without end, and none at all while no server is there: see [`presence`].
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
@@ -20,7 +20,9 @@ mod error;
 mod explain;
 mod find;
 mod indexes;
+mod inspect;
 mod marks;
+mod presence;
 mod reliance;
 mod revision;
 mod rounds;
@@ -34,8 +36,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bson::doc;
 use bson::raw::RawDocumentBuf;
+use bson::{DateTime, doc};
 use futures::{StreamExt, stream};
 use mongodb::{Collection, Database};
 
@@ -43,9 +45,11 @@ use self::connect::Topology;
 use self::counters::Counters;
 use self::error::{command_error, unavailable};
 use self::indexes::IndexNames;
+use self::presence::Presence;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
+use super::inspection::Finding;
 use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
 
@@ -54,10 +58,11 @@ pub use self::connect::MongoOptions;
 /// See [`Store::kind`].
 const KIND: &str = "mongodb";
 /// What an operation may take beyond its own time budget before it is no longer waited for.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// Units wait for each other, start anew, and take back; together they stay below this.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 const PING_BOUND: Duration = Duration::from_secs(2);
+const INSPECT_BOUND: Duration = Duration::from_secs(30);
 /// Making an index on a large collection takes its time.
 const PREPARE_BOUND: Duration = Duration::from_hours(6);
 
@@ -72,6 +77,7 @@ struct Inner {
     database: Database,
     topology: Topology,
     options: MongoOptions,
+    presence: Presence,
     revisions: Arc<Revisions>,
     counters: Counters,
     totals: Totals,
@@ -97,8 +103,8 @@ impl MongoStore {
     /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Unsupported`] when it is older than
     /// MongoDB 5.0, [`StoreError::Backend`] when the URI is malformed or the login fails.
     pub async fn connect(uri: &str, options: MongoOptions) -> Result<Self, StoreError> {
-        let epoch = Epoch::default();
-        let (database, topology) = connect::open(uri, &options, &epoch).await?;
+        let (epoch, presence) = (Epoch::default(), Presence::new());
+        let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
         if topology.tells_changes_at_once() {
@@ -108,6 +114,7 @@ impl MongoStore {
             database,
             topology,
             options,
+            presence,
             revisions,
             counters: Counters::default(),
             totals: Totals::new(epoch),
@@ -117,53 +124,66 @@ impl MongoStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The bound for a query with this time budget: the server's part, and finding a server before it.
-    fn query_bound(&self, max_time: Duration) -> Duration {
-        max_time + self.inner.options.server_selection_timeout + GRACE
+    /// Runs an operation in a task of its own and waits for it, but not for ever, nor while the deployment is away.
+    async fn run<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let patience = self.inner.options.server_selection_timeout;
+        if self.inner.presence.is_lost(patience) {
+            return Err(away());
+        }
+        let task = tokio::spawn(operation(Arc::clone(&self.inner)));
+        tokio::select! {
+            biased;
+            outcome = tokio::time::timeout(bound, task) => match outcome {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(panicked)) => Err(StoreError::backend(panicked)),
+                Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
+            },
+            () = self.inner.presence.lost(patience) => Err(away()),
+        }
     }
 }
 
-/// Runs an operation in a task of its own and waits for it, but not for ever.
-async fn run<T, F>(bound: Duration, operation: F) -> Result<T, StoreError>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, StoreError>> + Send + 'static,
-{
-    match tokio::time::timeout(bound, tokio::spawn(operation)).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(panicked)) => Err(StoreError::backend(panicked)),
-        Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
-    }
+/// The time that a question with this time budget may take, finding a server included.
+fn query_bound(max_time: Duration) -> Duration {
+    max_time + GRACE
+}
+
+fn away() -> StoreError {
+    unavailable("no MongoDB server takes writes")
 }
 
 #[async_trait]
 impl Store for MongoStore {
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        let (inner, collections) = (Arc::clone(&self.inner), collections.to_vec());
-        run(PREPARE_BOUND, async move { indexes::prepare(&inner, &collections).await }).await
+        let collections = collections.to_vec();
+        self.run(PREPARE_BOUND, async move |inner| indexes::prepare(&inner, &collections).await).await
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time);
-        run(bound, async move { find::find(&inner, &collection, &query).await }).await
+        let (collection, query) = (collection.to_owned(), query.clone());
+        self.run(query_bound(query.max_time), async move |inner| find::find(&inner, &collection, &query).await).await
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time);
-        run(bound, async move { find::page(&inner, &collection, &query).await }).await
+        let (collection, query) = (collection.to_owned(), query.clone());
+        self.run(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
-        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time);
-        let (total, reading) = run(bound, async move { find::pieces(&inner, &collection, &query).await }).await?;
-        let steps = stream::unfold(Some(reading), move |reading| async move {
-            let mut reading = reading?;
-            match run(bound, async move { Ok((reading.piece().await, reading)) }).await {
+        let (collection, query) = (collection.to_owned(), query.clone());
+        let bound = query_bound(query.max_time);
+        let find = async move |inner: Arc<Inner>| find::pieces(&inner, &collection, &query).await;
+        let (total, reading) = self.run(bound, find).await?;
+        let store = Self { inner: Arc::clone(&self.inner) };
+        let steps = stream::unfold(Some((store, reading)), move |rest| async move {
+            let (store, mut reading) = rest?;
+            match store.run(bound, async move |_| Ok((reading.piece().await, reading))).await {
                 Ok((Ok(piece), _)) if piece.is_empty() => None,
-                Ok((Ok(piece), reading)) => Some((Ok(piece), Some(reading))),
+                Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
                 Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
             }
         });
@@ -171,26 +191,27 @@ impl Store for MongoStore {
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        let (inner, collection, query) = (Arc::clone(&self.inner), collection.to_owned(), query.clone());
-        let bound = self.query_bound(query.max_time.saturating_mul(3));
-        run(bound, async move { explain::explain(&inner, &collection, &query).await }).await
+        let (collection, query) = (collection.to_owned(), query.clone());
+        let bound = query_bound(query.max_time.saturating_mul(3));
+        self.run(bound, async move |inner| explain::explain(&inner, &collection, &query).await).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        let (inner, collection, filter) = (Arc::clone(&self.inner), collection.to_owned(), filter.clone());
-        let bound = self.query_bound(max_time);
-        run(bound, async move { totals::count(&inner, &collection, filter.document(), max_time).await }).await
+        let (collection, filter) = (collection.to_owned(), filter.clone());
+        self.run(query_bound(max_time), async move |inner| {
+            totals::count(&inner, &collection, filter.document(), max_time).await
+        })
+        .await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
-        let (inner, collection) = (Arc::clone(&self.inner), collection.to_owned());
-        let bound = self.query_bound(self.inner.write_bound());
-        run(bound, async move { counters::reserve(&inner, &collection, count).await }).await
+        let collection = collection.to_owned();
+        let bound = query_bound(self.inner.write_bound());
+        self.run(bound, async move |inner| counters::reserve(&inner, &collection, count).await).await
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        let inner = Arc::clone(&self.inner);
-        run(UNIT_BOUND, async move { commit::commit(&inner, unit).await }).await
+        self.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
     }
 
     fn revision(&self, collection: &str) -> u64 {
@@ -198,12 +219,16 @@ impl Store for MongoStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        let inner = Arc::clone(&self.inner);
-        run(PING_BOUND, async move {
+        self.run(PING_BOUND, async |inner| {
             let answer = inner.database.run_command(doc! { "ping": 1 }).await;
             answer.map(drop).map_err(|error| command_error(&error))
         })
         .await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        let collections = collections.to_vec();
+        self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
     fn kind(&self) -> &'static str {

@@ -1,11 +1,13 @@
 //! The REST interface, tested through real requests, on each store.
 
+mod bulk;
 mod categories;
 mod common;
 mod concurrency;
 mod explain;
 mod groups;
 mod lists;
+mod malformed;
 mod objects;
 mod people;
 mod rendering;

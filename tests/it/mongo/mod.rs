@@ -18,6 +18,7 @@ macro_rules! on_both {
     };
 }
 
+mod away;
 mod deployment;
 mod races;
 mod reads;

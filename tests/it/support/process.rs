@@ -42,7 +42,8 @@ impl ServiceProcess {
         let origin = loop {
             let Some(Ok(line)) = lines.next() else { panic!("the service ended: {}", seen.join("\n")) };
             if let Some((_, origin)) = line.split_once("listening on ") {
-                break origin.to_owned();
+                // A line of JSON goes on behind it.
+                break origin.trim_end_matches(['"', '}']).to_owned();
             }
             seen.push(line);
         };
@@ -52,12 +53,12 @@ impl ServiceProcess {
         Self { child, origin, lines: lines_after }
     }
 
-    /// Waits for a line of the log with this text in it, after those that were waited for before.
-    pub(crate) fn wait_for_line(&self, text: &str) {
+    /// Waits for a line of the log with this text in it, after those that were waited for before, and gives it.
+    pub(crate) fn wait_for_line(&self, text: &str) -> String {
         let mut seen = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(Duration::from_mins(1)) {
             if line.contains(text) {
-                return;
+                return line;
             }
             seen.push(line);
         }

@@ -9,6 +9,7 @@ mod shift;
 mod spans;
 mod zone;
 
+use bson::oid::ObjectId;
 use bson::{Bson, Timestamp};
 
 use super::call::{Arguments, Folding, Names, Operator, Shape};
@@ -122,9 +123,15 @@ fn millis(value: Option<&Bson>) -> Option<i64> {
     match value {
         Some(Bson::DateTime(date)) => Some(date.timestamp_millis()),
         Some(Bson::Timestamp(time)) => Some(i64::from(time.time) * 1000),
-        Some(Bson::ObjectId(id)) => Some(id.timestamp().timestamp_millis()),
+        Some(Bson::ObjectId(id)) => Some(millis_of_id(id)),
         _ => None,
     }
+}
+
+/// When the id was made. MongoDB takes the seconds in it as a number with a sign.
+pub(super) fn millis_of_id(id: &ObjectId) -> i64 {
+    let [a, b, c, d, ..] = id.bytes();
+    i64::from(i32::from_be_bytes([a, b, c, d])) * 1000
 }
 
 /// As [`millis`], or the usual failure.

@@ -1,0 +1,32 @@
+# syntax=docker/dockerfile:1
+# Builds the service and puts it into an image with nothing else but CA certificates and the C library.
+ARG RUST_IMAGE=rust:1.95-slim-bookworm
+ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+
+FROM ${RUST_IMAGE} AS build
+WORKDIR /build
+COPY Cargo.toml Cargo.lock ./
+COPY benches benches
+COPY tests tests
+COPY config config
+COPY src src
+# Crates and what was built of them outlive the layer, so a change of the service builds the service alone.
+RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
+    --mount=type=cache,target=/build/target,sharing=locked \
+    cargo build --locked --release --bin inventory-service \
+    && cp target/release/inventory-service /inventory-service \
+    && mkdir /data
+
+FROM ${BASE_IMAGE}
+COPY --from=build /inventory-service /usr/local/bin/inventory-service
+COPY --from=build --chown=10001:10001 /data /data
+ENV INVENTORY__SERVER__HOST=0.0.0.0 \
+    INVENTORY__STORE__URI=embedded:/data
+WORKDIR /data
+USER 10001:10001
+VOLUME /data
+EXPOSE 8080
+HEALTHCHECK --interval=15s --timeout=5s --start-period=90s --retries=4 \
+    CMD ["/usr/local/bin/inventory-service", "check", "--ready"]
+ENTRYPOINT ["/usr/local/bin/inventory-service"]
+CMD ["serve"]

@@ -1,0 +1,95 @@
+//! `check` without a flag: directory, store, what is in it; one after the other, as far as each leads to the next.
+
+use bson::DateTime;
+
+use crate::app::{self, StartError};
+use crate::clock::Clock;
+use crate::service::{credentials, migrations};
+use crate::settings::{Settings, SettingsError, StoreUri};
+use crate::store::embedded::{OpenError, has_store};
+use crate::store::inspection::Finding;
+use crate::store::{Store, StoreError, collections};
+
+use super::directory;
+
+/// Everything there is to say about the place that `store.uri` names.
+pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<Finding>, SettingsError> {
+    let mut findings = Vec::new();
+    if let StoreUri::Embedded(place) = settings.store.location()? {
+        let writable = directory::writable(&place);
+        let is_usable = writable.is_ok();
+        findings.push(writable.unwrap_or_else(|finding| finding));
+        findings.extend(directory::room_at(&place));
+        if !is_usable {
+            return Ok(findings);
+        }
+        if !has_store(&place) {
+            findings.push(Finding::note("store", "there is none yet; the first start makes it"));
+            return Ok(findings);
+        }
+    }
+    match app::open_store(&settings.store).await {
+        Ok(store) => {
+            findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
+            if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
+                findings.push(Finding::wrong("store", app::in_full(&error)));
+            }
+        }
+        Err(StartError::Embedded(OpenError::InUse(_))) => findings.push(Finding::note(
+            "store",
+            "another process has it open; if that is the service, ask it with check --ready, or stop it and check again",
+        )),
+        Err(error) => findings.push(Finding::wrong("store", error.to_string())),
+    }
+    Ok(findings)
+}
+
+async fn look_inside(
+    store: &dyn Store,
+    settings: &Settings,
+    clock: &dyn Clock,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    let max_time = settings.query.max_time();
+    findings.extend(store.inspect(collections::ALL, DateTime::from_chrono(clock.now())).await?);
+    findings.push(migrated(&migrations::state(store, migrations::ALL, max_time).await?));
+    findings.push(if credentials::any(store, max_time).await? {
+        Finding::good("users", "somebody can sign in")
+    } else {
+        first_password(settings)
+    });
+    Ok(())
+}
+
+fn migrated(state: &migrations::State) -> Finding {
+    match state {
+        migrations::State::Done => Finding::good("migrations", "none is pending"),
+        migrations::State::Pending(numbers) => Finding::note(
+            "migrations",
+            format!("{numbers:?} are pending; the next start makes them: back up before it"),
+        ),
+        migrations::State::Newer(number) => Finding::wrong(
+            "migrations",
+            format!("a newer version made migration {number}; start that one, or restore a backup from before it"),
+        ),
+    }
+}
+
+/// The first start makes an administrator, and has to tell the password to somebody.
+fn first_password(settings: &Settings) -> Finding {
+    let made = "nobody can sign in yet; the first start makes the user admin";
+    if settings.auth.initial_admin_password.is_some() {
+        return Finding::note("users", format!("{made} with auth.initial_admin_password"));
+    }
+    let Ok(place) = app::password_directory(settings) else { return Finding::note("users", made) };
+    match directory::writable(&place) {
+        Ok(_) => Finding::note("users", format!("{made} and writes the password into {}", place.display())),
+        Err(finding) => Finding::wrong(
+            "users",
+            format!(
+                "{made}, but {}; or set auth.initial_admin_password, or auth.initial_admin_password_directory",
+                finding.text
+            ),
+        ),
+    }
+}

@@ -1,0 +1,137 @@
+//! Routes that write many objects at once.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+
+use super::body::{JsonItems, JsonValue};
+use super::caller::Authenticated;
+use super::conditional::Precondition;
+use super::description::{
+    Atomic, ChangedObjects, CreatedObjects, NewObject, ObjectPatch, References, RemovedObjects, Selected,
+};
+use super::envelope::{self, Items};
+use super::error::ApiError;
+use super::objects::{read_on_references, refuse_if_match};
+use super::params::{Parameters, read_filter};
+use super::state::HttpState;
+use crate::domain::document::integer;
+use crate::service::bulk::{self as service, Outcome, Selection};
+use crate::service::resource::Objects;
+
+/// Create several objects, each on its own or all together.
+#[utoipa::path(
+    post, path = "/rest/objects/bulk",
+    params(Atomic),
+    request_body(content((Vec<NewObject> = "application/json"), (String = "application/x-ndjson"))),
+    responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects)),
+)]
+pub(super) async fn create_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonItems,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&["atomic"], state.params.unknown)?;
+    let most = state.params.max_bulk;
+    if body.0.len() as u64 > most {
+        let message = format!("{} objects are too many for one request; send at most {most}", body.0.len());
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "too_many_objects", message));
+    }
+    let outcomes = if sent.flag("atomic")? {
+        let stored = service::create_together(&state.services, &caller.0, body.0).await?;
+        stored.into_iter().map(Ok).collect()
+    } else {
+        service::create_each(&state.services, &caller.0, body.0).await?
+    };
+    Ok(report(&state, outcomes))
+}
+
+/// 200 when everything was stored, 207 when something was not; each item says its own status.
+fn report(state: &HttpState, outcomes: Vec<Outcome>) -> HttpResponse {
+    let (mut items, mut failed) = (Items::default(), 0_usize);
+    for outcome in outcomes {
+        let item = match outcome {
+            Ok(stored) => json!({"status": 200, "result_id": integer(&stored, "public_id")}),
+            Err(error) => {
+                failed += 1;
+                ApiError::from(error).as_item()
+            }
+        };
+        items.begin().extend_from_slice(item.to_string().as_bytes());
+    }
+    let beside = json!({"count": items.count, "created": items.count - failed, "failed": failed});
+    let status = if failed == 0 { StatusCode::OK } else { StatusCode::MULTI_STATUS };
+    envelope::collection::<Objects>(state, status, "results", &items, &beside, "INSERT")
+}
+
+/// Merge a patch into all objects that a filter selects, or into none of them.
+#[utoipa::path(
+    patch, path = "/rest/objects/",
+    params(Selected),
+    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+    responses((status = 202, body = ChangedObjects)),
+)]
+pub(super) async fn patch_selected_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    condition: Precondition,
+    patch: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    refuse_if_match(&condition.0)?;
+    let sent = Parameters::of(&request)?;
+    sent.only(&["filter", "expected_count"], state.params.unknown)?;
+    let selection = selection(&state, &sent)?;
+    let ids = service::patch_selected(&state.services, &caller.0, &selection, &patch.0).await?;
+    Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
+}
+
+/// Delete all objects that a filter selects, or none of them.
+#[utoipa::path(
+    delete, path = "/rest/objects/",
+    params(Selected, References),
+    responses((status = 200, body = RemovedObjects)),
+)]
+pub(super) async fn delete_selected_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    condition: Precondition,
+) -> Result<HttpResponse, ApiError> {
+    refuse_if_match(&condition.0)?;
+    let sent = Parameters::of(&request)?;
+    sent.only(&["filter", "expected_count", "on_references"], state.params.unknown)?;
+    let selection = selection(&state, &sent)?;
+    let on_references = read_on_references(&sent)?;
+    let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await?;
+    let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
+    Ok(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"))
+}
+
+/// Both have to be said: who leaves the filter out means something else than everything.
+fn selection(state: &HttpState, sent: &Parameters) -> Result<Selection, ApiError> {
+    let required = |name: &str, what: &str| ApiError::parameter(name, format!("is required: {what}"));
+    let filter = sent.get("filter").filter(|text| !text.trim().is_empty());
+    let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
+    let count = sent.number("expected_count")?;
+    let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
+    let filter = read_filter(filter, &state.params.limits, state.services.now())?;
+    Ok(Selection { filter, expected_count, most: state.params.max_bulk })
+}
+
+fn ids_of(
+    state: &HttpState,
+    status: StatusCode,
+    name: &str,
+    ids: impl Iterator<Item = i64>,
+    response_type: &'static str,
+) -> HttpResponse {
+    let mut items = Items::default();
+    for id in ids {
+        items.begin().extend_from_slice(id.to_string().as_bytes());
+    }
+    let beside = json!({"count": items.count});
+    envelope::collection::<Objects>(state, status, name, &items, &beside, response_type)
+}

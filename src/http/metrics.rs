@@ -1,0 +1,65 @@
+//! `/metrics`: what a monitor asks, on an address of its own or with a token, else not at all.
+
+use std::io;
+use std::net::TcpListener;
+
+use actix_web::dev::Server;
+use actix_web::http::header;
+use actix_web::web::ServiceConfig;
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use sha2::{Digest, Sha256};
+
+use super::error::ApiError;
+use super::state::HttpState;
+use crate::auth::Authorization;
+
+/// How long the service waits for a monitor when it is told to stop.
+const SHUTDOWN_S: u64 = 1;
+
+/// Adds `/metrics` to the service where the setting `metrics.token` gives it a token. It is not among the routes: it is no part of
+/// the interface, and most services do not have it.
+pub fn configure(config: &mut ServiceConfig, state: &HttpState) {
+    if state.metrics_token.is_some() {
+        config.route("/metrics", web::get().to(tell));
+    }
+}
+
+/// Tells a monitor with the token what it wants to know.
+async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
+    let Some(token) = &state.metrics_token else { return Err(ApiError::no_such_path()) };
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    match header.and_then(Authorization::parse) {
+        Some(Authorization::Token(shown)) if is_same(shown.expose(), token.expose()) => Ok(text(&state)),
+        Some(_) => Err(ApiError::unauthorized("token_invalid", "this is not the token of metrics.token")),
+        None => Err(ApiError::unauthorized("token_missing", "this needs the token of metrics.token")),
+    }
+}
+
+/// Answers on an address that only the monitor can reach, to whoever asks.
+///
+/// # Errors
+/// When the listener cannot be used.
+pub fn serve(listener: TcpListener, state: web::Data<HttpState>) -> io::Result<Server> {
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(state.clone())
+            .route("/metrics", web::get().to(async |state: web::Data<HttpState>| text(&state)))
+    });
+    Ok(server.workers(1).shutdown_timeout(SHUTDOWN_S).disable_signals().listen(listener)?.run())
+}
+
+fn text(state: &HttpState) -> HttpResponse {
+    let services = &state.services;
+    let caches = [
+        ("users", services.directory.lookups()),
+        ("user_names", services.directory.name_lookups()),
+        ("types", services.types.lookups()),
+    ];
+    let text = state.metrics.text(&caches, state.panics.count(), services.store.figures());
+    HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
+}
+
+/// Compares hashes: how long that takes says nothing about the token.
+fn is_same(shown: &str, token: &str) -> bool {
+    Sha256::digest(shown) == Sha256::digest(token)
+}

@@ -1,0 +1,237 @@
+//! What a monitor can ask: counts and times of requests and of store calls, in the text format of Prometheus.
+//!
+//! One set for each service, made with it. Noting something costs a look into a map and an atomic addition or two.
+
+mod tally;
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+pub use self::tally::Tally;
+
+/// Upper bounds of the times that are told apart, in seconds: from what memory answers to what a time budget ends.
+const SECONDS: [f64; 14] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+/// Upper bounds of the numbers of units that share a commit.
+const UNITS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// All that is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: HistogramVec,
+    under_way: IntGauge,
+    store_calls: HistogramVec,
+    refused_queries: IntCounterVec,
+    cache_lookups: IntCounterVec,
+    panics: IntCounter,
+    embedded: Embedded,
+}
+
+/// Figures of the embedded store; all are 0 on another one.
+#[derive(Debug)]
+struct Embedded {
+    file_bytes: IntGauge,
+    queue_length: IntGauge,
+    commits: IntCounter,
+    group_units: Histogram,
+}
+
+/// What the embedded store says of itself at a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EmbeddedFigures {
+    /// The size of its file.
+    pub file_bytes: u64,
+    /// Units that wait for the writer.
+    pub queue_length: u64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// A set in which nothing has happened yet.
+    ///
+    /// # Panics
+    /// When two of them have one name, which the tests would show.
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let build =
+            IntGaugeVec::new(Opts::new("inventory_build_info", "1, with the version of this build."), &["version"]);
+        let build = add(&registry, build);
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        Self {
+            requests: add(
+                &registry,
+                times(
+                    "inventory_http_request_duration_seconds",
+                    "Requests and the time to their answers, by route, method and status.",
+                    &["route", "method", "status"],
+                ),
+            ),
+            under_way: add(
+                &registry,
+                IntGauge::new("inventory_http_requests_under_way", "Requests that wait for their answer."),
+            ),
+            store_calls: add(
+                &registry,
+                times(
+                    "inventory_store_call_duration_seconds",
+                    "Calls of the store and their time, by operation and outcome.",
+                    &["operation", "outcome"],
+                ),
+            ),
+            refused_queries: counters(
+                &registry,
+                "inventory_refused_queries_total",
+                "Filters, sorts and projections that were refused, by the code of the answer.",
+                &["code"],
+            ),
+            cache_lookups: counters(
+                &registry,
+                "inventory_cache_lookups_total",
+                "Questions to what is kept in memory, by cache and whether it knew the answer (hit, miss).",
+                &["cache", "outcome"],
+            ),
+            panics: add(
+                &registry,
+                IntCounter::new("inventory_panics_total", "Defects that were met while a request was handled."),
+            ),
+            embedded: Embedded::new(&registry),
+            registry,
+        }
+    }
+
+    /// A request begins; it is under way until what this gives is dropped.
+    pub fn begin(&self) -> UnderWay {
+        self.under_way.inc();
+        UnderWay(self.under_way.clone())
+    }
+
+    /// A request was answered. `route` is the pattern, never the path: there are as many as in the description.
+    pub fn answered(&self, route: &str, method: &str, status: &str, time: Duration) {
+        self.requests.with_label_values(&[route, method, status]).observe(time.as_secs_f64());
+    }
+
+    /// A filter, sort or projection was refused.
+    pub fn refused(&self, code: &str) {
+        self.refused_queries.with_label_values(&[code]).inc();
+    }
+
+    /// The store was asked.
+    pub fn store_call(&self, operation: &str, outcome: &str, time: Duration) {
+        self.store_calls.with_label_values(&[operation, outcome]).observe(time.as_secs_f64());
+    }
+
+    /// The embedded store committed so many units at once.
+    pub fn committed(&self, units: usize) {
+        self.embedded.commits.inc();
+        // There are no more than a few hundred in a group.
+        self.embedded.group_units.observe(f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+    }
+
+    /// All of it as text, with figures that are looked up for the occasion.
+    pub fn text(&self, caches: &[(&str, &Tally)], panics: u64, embedded: Option<EmbeddedFigures>) -> String {
+        for (cache, tally) in caches {
+            let (hits, misses) = tally.take();
+            self.cache_lookups.with_label_values(&[cache, "hit"]).inc_by(hits);
+            self.cache_lookups.with_label_values(&[cache, "miss"]).inc_by(misses);
+        }
+        self.panics.inc_by(panics.saturating_sub(self.panics.get()));
+        if let Some(figures) = embedded {
+            self.embedded.file_bytes.set(i64::try_from(figures.file_bytes).unwrap_or(i64::MAX));
+            self.embedded.queue_length.set(i64::try_from(figures.queue_length).unwrap_or(i64::MAX));
+        }
+        let families = self.registry.gather();
+        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| format!("# {error}\n"))
+    }
+}
+
+impl Embedded {
+    fn new(registry: &Registry) -> Self {
+        let gauge = |name, help| add(registry, IntGauge::new(name, help));
+        let units = HistogramOpts::new("inventory_embedded_group_units", "Units that one commit made durable.");
+        Self {
+            file_bytes: gauge("inventory_embedded_file_bytes", "Size of the file of the embedded store."),
+            queue_length: gauge(
+                "inventory_embedded_queue_length",
+                "Units that wait for the writer of the embedded store.",
+            ),
+            commits: add(
+                registry,
+                IntCounter::new("inventory_embedded_commits_total", "Commits of the embedded store."),
+            ),
+            group_units: add(registry, Histogram::with_opts(units.buckets(UNITS.to_vec()))),
+        }
+    }
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub struct UnderWay(IntGauge);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+fn times(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<HistogramVec> {
+    HistogramVec::new(HistogramOpts::new(name, help).buckets(SECONDS.to_vec()), labels)
+}
+
+fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    add(registry, IntCounterVec::new(Opts::new(name, help), labels))
+}
+
+fn add<C: Collector + Clone + 'static>(registry: &Registry, collector: prometheus::Result<C>) -> C {
+    let collector = collector.expect("the name and the labels are good ones");
+    registry.register(Box::new(collector.clone())).expect("no two have one name");
+    collector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_told() {
+        let (metrics, tally) = (Metrics::new(), Tally::default());
+        metrics.answered("/rest/types/", "GET", "200", Duration::from_millis(3));
+        metrics.store_call("find", "ok", Duration::from_millis(1));
+        metrics.refused("query_unknown_operator");
+        metrics.committed(3);
+        tally.note(true);
+        tally.note(true);
+        tally.note(false);
+        let under_way = metrics.begin();
+        let text = metrics.text(&[("types", &tally)], 2, Some(EmbeddedFigures { file_bytes: 4096, queue_length: 1 }));
+        for line in [
+            r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
+            r#"inventory_http_request_duration_seconds_bucket{method="GET",route="/rest/types/",status="200",le="0.005"} 1"#,
+            r#"inventory_store_call_duration_seconds_count{operation="find",outcome="ok"} 1"#,
+            r#"inventory_refused_queries_total{code="query_unknown_operator"} 1"#,
+            r#"inventory_cache_lookups_total{cache="types",outcome="hit"} 2"#,
+            r#"inventory_cache_lookups_total{cache="types",outcome="miss"} 1"#,
+            r#"inventory_embedded_group_units_bucket{le="4"} 1"#,
+            "inventory_embedded_commits_total 1",
+            "inventory_embedded_file_bytes 4096",
+            "inventory_http_requests_under_way 1",
+            "inventory_panics_total 2",
+            &format!("inventory_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+        }
+        drop(under_way);
+        let text = metrics.text(&[("types", &tally)], 2, None);
+        assert!(text.contains("inventory_http_requests_under_way 0") && text.contains("inventory_panics_total 2"));
+        assert!(text.contains(r#"{cache="types",outcome="hit"} 2"#), "what was told is not told twice");
+    }
+}

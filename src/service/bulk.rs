@@ -1,0 +1,459 @@
+//! Many objects in one request: created one by one or together, changed and removed by a filter.
+//!
+//! The rules are those for single objects, but questions are asked once for all: whatever the number of items, one for
+//! the objects that they refer to, one for their authors, one for new ids.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Document, doc};
+
+use super::objects::{changeable, exists, remove_found, unknown_type};
+use super::precondition::IfMatch;
+use super::references::OnReferences;
+use super::resource::{self, Objects, Resource, Types};
+use super::targets::Targets;
+use super::type_catalog::{TypeEntry, Types as Catalog};
+use super::{Caller, ServiceError, Services};
+use crate::domain::Violation;
+use crate::domain::acl::Permission;
+use crate::domain::document::integer;
+use crate::domain::object_fields::{Accepted, Reference};
+use crate::domain::object_input::{self, ObjectInput};
+use crate::query::{Filter, Sort};
+use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
+
+/// How many objects one unit stores when each item is on its own.
+const GROUP: usize = 1000;
+
+/// After so many items others get their turn on this thread.
+const TURN: usize = 200;
+
+/// What became of an item: the stored object, or why there is none.
+pub type Outcome = Result<RawDocumentBuf, ServiceError>;
+
+/// Objects chosen by a filter, and how many the caller believes them to be.
+pub struct Selection {
+    /// Which ones, of those that the caller may see.
+    pub filter: Filter,
+    /// Another number is a failed precondition.
+    pub expected_count: u64,
+    /// So many at the most.
+    pub most: u64,
+}
+
+/// Stores new objects, each on its own; one outcome an item, in order.
+///
+/// # Errors
+/// What the store reports before anything was stored.
+pub async fn create_each(
+    services: &Services,
+    caller: &Caller,
+    bodies: Vec<Result<Document, ServiceError>>,
+) -> Result<Vec<Outcome>, ServiceError> {
+    let mut outcomes: Vec<Option<Outcome>> = bodies.iter().map(|_| None).collect();
+    let mut drafts = Vec::new();
+    for (position, draft) in drafts_of(services, caller, bodies).await?.into_iter().enumerate() {
+        match draft {
+            Ok(draft) => drafts.push((position, draft)),
+            Err(error) => outcomes[position] = Some(Err(error)),
+        }
+    }
+    let mut begun = false;
+    while !drafts.is_empty() {
+        let rest = drafts.split_off(drafts.len().min(GROUP));
+        let (mut positions, mut group): (Vec<usize>, Vec<Draft>) = drafts.into_iter().unzip();
+        drafts = rest;
+        let failure = loop {
+            match store(services, &mut group).await {
+                Ok(refused) if refused.is_empty() => break None,
+                Ok(refused) => {
+                    for (index, error) in refused.into_iter().rev() {
+                        group.remove(index);
+                        outcomes[positions.remove(index)] = Some(Err(error));
+                    }
+                }
+                Err(error) if !begun => return Err(error),
+                Err(error) => break Some(error.to_string()),
+            }
+        };
+        begun = true;
+        for (position, draft) in positions.into_iter().zip(group) {
+            outcomes[position] = Some(match &failure {
+                None => Ok(draft.document),
+                Some(reason) => Err(StoreError::Unavailable { reason: reason.clone() }.into()),
+            });
+        }
+    }
+    Ok(outcomes.into_iter().flatten().collect())
+}
+
+/// Stores new objects, all or none.
+///
+/// # Errors
+/// What is wrong with items, each place with the item's number in front; the first item that the caller may not store;
+/// what the store reports.
+pub async fn create_together(
+    services: &Services,
+    caller: &Caller,
+    bodies: Vec<Result<Document, ServiceError>>,
+) -> Result<Vec<RawDocumentBuf>, ServiceError> {
+    let (mut drafts, mut refused) = (Vec::new(), Vec::new());
+    for (position, draft) in drafts_of(services, caller, bodies).await?.into_iter().enumerate() {
+        match draft {
+            Ok(draft) => drafts.push(draft),
+            Err(error) => refused.push((position, error)),
+        }
+    }
+    if refused.is_empty() && !drafts.is_empty() {
+        refused = store(services, &mut drafts).await?;
+    }
+    let mut violations = Vec::new();
+    for (position, error) in refused {
+        match error {
+            ServiceError::Violations(found) => {
+                let placed = |it: Violation| Violation::new(format!("/{position}{}", it.pointer), it.message);
+                violations.extend(found.into_iter().map(placed));
+            }
+            ServiceError::Forbidden { code, message } => {
+                return Err(ServiceError::Forbidden { code, message: format!("item {position}: {message}") });
+            }
+            error => violations.push(Violation::new(format!("/{position}"), error.to_string())),
+        }
+    }
+    if violations.is_empty() {
+        return Ok(drafts.into_iter().map(|draft| draft.document).collect());
+    }
+    Err(ServiceError::Violations(violations))
+}
+
+/// Merges the patch (RFC 7396) into each of the objects, their `fields` by name; all or none. Gives their ids.
+///
+/// # Errors
+/// Another number of objects than expected, too many, and for each of them those of
+/// [`objects::patch_object`](super::objects::patch_object).
+pub async fn patch_selected(
+    services: &Services,
+    caller: &Caller,
+    selection: &Selection,
+    patch: &serde_json::Value,
+) -> Result<Vec<i64>, ServiceError> {
+    let patch = resource::body_of_patch(patch)?;
+    for _ in 0..resource::ATTEMPTS {
+        let found = select(services, caller, selection).await?;
+        let unit = unit_of_patch(services, caller, &found, &patch).await?;
+        if unit.changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        match services.store.commit(unit).await {
+            Ok(_) => return Ok(found.iter().filter_map(|object| integer(object, "public_id")).collect()),
+            // Someone changed one of them, or what they shall refer to, since they were looked at.
+            Err(StoreError::Stale | StoreError::Condition { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended("the objects".to_owned()))
+}
+
+/// Removes the objects; all or none. `on_references` says what happens to objects that refer to them.
+///
+/// # Errors
+/// Another number of objects than expected, too many, and those of
+/// [`objects::delete_objects`](super::objects::delete_objects).
+pub async fn delete_selected(
+    services: &Services,
+    caller: &Caller,
+    selection: &Selection,
+    on_references: OnReferences,
+) -> Result<Documents, ServiceError> {
+    let find = async || select(services, caller, selection).await;
+    remove_found(services, caller, &IfMatch::Absent, on_references, find).await
+}
+
+/// The selected objects, when they are as many as expected.
+async fn select(services: &Services, caller: &Caller, selection: &Selection) -> Result<Documents, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let filter = match types.visible_to(caller) {
+        Some(visible) => selection.filter.clone().and(visible),
+        None => selection.filter.clone(),
+    };
+    let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
+    let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
+    let count = found.len() as u64;
+    if count > selection.most {
+        let message = format!("the filter matches more than {} objects, the most for one request", selection.most);
+        return Err(ServiceError::invalid("too_many_objects", message));
+    }
+    if count != selection.expected_count {
+        let message =
+            format!("the filter matches {count} objects, not {}; nothing was changed", selection.expected_count);
+        return Err(ServiceError::PreconditionFailed(message));
+    }
+    Ok(found)
+}
+
+async fn unit_of_patch(
+    services: &Services,
+    caller: &Caller,
+    found: &Documents,
+    patch: &Document,
+) -> Result<Unit, ServiceError> {
+    let mut changes: Vec<(&RawDocument, Document, Vec<Reference>)> = Vec::with_capacity(found.len());
+    let mut violations = Vec::new();
+    for (index, before) in found.iter().enumerate() {
+        give_way(index).await;
+        let id = integer(before, "public_id").unwrap_or_default();
+        let entry = changeable(services, caller, before, Permission::Update).await?;
+        let stored = resource::decode(before)?;
+        let body = object_input::patched(patch.clone(), &stored);
+        match checked_change(&entry, id, &body, &stored) {
+            Ok((input, accepted)) => {
+                let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
+                changes.push((before, after, accepted.references));
+            }
+            Err(found) => violations.extend(of_object(id, found)),
+        }
+    }
+    let references = || changes.iter().flat_map(|(_, _, references)| references);
+    let targets = Targets::read(services, references().map(|reference| reference.object_id)).await?;
+    for (before, _, references) in &changes {
+        violations.extend(of_object(integer(before, "public_id").unwrap_or_default(), targets.dangling(references)));
+    }
+    if !violations.is_empty() {
+        return Err(ServiceError::Violations(violations));
+    }
+    let referred: BTreeSet<i64> = references().map(|reference| reference.object_id).collect();
+    let mut unit = Unit {
+        conditions: referred.into_iter().map(|id| exists(Objects::COLLECTION, id)).collect(),
+        changes: Vec::new(),
+    };
+    for (before, after, _) in &changes {
+        let after = resource::encode(after)?;
+        unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: (*before).to_owned(), after });
+    }
+    Ok(unit)
+}
+
+/// The body of a change of one object by the rules of its type, apart from where its references lead.
+fn checked_change(
+    entry: &TypeEntry,
+    id: i64,
+    body: &Document,
+    stored: &Document,
+) -> Result<(ObjectInput, Accepted), Vec<Violation>> {
+    let (input, mut violations) = ObjectInput::read(body);
+    if input.public_id.is_some_and(|other| other != id) {
+        violations.push(Violation::new("/public_id", "cannot be changed; leave it out"));
+    }
+    if input.type_id.is_some_and(|other| other != entry.object_type.public_id) {
+        violations.push(Violation::new("/type_id", "the type of an object cannot change"));
+    }
+    if violations.iter().any(|violation| violation.pointer.starts_with("/fields")) {
+        return Err(violations);
+    }
+    match entry.rules.check(&input.fields, &object_input::read_fields(stored.get("fields"))) {
+        Ok(accepted) if violations.is_empty() => Ok((input, accepted)),
+        Ok(_) => Err(violations),
+        Err(found) => {
+            violations.extend(found);
+            Err(violations)
+        }
+    }
+}
+
+/// The same violations, saying which object they are about: the body is one for all.
+fn of_object(id: i64, violations: Vec<Violation>) -> impl Iterator<Item = Violation> {
+    violations.into_iter().map(move |it| Violation::new(it.pointer, format!("object {id}: {}", it.message)))
+}
+
+/// An object that keeps all rules and is not stored yet.
+struct Draft {
+    input: ObjectInput,
+    type_id: i64,
+    accepted: Accepted,
+    id: i64,
+    document: RawDocumentBuf,
+}
+
+/// An item while it is looked at.
+struct Item {
+    input: ObjectInput,
+    entry: Option<Arc<TypeEntry>>,
+    accepted: Accepted,
+    violations: Vec<Violation>,
+}
+
+/// Checks the items, and gives ids to those that keep all rules.
+async fn drafts_of(
+    services: &Services,
+    caller: &Caller,
+    bodies: Vec<Result<Document, ServiceError>>,
+) -> Result<Vec<Result<Draft, ServiceError>>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let mut items = Vec::with_capacity(bodies.len());
+    for (index, body) in bodies.into_iter().enumerate() {
+        give_way(index).await;
+        items.push(body.and_then(|body| Item::read(&types, caller, &body)));
+    }
+    let good = || items.iter().flatten();
+    let referred = good().flat_map(|item| item.accepted.references.iter().map(|reference| reference.object_id));
+    let targets = Targets::read(services, referred.chain(good().filter_map(|item| item.input.public_id))).await?;
+    let authors: BTreeSet<i64> = good().map(|item| item.input.author_id).collect();
+    let known = services.directory.existing(&authors).await?;
+    let mut wanted = BTreeSet::new();
+    let mut drafts: Vec<Result<Draft, ServiceError>> = Vec::with_capacity(items.len());
+    for item in items {
+        drafts.push(item.and_then(|item| item.draft(&targets, &known, &mut wanted)));
+    }
+    let mut fresh: Vec<&mut Draft> =
+        drafts.iter_mut().flatten().filter(|draft| draft.input.public_id.is_none()).collect();
+    number(services, &mut fresh).await?;
+    for draft in &mut drafts {
+        if let Ok(checked) = draft
+            && let Err(error) = checked.write(services)
+        {
+            *draft = Err(error);
+        }
+    }
+    Ok(drafts)
+}
+
+impl Item {
+    fn read(types: &Catalog, caller: &Caller, body: &Document) -> Result<Self, ServiceError> {
+        let (input, mut violations) = ObjectInput::read(body);
+        let entry = input.type_id.and_then(|type_id| types.get(type_id)).cloned();
+        if let Some(entry) = &entry {
+            entry.permit(caller, Permission::Create)?;
+            entry.require_active()?;
+        } else if violations.iter().all(|violation| violation.pointer != "/type_id") {
+            violations.push(unknown_type(input.type_id));
+        }
+        let whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
+        let accepted = match entry.as_ref().filter(|_| whole).map(|entry| entry.rules.check(&input.fields, &[])) {
+            Some(Ok(accepted)) => accepted,
+            Some(Err(found)) => {
+                violations.extend(found);
+                Accepted::default()
+            }
+            None => Accepted::default(),
+        };
+        Ok(Self { input, entry, accepted, violations })
+    }
+
+    fn draft(
+        mut self,
+        targets: &Targets,
+        authors: &BTreeSet<i64>,
+        wanted: &mut BTreeSet<i64>,
+    ) -> Result<Draft, ServiceError> {
+        self.violations.extend(targets.dangling(&self.accepted.references));
+        let author = self.input.author_id;
+        if !authors.contains(&author) && self.violations.iter().all(|violation| violation.pointer != "/author_id") {
+            self.violations.push(Violation::new("/author_id", format!("user {author} does not exist")));
+        }
+        self.violations.extend(self.input.public_id.and_then(resource::no_id));
+        let entry = self.entry.filter(|_| self.violations.is_empty());
+        let Some(entry) = entry else { return Err(ServiceError::Violations(self.violations)) };
+        if self.input.public_id.is_some_and(|id| targets.contains(id) || !wanted.insert(id)) {
+            return Err(taken());
+        }
+        Ok(Draft {
+            id: self.input.public_id.unwrap_or_default(),
+            input: self.input,
+            type_id: entry.object_type.public_id,
+            accepted: self.accepted,
+            document: RawDocumentBuf::new(),
+        })
+    }
+}
+
+impl Draft {
+    /// Makes the document that is to be stored.
+    fn write(&mut self, services: &Services) -> Result<(), ServiceError> {
+        let mut document = doc! {"_id": ObjectId::new()};
+        document.extend(self.input.created(self.id, self.type_id, &self.accepted.fields, services.now()));
+        self.document = resource::encode(&document)?;
+        Ok(())
+    }
+
+    fn refers_to(&self, id: i64) -> Option<&Reference> {
+        self.accepted.references.iter().find(|reference| reference.object_id == id)
+    }
+}
+
+/// Gives each of the drafts a new id.
+async fn number(services: &Services, drafts: &mut [&mut Draft]) -> Result<(), ServiceError> {
+    let Some(count) = u32::try_from(drafts.len()).ok().filter(|count| *count > 0) else { return Ok(()) };
+    let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+    for (draft, id) in drafts.iter_mut().zip(first..) {
+        draft.id = id;
+    }
+    Ok(())
+}
+
+/// Stores the drafts as one unit; or says which of them cannot be stored by now, and stores none.
+async fn store(services: &Services, drafts: &mut [Draft]) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
+    let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
+    let references = drafts.iter().flat_map(|draft| &draft.accepted.references);
+    let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
+    let of_types = types.iter().map(|id| exists(Types::COLLECTION, *id));
+    let conditions: Vec<Condition> =
+        of_types.chain(referred.iter().map(|id| exists(Objects::COLLECTION, *id))).collect();
+    for _ in 0..resource::ATTEMPTS {
+        let insert =
+            |draft: &Draft| Change::Insert { collection: Objects::COLLECTION, document: draft.document.clone() };
+        let unit = Unit { conditions: conditions.clone(), changes: drafts.iter().map(insert).collect() };
+        match services.store.commit(unit).await {
+            Ok(_) => return Ok(Vec::new()),
+            Err(StoreError::Condition { index }) => {
+                let gone = types.iter().nth(index);
+                let lost = index.checked_sub(types.len()).and_then(|index| referred.iter().nth(index));
+                return Ok(concerned(drafts, |draft| match (gone, lost) {
+                    (Some(id), _) => {
+                        (draft.type_id == *id).then(|| ServiceError::Violations(vec![unknown_type(Some(*id))]))
+                    }
+                    (None, Some(id)) => draft.refers_to(*id).map(|reference| {
+                        ServiceError::violation(reference.pointer.as_str(), format!("object {id} does not exist"))
+                    }),
+                    (None, None) => None,
+                }));
+            }
+            Err(StoreError::Duplicate { .. }) => {
+                let wanted = drafts.iter().filter_map(|draft| draft.input.public_id);
+                let stored = Targets::read(services, wanted).await?;
+                let taken =
+                    concerned(drafts, |draft| draft.input.public_id.filter(|id| stored.contains(*id)).map(|_| taken()));
+                if !taken.is_empty() {
+                    return Ok(taken);
+                }
+                // Another tool stored documents under reserved ids; the store has moved its counter past them.
+                let mut fresh: Vec<&mut Draft> =
+                    drafts.iter_mut().filter(|draft| draft.input.public_id.is_none()).collect();
+                number(services, &mut fresh).await?;
+                for draft in fresh {
+                    draft.write(services)?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended("the counter of the objects".to_owned()))
+}
+
+fn concerned(drafts: &[Draft], refusal: impl Fn(&Draft) -> Option<ServiceError>) -> Vec<(usize, ServiceError)> {
+    drafts.iter().enumerate().filter_map(|(index, draft)| Some((index, refusal(draft)?))).collect()
+}
+
+/// As for a single object whose wanted id belongs to another one.
+fn taken() -> ServiceError {
+    resource::taken::<Objects>("public_id")
+}
+
+/// Lets others on this thread go on from time to time.
+async fn give_way(index: usize) {
+    if index % TURN == TURN - 1 {
+        tokio::task::yield_now().await;
+    }
+}

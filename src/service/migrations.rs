@@ -1,0 +1,185 @@
+//! Changes of how documents are stored, made once by the first start of the version that brings them.
+//!
+//! What was done stands in `service.migrations`: `{_id: number, name, done_at}`. Instances may start together and one may
+//! die on the way, so a migration must do no harm when it is run twice. A store that a newer version migrated is not touched.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bson::raw::RawDocument;
+use bson::{DateTime, doc};
+use futures::future::BoxFuture;
+
+use crate::domain::document::{integer, raw};
+use crate::query::Filter;
+use crate::store::collections::MIGRATIONS;
+use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+
+/// One change of how documents are stored.
+#[derive(Clone, Copy)]
+pub struct Migration {
+    /// Ascending from 1, never given again.
+    pub number: i64,
+    /// What it does, in a few words for the log.
+    pub name: &'static str,
+    /// Does it, with this time budget for each query. May be run again after it was done.
+    pub run: for<'a> fn(&'a dyn Store, Duration) -> BoxFuture<'a, Result<(), StoreError>>,
+}
+
+/// All migrations, in their order. There was no need for one yet.
+pub const ALL: &[Migration] = &[];
+
+/// How far a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Everything is as this version needs it.
+    Done,
+    /// These are still to be made.
+    Pending(Vec<i64>),
+    /// A newer version made this one, which nobody here knows.
+    Newer(i64),
+}
+
+/// Why a store could not be migrated.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// A newer version was at work.
+    #[error(
+        "the store was migrated by a newer version of this service (migration {0}); start that version, or restore a backup from before"
+    )]
+    Newer(i64),
+    /// One of them failed.
+    #[error("migration {number}, {name}, failed: {source}; the next start tries again")]
+    Failed {
+        /// Its number.
+        number: i64,
+        /// What it does.
+        name: &'static str,
+        /// Why.
+        source: StoreError,
+    },
+    /// What was done could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How far the store is with these migrations.
+///
+/// # Errors
+/// As [`Store::find`].
+pub async fn state(store: &dyn Store, migrations: &[Migration], max_time: Duration) -> Result<State, StoreError> {
+    let done = done(store, max_time).await?;
+    let known: BTreeSet<i64> = migrations.iter().map(|migration| migration.number).collect();
+    if let Some(newer) = done.difference(&known).last() {
+        return Ok(State::Newer(*newer));
+    }
+    let pending: Vec<i64> = known.difference(&done).copied().collect();
+    Ok(if pending.is_empty() { State::Done } else { State::Pending(pending) })
+}
+
+/// Makes those that were not made yet.
+///
+/// # Errors
+/// [`MigrationError`]; what was made up to then stays.
+pub async fn run(
+    store: &dyn Store,
+    migrations: &[Migration],
+    now: DateTime,
+    max_time: Duration,
+) -> Result<(), MigrationError> {
+    let pending = match state(store, migrations, max_time).await? {
+        State::Done => return Ok(()),
+        State::Newer(number) => return Err(MigrationError::Newer(number)),
+        State::Pending(pending) => pending,
+    };
+    for migration in migrations.iter().filter(|migration| pending.contains(&migration.number)) {
+        let Migration { number, name, run } = *migration;
+        log::info!("migration {number}: {name}");
+        let failed = |source| MigrationError::Failed { number, name, source };
+        run(store, max_time).await.map_err(failed)?;
+        let document = raw(&doc! {"_id": number, "name": name, "done_at": now});
+        match store.commit(Unit::of(Change::Insert { collection: MIGRATIONS, document })).await {
+            // Another instance was at it, too.
+            Ok(_) | Err(StoreError::Duplicate { .. }) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(())
+}
+
+async fn done(store: &dyn Store, max_time: Duration) -> Result<BTreeSet<i64>, StoreError> {
+    let found = store.find(MIGRATIONS, &FindQuery::new(Filter::all(), max_time)).await?;
+    let number = |stored: &RawDocument| {
+        integer(stored, "_id").ok_or_else(|| StoreError::Corrupt { what: format!("a document of {MIGRATIONS}") })
+    };
+    found.iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::store::collections;
+    use crate::store::embedded::{EmbeddedStore, Options};
+
+    const MAX_TIME: Duration = Duration::from_secs(10);
+    const NOW: DateTime = DateTime::from_millis(0);
+
+    const FIRST: Migration = Migration { number: 1, name: "leaves a trace", run: |store, _| Box::pin(trace(store)) };
+    const SECOND: Migration = Migration { number: 2, name: "does nothing", run: |_, _| Box::pin(async { Ok(()) }) };
+    const FAILING: Migration =
+        Migration { number: 3, name: "fails", run: |_, _| Box::pin(async { Err(StoreError::Stale) }) };
+
+    async fn trace(store: &dyn Store) -> Result<(), StoreError> {
+        let document = raw(&doc! {"_id": bson::oid::ObjectId::new()});
+        store.commit(Unit::of(Change::Insert { collection: "trace", document })).await.map(drop)
+    }
+
+    async fn traces(store: &dyn Store) -> u64 {
+        store.count("trace", &Filter::all(), MAX_TIME).await.expect("a number")
+    }
+
+    async fn new_store() -> (TempDir, EmbeddedStore) {
+        let directory = TempDir::new().expect("a temporary directory");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a store");
+        store.prepare(collections::ALL).await.expect("collections");
+        (directory, store)
+    }
+
+    #[tokio::test]
+    async fn a_migration_is_made_once() {
+        let (_directory, store) = new_store().await;
+        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Pending(vec![1, 2]));
+        run(&store, &[FIRST], NOW, MAX_TIME).await.expect("migrated");
+        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Pending(vec![2]));
+        run(&store, &[FIRST, SECOND], NOW, MAX_TIME).await.expect("migrated");
+        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Done);
+        assert_eq!(traces(&store).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_failed_migration_is_tried_again_and_those_before_it_are_not() {
+        let (_directory, store) = new_store().await;
+        for _ in 0..2 {
+            let error = run(&store, &[FIRST, FAILING], NOW, MAX_TIME).await.expect_err("a failure");
+            assert!(error.to_string().starts_with("migration 3, fails, failed: "), "{error}");
+        }
+        assert_eq!(traces(&store).await, 1);
+        assert_eq!(state(&store, &[FIRST, FAILING], MAX_TIME).await.expect("a state"), State::Pending(vec![3]));
+    }
+
+    #[tokio::test]
+    async fn a_store_of_a_newer_version_is_left_alone() {
+        let (_directory, store) = new_store().await;
+        run(&store, &[FIRST, SECOND], NOW, MAX_TIME).await.expect("migrated");
+        assert_eq!(state(&store, &[FIRST], MAX_TIME).await.expect("a state"), State::Newer(2));
+        let error = run(&store, &[FIRST], NOW, MAX_TIME).await.expect_err("a refusal");
+        assert!(matches!(error, MigrationError::Newer(2)), "{error}");
+    }
+
+    #[test]
+    fn numbers_ascend() {
+        assert!(ALL.windows(2).all(|pair| pair[0].number < pair[1].number));
+    }
+}

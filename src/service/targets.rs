@@ -1,0 +1,61 @@
+//! Where references lead: the objects that a body refers to, looked up in one question for all of them.
+
+use std::collections::HashMap;
+
+use bson::{Bson, doc};
+
+use super::resource::{Objects, Resource};
+use super::{ServiceError, Services};
+use crate::domain::Violation;
+use crate::domain::document::integer;
+use crate::domain::object_fields::Reference;
+use crate::query::{Filter, Projection};
+use crate::store::FindQuery;
+
+/// Objects that exist, with their types.
+#[derive(Debug, Default)]
+pub(super) struct Targets(HashMap<i64, Option<i64>>);
+
+impl Targets {
+    /// Those of the objects that exist.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub(super) async fn read(services: &Services, ids: impl Iterator<Item = i64>) -> Result<Self, ServiceError> {
+        let mut ids: Vec<i64> = ids.collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return Ok(Self::default());
+        }
+        let ids = ids.into_iter().map(Bson::Int64).collect();
+        let mut query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+        query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
+        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        let pairs = found.iter().filter_map(|target| Some((integer(target, "public_id")?, integer(target, "type_id"))));
+        Ok(Self(pairs.collect()))
+    }
+
+    /// Whether the object exists.
+    pub(super) fn contains(&self, id: i64) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    /// References to objects that do not exist or have another type than the field allows.
+    pub(super) fn dangling(&self, references: &[Reference]) -> Vec<Violation> {
+        let wrong = references.iter().filter_map(|reference| {
+            let id = reference.object_id;
+            let message = match self.0.get(&id) {
+                None => format!("object {id} does not exist"),
+                Some(type_id)
+                    if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
+                {
+                    return None;
+                }
+                Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
+            };
+            Some(Violation::new(reference.pointer.as_str(), message))
+        });
+        wrong.collect()
+    }
+}

@@ -1,0 +1,109 @@
+//! What a store says of itself: findings for an operator, figures for a monitor.
+
+use std::fmt;
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Good to know; the service runs.
+    Note,
+    /// The service does not run like this, or not safely.
+    Wrong,
+}
+
+/// Something that was looked at, in a sentence for the operator; one that is wrong says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How grave.
+    pub verdict: Verdict,
+    /// What was looked at, in a word: `version`, `clock`.
+    pub subject: &'static str,
+    /// What was found.
+    pub text: String,
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn good(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Good, subject, text: text.into() }
+    }
+
+    /// Good to know.
+    pub fn note(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Note, subject, text: text.into() }
+    }
+
+    /// To be put right.
+    pub fn wrong(subject: &'static str, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Wrong, subject, text: text.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Good => "ok",
+            Verdict::Note => "note",
+            Verdict::Wrong => "WRONG",
+        };
+        write!(formatter, "{verdict:<5}  {:<12}  {}", self.subject, self.text)
+    }
+}
+
+/// With less than this a store soon cannot write.
+const TOO_LITTLE_MIB: u64 = 256;
+/// With less than this part of its disk free a store needs attention.
+const LITTLE: u64 = 10;
+
+/// What is to be said about the room on the disk of a store; `place` is where it lies.
+pub fn room(place: &str, free_bytes: u64, total_bytes: u64) -> Finding {
+    let (free, total) = (free_bytes >> 20, total_bytes >> 20);
+    let text = format!("{free} of {total} MiB are free on the disk of {place}");
+    if free < TOO_LITTLE_MIB {
+        Finding::wrong("disk", format!("{text}; make room, or writes will fail"))
+    } else if free_bytes / LITTLE < total_bytes / 100 {
+        Finding::note("disk", format!("{text}, less than {LITTLE} %"))
+    } else {
+        Finding::good("disk", text)
+    }
+}
+
+/// What is to be said about indexes: `missing` ones of `declared`, as `collection.index`.
+pub fn indexes(declared: usize, missing: &[String], is_new: bool) -> Finding {
+    if is_new {
+        return Finding::note("indexes", "the store is new; the first start makes collections and indexes");
+    }
+    if missing.is_empty() {
+        return Finding::good("indexes", format!("all {declared} are there"));
+    }
+    let missing = missing.join(", ");
+    Finding::wrong("indexes", format!("missing: {missing}; start the service, which makes them before it answers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_full_disk_is_wrong_and_a_rather_full_one_is_noted() {
+        assert_eq!(room("data", GIB / 8, GIB).verdict, Verdict::Wrong);
+        assert_eq!(room("data", GIB, 20 * GIB).verdict, Verdict::Note);
+        assert_eq!(room("data", 10 * GIB, 20 * GIB).verdict, Verdict::Good);
+        assert_eq!(
+            room("data", GIB, GIB).to_string(),
+            "ok     disk          1024 of 1024 MiB are free on the disk of data"
+        );
+    }
+
+    #[test]
+    fn a_missing_index_is_named() {
+        let finding = indexes(3, &["framework.types.name".to_owned()], false);
+        assert_eq!(finding.verdict, Verdict::Wrong);
+        assert!(finding.text.starts_with("missing: framework.types.name;"), "{finding}");
+        assert_eq!(indexes(3, &["framework.types.name".to_owned()], true).verdict, Verdict::Note);
+    }
+}

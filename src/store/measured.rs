@@ -1,0 +1,113 @@
+//! A store whose calls are counted and timed.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bson::DateTime;
+
+use crate::metrics::{EmbeddedFigures, Metrics};
+use crate::query::Filter;
+
+use super::inspection::Finding;
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+
+/// Passes everything on to another store.
+pub struct Measured {
+    inner: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+}
+
+impl Measured {
+    /// The store, with its calls noted in `metrics`.
+    pub fn around(inner: Arc<dyn Store>, metrics: Arc<Metrics>) -> Arc<dyn Store> {
+        inner.report_to(&metrics);
+        Arc::new(Self { inner, metrics })
+    }
+
+    async fn timed<T>(
+        &self,
+        operation: &str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let begun = Instant::now();
+        let outcome = call.await;
+        let name = outcome.as_ref().map_or_else(name_of, |_| "ok");
+        self.metrics.store_call(operation, name, begun.elapsed());
+        outcome
+    }
+}
+
+fn name_of(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Duplicate { .. } => "duplicate",
+        StoreError::Stale => "stale",
+        StoreError::Condition { .. } => "condition",
+        StoreError::Query { .. } => "query",
+        StoreError::Timeout => "timeout",
+        StoreError::Unsupported { .. } => "unsupported",
+        StoreError::Unavailable { .. } => "unavailable",
+        StoreError::Corrupt { .. } => "corrupt",
+        StoreError::Backend { .. } => "backend",
+    }
+}
+
+#[async_trait]
+impl Store for Measured {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        self.timed("prepare", self.inner.prepare(collections)).await
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        self.timed("find", self.inner.find(collection, query)).await
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        self.timed("page", self.inner.page(collection, query)).await
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        self.timed("pieces", self.inner.pieces(collection, query)).await
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        self.timed("explain", self.inner.explain(collection, query)).await
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        self.timed("count", self.inner.count(collection, filter, max_time)).await
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        self.timed("reserve_ids", self.inner.reserve_ids(collection, count)).await
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        self.timed("commit", self.inner.commit(unit)).await
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        self.inner.revision(collection)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.timed("ping", self.inner.ping()).await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.timed("inspect", self.inner.inspect(collections, now)).await
+    }
+
+    fn report_to(&self, metrics: &Arc<Metrics>) {
+        self.inner.report_to(metrics);
+    }
+
+    fn figures(&self) -> Option<EmbeddedFigures> {
+        self.inner.figures()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}

@@ -1,0 +1,129 @@
+//! What an operator should know about a deployment before the service runs on it. Changes nothing.
+
+use std::time::Duration;
+
+use bson::{Bson, DateTime, Document, doc};
+
+use super::Inner;
+use super::connect::Topology;
+use super::error::{code, command_error};
+use super::indexes::missing;
+use crate::store::inspection::{Finding, indexes, room};
+use crate::store::{CollectionSpec, StoreError};
+
+/// Clocks further apart than this are worth a word.
+const NOTABLE_SKEW: Duration = Duration::from_secs(1);
+/// A new key of tokens signs five seconds after it was made: by then all instances know it, if their clocks agree.
+const GREATEST_SKEW: Duration = Duration::from_secs(5);
+/// `Unauthorized`.
+const UNAUTHORIZED: i32 = 13;
+
+/// Looks at the deployment; `now` is the time here.
+pub(super) async fn inspect(
+    inner: &Inner,
+    collections: &[CollectionSpec],
+    now: DateTime,
+) -> Result<Vec<Finding>, StoreError> {
+    let hello = command(inner, doc! { "hello": 1 }).await?;
+    let build = command(inner, doc! { "buildInfo": 1 }).await?;
+    let mut findings = vec![version(&build), transactions(inner.topology, &hello)];
+    findings.push(clock(hello.get_datetime("localTime").copied().unwrap_or(now), now));
+    findings.push(declared_indexes(inner, collections).await?);
+    findings.extend(disk(inner).await?);
+    Ok(findings)
+}
+
+async fn command(inner: &Inner, command: Document) -> Result<Document, StoreError> {
+    inner.database.run_command(command).await.map_err(|error| command_error(&error))
+}
+
+/// A server that is too old was refused when it was connected to.
+fn version(build: &Document) -> Finding {
+    Finding::good("version", format!("MongoDB {}", build.get_str("version").unwrap_or("of unknown version")))
+}
+
+fn transactions(topology: Topology, hello: &Document) -> Finding {
+    match topology {
+        Topology::ReplicaSet => {
+            let name = hello.get_str("setName").unwrap_or_default();
+            let members = hello.get_array("hosts").map_or(1, Vec::len);
+            Finding::good("transactions", format!("replica set {name}, {members} with data"))
+        }
+        Topology::Sharded => Finding::good("transactions", "sharded cluster"),
+        Topology::Standalone => Finding::note(
+            "transactions",
+            "a server without a replica set has none: changes that belong together are made one after the other and can be \
+             seen half done, a long list can mix states, and changes of other instances and tools are noticed by time. A \
+             replica set of this one server cures that: start mongod with --replSet rs0, then run rs.initiate() once",
+        ),
+    }
+}
+
+fn clock(server: DateTime, here: DateTime) -> Finding {
+    let skew = Duration::from_millis(server.timestamp_millis().abs_diff(here.timestamp_millis()));
+    let text = format!("{:.1} s apart from the server's", skew.as_secs_f64());
+    if skew > GREATEST_SKEW {
+        Finding::wrong(
+            "clock",
+            format!("{text}; have both machines keep time by NTP, or tokens fail between instances"),
+        )
+    } else if skew > NOTABLE_SKEW {
+        Finding::note("clock", text)
+    } else {
+        Finding::good("clock", text)
+    }
+}
+
+async fn declared_indexes(inner: &Inner, collections: &[CollectionSpec]) -> Result<Finding, StoreError> {
+    let names = inner.database.list_collection_names().await.map_err(|error| command_error(&error))?;
+    let mut absent = Vec::new();
+    for collection in collections.iter().filter(|collection| !collection.indexes.is_empty()) {
+        if names.iter().any(|name| name == collection.name) {
+            absent.extend(missing(inner, collection).await?);
+        } else {
+            absent.extend(collection.indexes.iter().map(|index| format!("{}.{}", collection.name, index.name)));
+        }
+    }
+    let is_new = !collections.iter().any(|collection| names.iter().any(|name| name == collection.name));
+    Ok(indexes(collections.iter().map(|collection| collection.indexes.len()).sum(), &absent, is_new))
+}
+
+/// Routers, and users without the right, do not tell.
+async fn disk(inner: &Inner) -> Result<Option<Finding>, StoreError> {
+    let stats = match inner.database.run_command(doc! { "dbStats": 1 }).await {
+        Ok(stats) => stats,
+        Err(error) if code(&error) == Some(UNAUTHORIZED) => return Ok(None),
+        Err(error) => return Err(command_error(&error)),
+    };
+    let (used, total) = (bytes(&stats, "fsUsedSize"), bytes(&stats, "fsTotalSize"));
+    Ok(used
+        .zip(total)
+        .filter(|(_, total)| *total > 0)
+        .map(|(used, total)| room("the server", total.saturating_sub(used), total)))
+}
+
+/// The server writes numbers as doubles here.
+fn bytes(stats: &Document, name: &str) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, reason = "sizes of disks are far below 2^53")]
+    let whole = match stats.get(name)? {
+        Bson::Double(value) => *value as i64,
+        value => super::counters::whole_number(value)?,
+    };
+    u64::try_from(whole).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::inspection::Verdict;
+
+    #[test]
+    fn clocks_may_differ_by_a_little() {
+        let at = DateTime::from_millis;
+        assert_eq!(clock(at(10_400), at(10_000)).verdict, Verdict::Good);
+        assert_eq!(clock(at(10_000), at(12_000)).verdict, Verdict::Note);
+        let finding = clock(at(30_000), at(10_000));
+        assert_eq!(finding.verdict, Verdict::Wrong);
+        assert!(finding.text.starts_with("20.0 s apart"), "{finding}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Where cases are tried: the collections of one lane on both stores, and what both answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
+use inventory_service::query::{Filter, Limits, Projection, QueryError, Sort};
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::mongo::{MongoOptions, MongoStore};
+use inventory_service::store::{Change, CollectionSpec, FindQuery, Store, StoreError, Unit};
+use mongodb::error::ErrorKind;
+use tempfile::TempDir;
+
+use super::case::Index;
+use super::documents::raw;
+use super::generator::Question;
+use crate::support::mongod::Mongod;
+
+/// More than any question here takes.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// Both stores.
+pub(super) struct Stores {
+    pub(super) embedded: EmbeddedStore,
+    mongo: MongoStore,
+    database: mongodb::Database,
+    _directory: TempDir,
+}
+
+impl Stores {
+    pub(super) async fn on(server: &Mongod) -> Arc<Self> {
+        let directory = TempDir::new().expect("a directory for the test");
+        let uri = server.fresh_uri();
+        let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("the URI names a database");
+        Arc::new(Self {
+            embedded: EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store"),
+            mongo: MongoStore::connect(&uri, MongoOptions::default()).await.expect("the server answers"),
+            database: server.client().await.database(name),
+            _directory: directory,
+        })
+    }
+}
+
+/// What was found, or why nothing was.
+pub(super) type Answer = Result<Found, Refusal>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    pub(super) documents: Vec<RawDocumentBuf>,
+    pub(super) total: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Refusal {
+    /// MongoDB's number for it.
+    pub(super) code: Option<i32>,
+    pub(super) words: String,
+    /// This service does not do it, and says so.
+    pub(super) on_purpose: bool,
+}
+
+/// The answers to one question.
+#[derive(Debug, Clone)]
+pub(super) struct Answers {
+    pub(super) mongo: Answer,
+    pub(super) plain: Answer,
+    /// Of the collection with indexes.
+    pub(super) indexed: Answer,
+}
+
+/// Collections on both stores that nobody else uses.
+pub(super) struct Bench {
+    stores: Arc<Stores>,
+    plain: &'static str,
+    /// One for each number of indexes, from 1.
+    indexed: Vec<&'static str>,
+    /// The one in use.
+    with_indexes: Option<&'static str>,
+}
+
+impl Bench {
+    pub(super) async fn new(stores: Arc<Stores>, lane: usize) -> Self {
+        let name = |what: &str| -> &'static str { Box::leak(format!("lane{lane}.{what}").into_boxed_str()) };
+        let plain = name("plain");
+        let indexed: Vec<&'static str> = (1..=4).map(|count| name(&format!("indexed{count}"))).collect();
+        let specs = [plain].into_iter().chain(indexed.iter().copied());
+        let specs: Vec<CollectionSpec> = specs.map(|name| CollectionSpec { name, indexes: &[] }).collect();
+        stores.embedded.prepare(&specs).await.expect("the collections can be made");
+        Self { stores, plain, indexed, with_indexes: None }
+    }
+
+    /// Stores the documents in place of those before them; says which ones all collections took.
+    pub(super) async fn store(&mut self, documents: &[Document], indexes: &[Index]) -> Vec<bool> {
+        let mut kept = self.store_on_mongodb(documents).await;
+        let clear = |collection| Change::DeleteMany { collection, filter: Filter::all() };
+        self.with_indexes = indexes.len().checked_sub(1).map(|at| self.indexed[at]);
+        let mut clearing = Unit::of(clear(self.plain));
+        if let Some(name) = self.with_indexes {
+            clearing = clearing.and(clear(name));
+        }
+        let embedded = &self.stores.embedded;
+        embedded.commit(clearing).await.expect("nothing stands against it");
+        if let Some(name) = self.with_indexes {
+            let spec = CollectionSpec { name, indexes: Index::declared(indexes) };
+            embedded.prepare(&[spec]).await.expect("the indexes can be made");
+        }
+        let all: Vec<&Document> = documents.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(one, _)| one).collect();
+        if all.is_empty() || embedded.commit(self.insertion(&all)).await.is_ok() {
+            return kept;
+        }
+        // Some document breaks an index: each by itself.
+        for (document, kept) in documents.iter().zip(&mut kept).filter(|(_, kept)| **kept) {
+            if let Err(error) = embedded.commit(self.insertion(&[document])).await {
+                assert!(
+                    matches!(error, StoreError::Duplicate { .. } | StoreError::Query { .. }),
+                    "{error:?}: {document}"
+                );
+                let id = document.get("_id").expect("an _id").clone();
+                let collection = self.stores.database.collection::<Document>(self.plain);
+                collection.delete_one(doc! { "_id": { "$eq": id } }).await.expect("the document can be removed");
+                *kept = false;
+            }
+        }
+        kept
+    }
+
+    fn insertion(&self, documents: &[&Document]) -> Unit {
+        let mut unit = Unit::default();
+        for document in documents {
+            for collection in [self.plain].into_iter().chain(self.with_indexes) {
+                unit = unit.and(Change::Insert { collection, document: raw(document) });
+            }
+        }
+        unit
+    }
+
+    async fn store_on_mongodb(&self, documents: &[Document]) -> Vec<bool> {
+        let collection = self.stores.database.collection::<RawDocumentBuf>(self.plain);
+        collection.delete_many(doc! {}).await.expect("the server answers");
+        let mut kept = vec![true; documents.len()];
+        if documents.is_empty() {
+            return kept;
+        }
+        let inserted = collection.insert_many(documents.iter().map(raw)).ordered(false).await;
+        if let Err(error) = inserted {
+            let ErrorKind::InsertMany(refused) = *error.kind else { panic!("{error}") };
+            for refused in refused.write_errors.unwrap_or_default() {
+                kept[refused.index] = false;
+            }
+        }
+        kept
+    }
+
+    /// Asks both stores.
+    pub(super) async fn ask(&self, question: &Question) -> Answers {
+        match parsed(question) {
+            Ok(query) => {
+                let counted = question.counted;
+                let plain = ask(&self.stores.embedded, self.plain, &query, counted).await;
+                let indexed = match self.with_indexes {
+                    Some(name) => ask(&self.stores.embedded, name, &query, counted).await,
+                    None => plain.clone(),
+                };
+                Answers { mongo: ask(&self.stores.mongo, self.plain, &query, counted).await, plain, indexed }
+            }
+            // What is refused before it reaches a store: the server has to refuse it as well.
+            Err(error) => {
+                let ours = Err(Refusal {
+                    code: Some(error.code),
+                    on_purpose: error.kind != inventory_service::query::QueryErrorKind::Malformed,
+                    words: error.to_string(),
+                });
+                Answers { mongo: self.ask_server(question).await, plain: ours.clone(), indexed: ours }
+            }
+        }
+    }
+
+    /// Asks the server what no store would be asked.
+    async fn ask_server(&self, question: &Question) -> Answer {
+        let mut command = doc! { "find": self.plain, "filter": question.filter.clone() };
+        let rest = [("projection", &question.projection), ("sort", &question.sort)];
+        command.extend(rest.into_iter().filter_map(|(name, part)| Some((name.to_owned(), Bson::from(part.clone()?)))));
+        let count = |number: u64| Bson::Int64(i64::try_from(number).expect("small"));
+        command.extend([("skip".to_owned(), count(question.skip)), ("limit".to_owned(), count(question.limit))]);
+        match self.stores.database.run_command(command).await {
+            Ok(answer) => {
+                let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+                let documents = batch.expect("a first batch").iter().map(|item| raw(item.as_document().expect("one")));
+                Ok(Found { documents: documents.collect(), total: None })
+            }
+            Err(error) => Err(match *error.kind {
+                ErrorKind::Command(refused) => {
+                    Refusal { code: Some(refused.code), words: refused.message, on_purpose: false }
+                }
+                other => Refusal { code: None, words: other.to_string(), on_purpose: false },
+            }),
+        }
+    }
+}
+
+fn parsed(question: &Question) -> Result<FindQuery, QueryError> {
+    let filter = Filter::parse(&question.filter, &Limits::NONE)?;
+    let mut query = FindQuery::new(filter, BUDGET).limited(question.limit);
+    if let Some(sort) = &question.sort {
+        query.sort = Sort::parse(sort)?;
+    }
+    query.skip = question.skip;
+    let projection = question.projection.as_ref();
+    let read = |wanted| Projection::parse_within(wanted, &query.filter, &Limits::NONE);
+    query.projection = projection.map(read).transpose()?;
+    Ok(query)
+}
+
+async fn ask(store: &dyn Store, collection: &str, query: &FindQuery, counted: bool) -> Answer {
+    let outcome = if counted {
+        store.page(collection, query).await.map(|page| (page.documents, Some(page.total)))
+    } else {
+        store.find(collection, query).await.map(|documents| (documents, None))
+    };
+    match outcome {
+        Ok((documents, total)) => Ok(Found { documents: documents.iter().map(ToOwned::to_owned).collect(), total }),
+        Err(StoreError::Query { code, message }) => {
+            Err(Refusal { code: Some(code), words: message, on_purpose: false })
+        }
+        Err(error) => {
+            let on_purpose = matches!(error, StoreError::Unsupported { .. });
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            Err(Refusal { code: None, words: format!("{error}{cause}"), on_purpose })
+        }
+    }
+}

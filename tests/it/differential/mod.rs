@@ -1,0 +1,62 @@
+//! The same question to both stores: random documents, filters, projections and sorts, asked of a MongoDB server and of
+//! the embedded store through the port. The answers must be equal to the byte, or both must refuse.
+//!
+//! `INVENTORY_DIFFERENTIAL_CASES` sets the number of questions, `INVENTORY_DIFFERENTIAL_SEED` what they are;
+//! `INVENTORY_DIFFERENTIAL_NUMBERS` names a file for questions that both refuse with different numbers. A question is also
+//! asked of a collection of the embedded store with random indexes. One that is answered differently is made smaller and
+//! printed as a line for a file of `tests/questions`, whose cases are asked of both stores each time.
+
+mod bench;
+mod case;
+mod documents;
+mod expressions;
+mod filters;
+mod generator;
+mod lanes;
+mod operators;
+mod projections;
+mod questions;
+mod random;
+mod schemas;
+mod shrink;
+mod values;
+mod verdict;
+
+use std::fmt::Write as _;
+
+use crate::support::mongod::{Deployment, Mongod, program};
+
+const CASES: &str = "INVENTORY_DIFFERENTIAL_CASES";
+const SEED: &str = "INVENTORY_DIFFERENTIAL_SEED";
+const NUMBERS: &str = "INVENTORY_DIFFERENTIAL_NUMBERS";
+
+/// When nothing is said: quick enough for every run of the tests.
+const USUAL_CASES: u64 = 2000;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var_os(variable)?;
+    Some(text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{variable} must be a number")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_stores_give_the_same_answers_to_random_questions() {
+    let Some(program) = program() else { return };
+    // Without a seed another one each time, so that the days find what one run does not.
+    let seed = number(SEED).unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
+    let cases = number(CASES).unwrap_or(USUAL_CASES);
+    eprintln!("{SEED}={seed} {CASES}={cases}");
+    // A standalone server gives documents in the order of their insertion, as the embedded store does.
+    let server = Mongod::start(program, Deployment::Standalone).await;
+    let stores = bench::Stores::on(&server).await;
+    let summary = lanes::run(stores, seed, cases).await;
+    eprintln!("{SEED}={seed} {}", summary.line());
+    if let Some(path) = std::env::var_os(NUMBERS) {
+        let lines = summary.other_numbers.iter().fold(String::new(), |mut lines, ((mongo, ours), (count, example))| {
+            let _ = writeln!(lines, "{count} MongoDB {mongo:?}, here {ours:?}: {example}");
+            lines
+        });
+        std::fs::write(path, lines).expect("the file can be written");
+    }
+    assert!(summary.failures.is_empty(), "with {SEED}={seed}:\n{}", summary.failures.join("\n"));
+    assert_eq!(summary.cases, cases);
+}

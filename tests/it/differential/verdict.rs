@@ -1,0 +1,162 @@
+//! What the answers to one question come to, and the list of what has to differ.
+
+use bson::{Bson, Document};
+
+use super::bench::{Answer, Answers, Found, Refusal};
+use super::case::Case;
+
+/// What the answers come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Equal answers; whether any document was found.
+    Equal { found: bool },
+    /// All refuse; whether with MongoDB's number.
+    Refused { same_number: bool },
+    /// They differ, as they have to.
+    Known(Known),
+    /// They differ, and must not.
+    Different(Difference),
+}
+
+/// Who answered what: a case that is made smaller keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Difference {
+    pub(super) mongodb_answers: bool,
+    pub(super) embedded_answers: bool,
+    /// Without an index the answer is another one than with indexes.
+    pub(super) by_index: bool,
+}
+
+/// What must differ, each with its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Known {
+    /// Server-side JavaScript is never run, whatever the store, and some operators need a server.
+    Refused,
+    /// Our regular expressions lack what their engine lacks, and say so.
+    RegularExpression,
+    /// MongoDB computes exponentials, logarithms, roots and angles of decimals with a library whose last digits are its own.
+    LastDigits,
+    /// MongoDB may project before it sorts; a path with a position then leads elsewhere, since arrays are shorter.
+    SortOfProjected,
+    /// The server fails on its own plan: no document and no index of the embedded store has anything to do with it.
+    ServerFault,
+    /// A query that fails on a document need not look at it when an index leads past it. With an index, that on `_id` too, and
+    /// with a schema MongoDB asks conditions in another order, so that another one may decide before the failing one.
+    FailureNotMet,
+}
+
+impl Known {
+    /// For the summary.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Refused => "refused on purpose",
+            Self::RegularExpression => "a regular expression that the engine lacks",
+            Self::SortOfProjected => "an order by a position in what is projected",
+            Self::ServerFault => "a fault of the server's planner",
+            Self::LastDigits => "the last digits of a decimal function",
+            Self::FailureNotMet => "a failing document that was not looked at",
+        }
+    }
+}
+
+/// What MongoDB 6.0.5 says of a negated comparison of `_id` with a symbol.
+const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
+
+/// Functions of decimals whose last digits may differ.
+const TRANSCENDENTAL: [&str; 10] =
+    ["$exp", "$ln", "$log", "$log10", "$pow", "$sqrt", "$sin", "$atan2", "$tanh", "$degreesToRadians"];
+
+/// Compares the answers to the question of the case.
+pub(super) fn verdict(case: &Case, answers: &Answers) -> Verdict {
+    let Answers { mongo, plain, indexed } = answers;
+    let by_index = !is_same_answer(plain, indexed);
+    let difference = Difference { mongodb_answers: mongo.is_ok(), embedded_answers: plain.is_ok(), by_index };
+    match (mongo, plain, indexed) {
+        (Ok(mongo), Ok(plain), _) if !by_index && is_same_found(mongo, plain) => {
+            Verdict::Equal { found: !mongo.documents.is_empty() }
+        }
+        (Err(mongo), Err(plain), Err(_)) => Verdict::Refused { same_number: mongo.code == plain.code },
+        _ => known(case, answers).map_or(Verdict::Different(difference), Verdict::Known),
+    }
+}
+
+fn known(case: &Case, answers: &Answers) -> Option<Known> {
+    let Answers { mongo, plain, indexed } = answers;
+    if matches!(plain, Err(Refusal { on_purpose: true, .. })) {
+        return Some(Known::Refused);
+    }
+    if plain.as_ref().is_err_and(|refusal| refusal.words.contains("regular expression: ")) && mongo.is_ok() {
+        return Some(Known::RegularExpression);
+    }
+    if mongo.as_ref().is_err_and(|refusal| refusal.code == Some(CANNOT_INVERT_BOUNDS)) {
+        return Some(Known::ServerFault);
+    }
+    let filter = &case.question.filter;
+    let asked_in_another_order = names(filter, &["$expr"]) && names(filter, &["_id", "$jsonSchema", "$alwaysTrue"]);
+    if mongo.is_err() && plain.is_err() && indexed.is_ok() || mongo.is_ok() != plain.is_ok() && asked_in_another_order {
+        return Some(Known::FailureNotMet);
+    }
+    let question = [Some(&case.question.filter), case.question.projection.as_ref()];
+    let position =
+        |path: &str| path.split('.').any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    let sorts_by_position = case.question.sort.as_ref().is_some_and(|sort| sort.keys().any(|path| position(path)));
+    if sorts_by_position && case.question.projection.is_some() && mongo.is_ok() {
+        return Some(Known::SortOfProjected);
+    }
+    let transcendental = question.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
+    (transcendental && mongo.is_ok() && plain.is_ok() && is_same_answer(plain, indexed)).then_some(Known::LastDigits)
+}
+
+/// Whether one of the names is anywhere in the document.
+fn names(document: &Document, wanted: &[&str]) -> bool {
+    document.iter().any(|(name, value)| wanted.contains(&name.as_str()) || inside(value, wanted))
+}
+
+fn inside(value: &Bson, wanted: &[&str]) -> bool {
+    match value {
+        Bson::Document(document) => names(document, wanted),
+        Bson::Array(items) => items.iter().any(|item| inside(item, wanted)),
+        _ => false,
+    }
+}
+
+fn is_same_answer(left: &Answer, right: &Answer) -> bool {
+    match (left, right) {
+        (Ok(left), Ok(right)) => is_same_found(left, right),
+        (Err(_), Err(_)) => true,
+        _ => false,
+    }
+}
+
+/// Byte for byte, save that one NaN is as good as another: its sign depends on the processor.
+pub(super) fn is_same_found(left: &Found, right: &Found) -> bool {
+    let same_total = match (left.total, right.total) {
+        (Some(left), Some(right)) => left == right,
+        _ => true,
+    };
+    same_total
+        && left.documents.len() == right.documents.len()
+        && left.documents.iter().zip(&right.documents).all(|(left, right)| {
+            left.as_bytes() == right.as_bytes()
+                || match (Document::try_from(left.as_ref()), Document::try_from(right.as_ref())) {
+                    (Ok(left), Ok(right)) => is_same(&left.into(), &right.into()),
+                    _ => false,
+                }
+        })
+}
+
+fn is_same(left: &Bson, right: &Bson) -> bool {
+    match (left, right) {
+        (Bson::Double(left), Bson::Double(right)) => {
+            left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
+        }
+        (Bson::Document(left), Bson::Document(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|((name, left), (other, right))| name == other && is_same(left, right))
+        }
+        (Bson::Array(left), Bson::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_same(left, right))
+        }
+        (left, right) => left == right,
+    }
+}

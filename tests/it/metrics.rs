@@ -1,0 +1,94 @@
+//! `/metrics`: who gets it, and what is counted.
+
+use std::sync::Arc;
+
+use inventory_service::app::{Application, open_store};
+use inventory_service::clock::SystemClock;
+use inventory_service::settings::Settings;
+use reqwest::Method;
+use tempfile::TempDir;
+
+use crate::support::app::{ADMIN_PASSWORD, TestApp, send};
+
+const TOKEN: &str = "a token for the monitor";
+
+async fn metrics(app: &TestApp) -> String {
+    let answer = send(app.anonymous(Method::GET, &format!("{}/metrics", app.origin)).bearer_auth(TOKEN)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4");
+    answer.text
+}
+
+/// The number at the end of the line that begins like this.
+fn number(metrics: &str, beginning: &str) -> f64 {
+    let line = metrics.lines().find(|line| line.starts_with(beginning));
+    let line = line.unwrap_or_else(|| panic!("{beginning} is not in\n{metrics}"));
+    line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+#[tokio::test]
+async fn without_a_setting_there_are_none() {
+    let app = TestApp::embedded().await;
+    app.get(&format!("{}/metrics", app.origin)).await.error(404, "not_found");
+}
+
+#[tokio::test]
+async fn on_the_address_of_the_service_they_need_their_token() {
+    let app = TestApp::embedded_with(&[("metrics.token", TOKEN)]).await;
+    let url = format!("{}/metrics", app.origin);
+    send(app.anonymous(Method::GET, &url)).await.error(401, "token_missing");
+    // Nor is the token of a user good for it.
+    app.get(&url).await.error(401, "token_invalid");
+    assert!(metrics(&app).await.contains("inventory_build_info{version="));
+}
+
+#[tokio::test]
+async fn requests_store_calls_refusals_and_lookups_are_counted() {
+    let app = TestApp::embedded_with(&[("metrics.token", TOKEN)]).await;
+    app.create_type("server", &[]).await;
+    app.get("/types/1").await;
+    app.get("/types/99").await;
+    app.get_with("/types/", &[("filter", r#"{"$where": "1"}"#)]).await;
+    app.get("/nowhere").await;
+    let text = metrics(&app).await;
+    let requests = "inventory_http_request_duration_seconds_count";
+    for (labels, count) in [
+        (r#"{method="POST",route="/rest/types/",status="201"}"#, 1.0),
+        (r#"{method="GET",route="/rest/types/{public_id}",status="200"}"#, 1.0),
+        (r#"{method="GET",route="/rest/types/{public_id}",status="404"}"#, 1.0),
+        (r#"{method="GET",route="-",status="404"}"#, 1.0),
+    ] {
+        assert!((number(&text, &format!("{requests}{labels}")) - count).abs() < 0.5, "{labels}\n{text}");
+    }
+    assert!(number(&text, "inventory_refused_queries_total{code=\"query_") >= 1.0);
+    assert!(number(&text, r#"inventory_store_call_duration_seconds_count{operation="commit",outcome="ok"}"#) >= 1.0);
+    assert!(number(&text, r#"inventory_cache_lookups_total{cache="users",outcome="hit"}"#) >= 1.0);
+    assert!(number(&text, "inventory_embedded_commits_total") >= 1.0);
+    assert!(number(&text, "inventory_embedded_group_units_count") >= 1.0);
+    assert!(number(&text, "inventory_embedded_file_bytes") > 4096.0);
+    // The one that asks.
+    assert!((number(&text, "inventory_http_requests_under_way") - 1.0).abs() < 0.5);
+}
+
+#[tokio::test]
+async fn an_address_of_their_own_answers_everybody() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = format!("embedded:{}", directory.path().join("data").display());
+    let settings = Settings::defaults(&[
+        ("server.port", "0"),
+        ("server.workers", "1"),
+        ("metrics.address", "127.0.0.1:0"),
+        ("store.uri", &uri),
+        ("auth.initial_admin_password", ADMIN_PASSWORD),
+        ("auth.argon2.memory_kib", "8"),
+    ]);
+    let settings = settings.expect("valid settings");
+    let store = open_store(&settings.store).await.expect("the store opens");
+    let application = Application::with_store(settings, store, Arc::new(SystemClock)).await.expect("an application");
+    let monitor = application.monitor_address().expect("an address");
+    tokio::spawn(application.run_without_signals());
+    let answer = reqwest::get(format!("http://{monitor}/metrics")).await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    assert!(answer.text().await.expect("text").contains("inventory_http_requests_under_way 0"));
+    assert_eq!(reqwest::get(format!("http://{monitor}/rest/")).await.expect("an answer").status(), 404);
+}

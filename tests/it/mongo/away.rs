@@ -1,0 +1,95 @@
+//! A server that goes away and comes back: what clients see, and that the service needs no restart.
+
+use std::time::Duration;
+
+use inventory_service::app::Application;
+use inventory_service::settings::Settings;
+use serde_json::json;
+
+use crate::support::app::{ADMIN_PASSWORD, TestApp};
+use crate::support::mongod::{Deployment, Mongod, program};
+
+/// A service on a server of its own that gives up soon.
+async fn app_on(server: &Mongod) -> TestApp {
+    let settings = [("store.connect_timeout_ms", "1000"), ("query.max_time_ms", "1000")];
+    TestApp::on(&server.fresh_uri(), &settings).await
+}
+
+/// Asks until the answer is a good one again; a service that needed a restart would never give it.
+async fn assert_recovers(app: &TestApp) {
+    let mut answer = app.get("/types/").await;
+    for _ in 0..600 {
+        if answer.status == 200 {
+            break;
+        }
+        answer.error(503, "store_unavailable");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = app.get("/types/").await;
+    }
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    app.create_type("after", &[]).await;
+    let ready = app.get(&format!("{}/health/ready", app.origin)).await;
+    assert_eq!(ready.status, 200, "{}", ready.text);
+}
+
+async fn assert_away(app: &TestApp) {
+    let read = app.get("/types/").await;
+    read.error(503, "store_unavailable");
+    assert_eq!(read.header("retry-after"), "2");
+    let write = app.post("/types/", &json!({"name": "during", "author_id": 1})).await;
+    write.error(503, "store_unavailable");
+    assert_eq!(write.header("retry-after"), "2");
+    let ready = app.get(&format!("{}/health/ready", app.origin)).await;
+    ready.error(503, "store_unavailable");
+    assert_eq!(app.get(&format!("{}/health/live", app.origin)).await.status, 200);
+    let root = app.get("/").await;
+    assert_eq!(root.json()["store"], json!({"kind": "mongodb", "reachable": false}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_killed_comes_back_without_a_restart_of_the_service() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let app = app_on(&server).await;
+    app.create_type("before", &[]).await;
+    server.stop().await;
+    assert_away(&app).await;
+    server.start_again().await;
+    assert_recovers(&app).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_comes_back_without_a_restart_of_the_service() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let app = app_on(&server).await;
+    app.create_type("before", &[]).await;
+    server.freeze();
+    assert_away(&app).await;
+    server.thaw();
+    assert_recovers(&app).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_start_waits_for_a_server() {
+    let Some(program) = program() else { return };
+    let mut server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let uri = server.fresh_uri();
+    server.stop().await;
+    let settings = |wait: &str| {
+        let pairs = [
+            ("server.port", "0"),
+            ("store.uri", uri.as_str()),
+            ("store.connect_timeout_ms", "100"),
+            ("store.start_wait_s", wait),
+            ("auth.initial_admin_password", ADMIN_PASSWORD),
+            ("auth.argon2.memory_kib", "8"),
+        ];
+        Settings::defaults(&pairs).expect("valid settings")
+    };
+    let refusal = Application::build(settings("0")).await.err().expect("nobody is there").to_string();
+    assert!(refusal.contains("the store is not available"), "{refusal}");
+    let start = tokio::spawn(Application::build(settings("60")));
+    server.start_again().await;
+    start.await.expect("no panic").expect("the service starts");
+}
