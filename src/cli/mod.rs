@@ -1,6 +1,7 @@
 //! The commands, a file each. All but `serve` end by themselves, and work on the store without a running service.
 
 pub mod check;
+mod compact;
 mod demo;
 mod openapi;
 mod serve;
@@ -28,6 +29,8 @@ pub enum Command {
     Serve,
     /// Say whether the settings and the store are in order, or whether the running service is ready.
     Check(check::CheckCommand),
+    /// Give the space that an embedded store does not use back to the disk.
+    Compact(compact::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
     /// Print the description of the interface, in OpenAPI 3.1.
@@ -46,6 +49,7 @@ impl Command {
         match self {
             Self::Serve => serve::run(settings).await,
             Self::Check(command) => command.run(settings).await,
+            Self::Compact(command) => command.run(settings).await,
             Self::Demo(command) => command.run(settings).await,
             Self::Openapi => openapi::run(),
             Self::User(command) => {

@@ -1,22 +1,56 @@
-//! `check --deep` and `check --repair`: an embedded store read from end to end.
+//! `check --deep` and `check --repair`: an embedded store read from end to end, and made anew from its documents.
 
 use std::path::Path;
 
 use crate::settings::StoreSettings;
-use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::Findings;
+use crate::store::embedded::maintenance;
 
 use super::Outcome;
 
-/// Says what is wrong with the store in the directory; ends well when nothing is.
+/// Says what is wrong with the store in the directory; ends well when nothing is, or nothing is any more.
 pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool) -> Outcome {
-    if repair {
-        return Err("--repair is not there yet; restore a backup of the store's file".into());
-    }
     let (path, options) = (directory.to_owned(), settings.embedded_options());
-    let store = tokio::task::spawn_blocking(move || EmbeddedStore::open(&path, &options)).await??;
-    let problems = store.check().await?;
-    for problem in &problems {
+    if repair {
+        let repaired = tokio::task::spawn_blocking(move || maintenance::repair(&path, &options)).await??;
+        let Some(kept) = &repaired.kept else {
+            println!("{}; nothing had to be repaired", read(&repaired.before));
+            return Ok(());
+        };
+        list(&repaired.before);
+        println!("{}; indexes, counters and notes were made anew from the documents", read(&repaired.after));
+        println!("the file as it was is kept as {}; remove it when you do not need it", kept.display());
+        return verdict(directory, &repaired.after);
+    }
+    let findings = tokio::task::spawn_blocking(move || maintenance::check(&path, &options)).await??;
+    list(&findings);
+    println!("{}", read(&findings));
+    verdict(directory, &findings)
+}
+
+fn list(findings: &Findings) {
+    for problem in &findings.problems {
         println!("{problem}");
     }
-    if problems.is_empty() { Ok(()) } else { Err(format!("the store in {} is damaged", directory.display()).into()) }
+    if findings.unlisted > 0 {
+        println!("and {} more", findings.unlisted);
+    }
+}
+
+fn read(findings: &Findings) -> String {
+    format!("read {} documents and {} keys of indexes", findings.documents, findings.entries)
+}
+
+fn verdict(directory: &Path, findings: &Findings) -> Outcome {
+    if findings.is_sound() {
+        println!("the store is sound");
+        return Ok(());
+    }
+    let remedy = if findings.documents_are_sound() {
+        "its documents are whole: inventory-service check --repair makes the rest anew from them"
+    } else {
+        "restore a backup; inventory-service check --repair helps where only indexes are damaged, and changes nothing \
+         otherwise"
+    };
+    Err(format!("the store in {} is not sound; {remedy}", directory.display()).into())
 }

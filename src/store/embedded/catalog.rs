@@ -17,6 +17,8 @@ pub(super) const PRIMARY: &str = "_id";
 /// All collections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Catalog {
+    /// How many commits there were.
+    pub(super) commit: u64,
     collections: Vec<Arc<Collection>>,
 }
 
@@ -195,6 +197,16 @@ impl Collection {
         id < self.next_id.load(Ordering::Acquire)
     }
 
+    /// Forgets what was ever seen in documents; for indexes that are built anew.
+    pub(super) fn forget_what_was_seen(&mut self) {
+        for index in &mut self.indexes {
+            index.has_cut_keys = false;
+            for component in &mut index.components {
+                component.arrays = 0;
+            }
+        }
+    }
+
     /// As stored in the table `meta`.
     pub(super) fn to_document(&self) -> Document {
         let indexes: Vec<Bson> = self.indexes.iter().map(|index| Bson::Document(index.to_document())).collect();
@@ -316,12 +328,12 @@ impl Catalog {
     ///
     /// # Errors
     /// A collection is missing.
-    pub(super) fn of(mut collections: Vec<Collection>) -> Result<Self, CatalogError> {
+    pub(super) fn of(mut collections: Vec<Collection>, commit: u64) -> Result<Self, CatalogError> {
         collections.sort_by_key(|collection| collection.number);
         if collections.iter().zip(0..).any(|(collection, number)| collection.number != number) {
             return Err(CatalogError("a collection is missing".to_owned()));
         }
-        Ok(Self { collections: collections.into_iter().map(Arc::new).collect() })
+        Ok(Self { commit, collections: collections.into_iter().map(Arc::new).collect() })
     }
 
     /// The collection of this name.

@@ -1,4 +1,7 @@
-//! redb's errors as the store's.
+//! redb's errors, and its panics, as the store's errors.
+
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
 
 use redb::{StorageError, TableError};
 
@@ -24,6 +27,16 @@ pub(super) fn of_table(error: TableError) -> StoreError {
     }
 }
 
+/// Any error of work on a whole file; what the operating system said stays an [`std::io::Error`].
+pub(super) fn of_engine(error: redb::Error) -> StoreError {
+    match error {
+        redb::Error::Io(error) => StoreError::backend(error),
+        redb::Error::Corrupted(what) => StoreError::Corrupt { what },
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => unavailable(&error),
+        other => StoreError::Corrupt { what: other.to_string() },
+    }
+}
+
 /// A query that failed on a document.
 pub(super) fn of_evaluation(error: EvalError) -> StoreError {
     error.into()
@@ -42,4 +55,23 @@ pub(super) fn damaged(collection: &str, row: u64) -> StoreError {
 /// An index names a row that is not there.
 pub(super) fn lost(collection: &Collection, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("an index of {} leads to row {row}, which is not there", collection.name) }
+}
+
+/// Runs what reads or writes pages; a panic comes back as its words.
+///
+/// redb does not compare checksums whenever it reads, and asserts what its own pages say. On a damaged file such an
+/// assertion can fail; the question or the write that met it is answered as an error then, and the service goes on.
+/// Nothing is left half done: readers only read, and the writer gives up the transaction.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(panic.as_ref()))
+}
+
+/// Like [`caught`], for work that has an error of its own.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    caught(work).unwrap_or_else(|panic| Err(StoreError::Corrupt { what: panic }))
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("reading it failed unexpectedly ({})", said.unwrap_or("no reason given"))
 }

@@ -41,7 +41,7 @@ impl Answer {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// In the order of the answer.
-    pub(super) rows: Vec<u64>,
+    pub(super) list: Vec<u64>,
     /// How many documents match in all, if that was asked.
     pub(super) matched: u64,
     pub(super) work: Work,
@@ -92,29 +92,29 @@ impl<'a> Question<'a> {
     pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
-        if !self.comes_in_order() {
+        if self.comes_in_order() {
+            let read_on = self.with_total && !self.counts_apart();
+            let mut stopped = false;
+            reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
+                found.matched += 1;
+                let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
+                if found.matched > query.skip && !is_full(&found.list) {
+                    found.list.push(row);
+                }
+                stopped = is_full(&found.list) && !read_on;
+                Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if self.with_total && stopped {
+                found.matched = reader.count(&self.choice, &query.filter)?;
+            }
+        } else {
             let mut best = Best::new(&query.sort, query.skip, query.limit);
             reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
                 found.matched += 1;
                 best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
                 Ok(ControlFlow::Continue(()))
             })?;
-            found.rows = best.into_page().collect();
-        } else {
-            let read_on = self.with_total && !self.counts_apart();
-            let mut stopped = false;
-            reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
-                found.matched += 1;
-                let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
-                if found.matched > query.skip && !is_full(&found.rows) {
-                    found.rows.push(row);
-                }
-                stopped = is_full(&found.rows) && !read_on;
-                Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-            })?;
-            if self.with_total && stopped {
-                found.matched = reader.count(&self.choice, &query.filter)?;
-            }
+            found.list = best.into_page().collect();
         }
         found.work = reader.work;
         Ok(found)
@@ -177,7 +177,7 @@ impl<'a> Question<'a> {
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
     fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let found = self.rows(reader)?;
-        let documents = self.read(found.rows, reader, budget)?;
+        let documents = self.read(found.list, reader, budget)?;
         Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
     }
 

@@ -10,25 +10,27 @@
 //! - Every key of every document is in its index, and nothing else is.
 //! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
 
+mod acknowledged;
 mod batch;
 mod bounds;
 mod candidate;
 mod catalog;
 mod check;
 mod conditions;
+mod copy;
 mod counts;
 mod execute;
 mod explain;
 mod failure;
-#[cfg(test)]
-mod faults;
 mod find;
 mod index;
 mod inspect;
 pub mod key;
+pub mod maintenance;
 mod merge;
 mod number;
 mod open;
+mod overlay;
 mod pieces;
 mod planner;
 mod point;
@@ -36,14 +38,18 @@ mod prepare;
 mod ranges;
 mod shown;
 mod snapshot;
+mod space;
+mod storage;
 mod tables;
+#[cfg(test)]
+mod trials;
 mod validate;
 mod wide;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
@@ -62,8 +68,10 @@ use self::planner::{Choice, Wanted};
 use self::point::Point;
 use self::snapshot::Snapshot;
 
+pub use self::check::{Findings, Part, Problem};
 pub use self::inspect::has_store;
 pub use self::open::OpenError;
+pub use self::space::Compacted;
 
 /// See [`Store::kind`].
 const KIND: &str = "embedded";
@@ -117,13 +125,15 @@ impl EmbeddedStore {
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
-    /// documents make them, counters behind what is stored. Nothing, if nothing is.
+    /// documents make them, counters behind what is stored. Nothing, if nothing is. For tests: it holds one snapshot
+    /// all the time, and does not compare checksums, as [`maintenance::check`] does.
     ///
     /// # Errors
     /// As [`Store::find`].
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
         let snapshot = self.snapshot()?;
-        self.on_blocking_pool(move || check::check(&snapshot)).await
+        let findings = self.on_blocking_pool(move || check::check(&snapshot)).await?;
+        Ok(findings.problems.iter().map(ToString::to_string).collect())
     }
 
     fn snapshot(&self) -> Result<Arc<Snapshot>, StoreError> {
@@ -141,16 +151,18 @@ impl EmbeddedStore {
         // Two paths of an order may be refused for the document that is found.
         let is_simple = query.sort.keys().len() < 2;
         if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
-            let tables = snapshot.tables(&collection);
-            return self.watched(tables.and_then(|tables| point.ask(&collection, tables, query, with_total)));
+            let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
+            return self.watched(failure::guarded(ask));
         }
         if let Some(choice) = quick_plan(&collection, &query.filter, &query.sort) {
             let question = Question { query, choice, with_total };
-            let tables = snapshot.tables(&collection);
-            return self.watched(tables.and_then(|tables| question.ask(&collection, tables)));
+            return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
         }
-        let query = query.clone();
+        let mut query = query.clone();
+        let asked = Instant::now();
         self.on_blocking_pool(move || {
+            // Waiting for a thread counts: the snapshot is held meanwhile.
+            query.max_time = query.max_time.saturating_sub(asked.elapsed());
             let tables = snapshot.tables(&collection)?;
             wide::ask(&Question::new(&collection, tables, &query, with_total), &collection, tables)
         })
@@ -167,11 +179,11 @@ impl EmbeddedStore {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &asked, true);
             let found = wide::rows(&question, &collection, tables)?;
-            let hint = question.hint(&collection, found.work, found.rows.len() as u64);
+            let hint = question.hint(&collection, found.work, found.list.len() as u64);
             Ok((found, hint))
         };
         let (found, hint) = self.on_blocking_pool(find).await?;
-        let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.rows);
+        let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
         Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
@@ -179,7 +191,8 @@ impl EmbeddedStore {
         &self,
         work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.watched(tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(StoreError::backend(error))))
+        let done = tokio::task::spawn_blocking(|| failure::guarded(work)).await;
+        self.watched(done.unwrap_or_else(|error| Err(StoreError::backend(error))))
     }
 
     /// Has the file opened again when reading failed.
@@ -228,14 +241,15 @@ impl Store for EmbeddedStore {
         let filter = filter.clone();
         let quick = quick_plan(&collection, &filter, &Sort::default());
         let is_quick = quick.is_some() || matches!(filter.tree(), Node::Always);
+        let deadline = Deadline::after(max_time);
         let work = move || {
-            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, Deadline::after(max_time));
+            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline);
             let wanted = Wanted { first: Some(0), total: true };
             let choice =
                 quick.unwrap_or_else(|| planner::plan(&collection, filter.tree(), &Sort::default(), wanted, &reader));
             reader.count(&choice, &filter)
         };
-        if is_quick { self.watched(work()) } else { self.on_blocking_pool(work).await }
+        if is_quick { self.watched(failure::guarded(work)) } else { self.on_blocking_pool(work).await }
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

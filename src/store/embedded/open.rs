@@ -1,35 +1,68 @@
-//! Opens the file of a store: makes it, repairs it, refuses it with words.
+//! Opens the file of a store: makes it, recovers it, refuses it with words.
+//!
+//! A file that takes the place of another one (a new store, a compacted or repaired one) is written beside it as
+//! `inventory.redb.new`, made durable and renamed: whatever happens on the way, the old file is whole.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bson::{Document, doc};
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableError};
+use redb::{
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
+    TableError,
+};
+
+use crate::store::StoreError;
 
 use super::Options;
+use super::acknowledged::{self, Acknowledged};
 use super::catalog::{Catalog, CatalogError, Collection};
-use super::tables::{META, META_COLLECTION, META_FORMAT};
+use super::copy;
+use super::failure;
+use super::overlay::Overlay;
+use super::storage::{Disk, Storage, Watched};
+use super::tables::{META, META_COLLECTION, META_COMMIT, META_FORMAT};
 
 /// The file in the directory of a store.
 pub(super) const FILE: &str = "inventory.redb";
+/// A file that is being written to take the place of [`FILE`].
+const NEW_FILE: &str = "inventory.redb.new";
+/// Is there when a sync of [`FILE`] failed.
+const UNSYNCED: &str = "inventory.redb.unsynced";
+/// Is there when a sync of [`NEW_FILE`] failed.
+const NEW_UNSYNCED: &str = "inventory.redb.new.unsynced";
+/// See [`acknowledged`].
+const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";
 /// The version of the layout that this build reads and writes.
 const FORMAT: i64 = 1;
+/// How far recovery is when it finds that the last commit is not whole, in redb's terms.
+const LAST_COMMIT_IS_TORN: f64 = 0.3;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The path leads to something else.
-    #[error("{} is not a directory", .0.display())]
+    #[error("{} is not a directory; name the directory that shall hold the store", .0.display())]
     NotADirectory(PathBuf),
+    /// There is nothing to look at.
+    #[error("there is no store in {}; see store.uri", .0.display())]
+    NoStore(PathBuf),
     /// Another process works on the same directory, or this one has it open already.
-    #[error("the store in {} is in use by another process; a store has one process at a time", .0.display())]
+    #[error("the store in {} is in use by another process; a store has one process at a time, stop that one first", .0.display())]
     InUse(PathBuf),
     /// The directory or the file cannot be written.
     #[error("{} cannot be written: {source}; give the user of this service the right to write there", path.display())]
     NotWritable {
         /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The disk is full.
+    #[error("there is no room left for {}: {source}; nothing is lost, make room and start again", path.display())]
+    NoRoom {
+        /// The file.
         path: PathBuf,
         /// What the operating system said.
         source: io::Error,
@@ -42,11 +75,19 @@ pub enum OpenError {
         /// Its format.
         found: i64,
     },
+    /// The file was written by an old version of the storage engine.
+    #[error("{} has the storage format {found}, which this version no longer reads; restore a backup that this version can read, or copy the data with the version that wrote it", path.display())]
+    OlderStorage {
+        /// The file.
+        path: PathBuf,
+        /// The version of the storage format.
+        found: u8,
+    },
     /// The file is not a store of this service.
-    #[error("{} is not a store of this service", .0.display())]
+    #[error("{} is not a store of this service; move it away, or name another directory in store.uri", .0.display())]
     UnknownFormat(PathBuf),
     /// The file is a store, and damaged.
-    #[error("{} is damaged: {what}; restore a backup", path.display())]
+    #[error("{} is damaged: {what}; it stays as it is: look at it with inventory-service check --deep, or restore a backup", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -63,100 +104,241 @@ pub enum OpenError {
     },
 }
 
+/// What to do about a last commit that is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Torn {
+    /// Give up.
+    Refuse,
+    /// Take the commit before it.
+    GoBack,
+}
+
 /// Where a store is and how it is opened; kept to open it again after a failure of the storage.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
     directory: PathBuf,
     file: PathBuf,
     cache_bytes: usize,
-    #[cfg(test)]
-    faults: Option<std::sync::Arc<super::faults::Faults>>,
+    storage: Arc<dyn Storage>,
 }
 
 impl Location {
     /// Makes the directory if there is none.
     pub(super) fn prepare(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+        Self::on(Arc::new(Disk), directory, options)
+    }
+
+    /// The same on another storage.
+    pub(super) fn on(storage: Arc<dyn Storage>, directory: &Path, options: &Options) -> Result<Self, OpenError> {
         let location = Self {
             directory: directory.to_owned(),
             file: directory.join(FILE),
             cache_bytes: options.cache_bytes,
-            #[cfg(test)]
-            faults: None,
+            storage,
         };
-        match fs::metadata(directory) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(OpenError::NotADirectory(location.directory)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-                made.map_err(|error| location.io(error))?;
+        match location.storage.make_directory(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(OpenError::NotADirectory(location.directory))
             }
-            Err(error) => return Err(location.io(error)),
+            made => made.map(|()| location.clone()).map_err(|error| location.io(error)),
         }
-        Ok(location)
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
     }
 
     /// How large the file is.
     pub(super) fn file_bytes(&self) -> u64 {
-        fs::metadata(&self.file).map_or(0, |found| found.len())
+        self.storage.len(&self.file).ok().flatten().unwrap_or_default()
     }
 
-    /// Opens the database, after repairing it where the last process was killed, and reads its catalog.
+    /// What the file takes on disk. redb doubles the length of a small file when it is full, ahead of what it writes.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.storage.taken(&self.file).unwrap_or_default()
+    }
+
+    /// Opens the database, after recovering it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
-        let is_new = self.file_bytes() == 0;
-        if is_new {
-            self.make_private().map_err(|error| self.io(error))?;
-        }
-        let database = self.create().map_err(|error| self.refused(error))?;
-        if is_new {
-            self.lay_down(&database).map_err(|error| self.failed(error))?;
-            // The entry of the new file in its directory must be on disk as well.
-            File::open(&self.directory).and_then(|directory| directory.sync_all()).map_err(|error| self.io(error))?;
-        }
+        self.guarded(|| {
+            if self.is_missing()? {
+                log::info!("making a new store: {}", self.file.display());
+                self.write_anew(|database| lay_down(database).map_err(failure::of_engine))?;
+            }
+            if self.is_unsynced()? {
+                self.make_durable()?;
+            }
+            let opened = self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
+            // What a process that was killed left; the lock that opening takes keeps others from needing it.
+            self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
+            Ok(opened)
+        })
+    }
+
+    /// Opens the database to look at it: the file stays as it is, whatever is done to the database.
+    pub(super) fn open_aside(&self) -> Result<(Database, Catalog), OpenError> {
+        self.guarded(|| {
+            if self.is_missing()? {
+                return Err(OpenError::NoStore(self.directory.clone()));
+            }
+            self.open_with(|| self.overlay())
+        })
+    }
+
+    fn overlay(&self) -> io::Result<Overlay> {
+        self.storage.open(&self.file).and_then(Overlay::new)
+    }
+
+    fn open_with<B: StorageBackend>(&self, file: impl Fn() -> io::Result<B>) -> Result<(Database, Catalog), OpenError> {
+        let file = || file().map_err(|error| self.io(error));
+        let database = match self.builder(Torn::Refuse).create_with_backend(file()?) {
+            Err(DatabaseError::RepairAborted) => {
+                self.was_nobody_told_of_the_last_commit()?;
+                self.builder(Torn::GoBack).create_with_backend(file()?)
+            }
+            opened => opened,
+        };
+        let database = database.map_err(|error| self.refused(error))?;
         let catalog = self.read_catalog(&database)?;
         Ok((database, catalog))
     }
 
-    /// The file holds hashes of passwords and the keys of tokens: its owner alone reads and writes it.
-    fn make_private(&self) -> io::Result<()> {
-        let options = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&self.file);
-        options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)))
-    }
-
-    fn create(&self) -> Result<Database, DatabaseError> {
-        #[cfg(test)]
-        if let Some(faults) = &self.faults {
-            return self.builder().create_with_backend(faults.backend(&self.file)?);
+    /// See [`acknowledged`].
+    fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
+        let overlay = self.overlay().map_err(|error| self.io(error))?;
+        let database = self.builder(Torn::GoBack).create_with_backend(overlay).map_err(|error| self.refused(error))?;
+        let known = self.directory.join(ACKNOWLEDGED);
+        if acknowledged::read(&self.storage, &known) > self.read_catalog(&database)?.commit {
+            return Err(self.damaged(&format!(
+                "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
+                known.display()
+            )));
         }
-        self.builder().create(&self.file)
+        log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
+        log::warn!("nobody was told of it; going on with the one before it");
+        Ok(())
     }
 
-    /// The same place, on a storage that fails when told to.
-    #[cfg(test)]
-    pub(super) fn with_faults(mut self, faults: std::sync::Arc<super::faults::Faults>) -> Self {
-        self.faults = Some(faults);
-        self
+    /// Where to note what was acknowledged.
+    pub(super) fn acknowledged(&self) -> Acknowledged {
+        Acknowledged::open(&self.storage, &self.directory.join(ACKNOWLEDGED))
     }
 
-    fn builder(&self) -> Builder {
+    /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
+    pub(super) fn write_anew(&self, fill: impl FnOnce(&Database) -> Result<(), StoreError>) -> Result<(), OpenError> {
+        let (new, mark) = (self.directory.join(NEW_FILE), self.directory.join(NEW_UNSYNCED));
+        let written = self.write_beside(&new, &mark, fill);
+        if written.is_err() {
+            // Room matters more than this error: the next start removes the file as well.
+            let _ = self.storage.remove(&new);
+        }
+        written?;
+        self.storage.replace(&self.file, &new).map_err(|error| self.io(error))?;
+        self.storage.remove(&self.directory.join(UNSYNCED)).map_err(|error| self.io(error))
+    }
+
+    fn write_beside(
+        &self,
+        new: &Path,
+        mark: &Path,
+        fill: impl FnOnce(&Database) -> Result<(), StoreError>,
+    ) -> Result<(), OpenError> {
+        let storage = &self.storage;
+        let file = (storage.remove(new))
+            .and_then(|()| storage.remove(mark))
+            .and_then(|()| storage.create(new))
+            .and_then(|()| Watched::open(storage, new, mark.to_owned()))
+            .map_err(|error| self.io(error))?;
+        let database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
+        let filled = fill(&database);
+        // Closing writes, and says nothing when that fails.
+        drop(database);
+        filled.map_err(|error| self.unusable(error))?;
+        match storage.len(mark).map_err(|error| self.io(error))? {
+            None => Ok(()),
+            Some(_) => {
+                let _ = storage.remove(mark);
+                Err(self.io(io::Error::other("the new file could not be made durable")))
+            }
+        }
+    }
+
+    /// Keeps the file under another name as well, and returns that name.
+    pub(super) fn keep_a_copy(&self) -> Result<PathBuf, OpenError> {
+        let mut number = 1;
+        loop {
+            let name = self.directory.join(format!("{FILE}.damaged-{number}"));
+            match self.storage.link(&self.file, &name) {
+                Ok(()) => return Ok(name),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(self.io(error)),
+            }
+        }
+    }
+
+    /// Removes a name that [`Location::keep_a_copy`] gave.
+    pub(super) fn forget(&self, kept: &Path) {
+        if let Err(error) = self.storage.remove(kept) {
+            log::warn!("{} is not needed any more and could not be removed: {error}", kept.display());
+        }
+    }
+
+    fn is_missing(&self) -> Result<bool, OpenError> {
+        let length = self.storage.len(&self.file).map_err(|error| self.io(error))?;
+        Ok(length.unwrap_or_default() == 0)
+    }
+
+    fn is_unsynced(&self) -> Result<bool, OpenError> {
+        let mark = self.storage.len(&self.directory.join(UNSYNCED)).map_err(|error| self.io(error))?;
+        Ok(mark.is_some())
+    }
+
+    /// After a sync that failed: the operating system may take pages for clean that are not on disk, so syncing again
+    /// proves nothing. Everything is verified and written to a new file.
+    fn make_durable(&self) -> Result<(), OpenError> {
+        log::warn!("{} could not be made durable; writing it anew", self.file.display());
+        let (mut database, catalog) = self.open_aside()?;
+        self.verify(&mut database)?;
+        self.write_anew(|target| copy::everything(&database, &catalog, target))
+    }
+
+    /// Reads the whole file and compares its checksums.
+    ///
+    /// # Errors
+    /// [`OpenError::Damaged`] when one does not agree.
+    pub(super) fn verify(&self, database: &mut Database) -> Result<(), OpenError> {
+        self.guarded(|| match database.check_integrity() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.damaged(&"its pages do not add up")),
+            Err(error) => Err(self.refused(error)),
+        })
+    }
+
+    /// Runs what may panic on damaged pages: redb verifies them when it recovers, not whenever it reads.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+        failure::caught(work).unwrap_or_else(|panic| Err(self.damaged(&panic)))
+    }
+
+    fn builder(&self, torn: Torn) -> Builder {
         let mut builder = Database::builder();
         let file = self.file.display().to_string();
         builder.set_cache_size(self.cache_bytes).set_repair_callback(move |repair| {
-            log::warn!("{file} was not closed properly; checking it, {:.0} % done", repair.progress() * 100.0);
+            let progress = repair.progress();
+            if torn == Torn::Refuse && (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
+                return repair.abort();
+            }
+            log::warn!("{file} was not closed properly; checking it, {:.0} % done", progress * 100.0);
         });
         builder
     }
 
-    fn lay_down(&self, database: &Database) -> Result<(), redb::Error> {
-        log::info!("making a new store: {}", self.file.display());
-        let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
-        let transaction = database.begin_write()?;
-        transaction.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
-        transaction.commit()?;
-        Ok(())
-    }
-
     fn read_catalog(&self, database: &Database) -> Result<Catalog, OpenError> {
         let transaction = database.begin_read().map_err(|error| self.failed(error.into()))?;
+        self.catalog_of(&transaction)
+    }
+
+    fn catalog_of(&self, transaction: &ReadTransaction) -> Result<Catalog, OpenError> {
         let meta = match transaction.open_table(META) {
             Ok(meta) => meta,
             Err(TableError::Storage(error)) => return Err(self.failed(error.into())),
@@ -171,7 +353,9 @@ impl Location {
                 collections.push(read_collection(stored.value()).map_err(|error| self.damaged(&error))?);
             }
         }
-        Catalog::of(collections).map_err(|error| self.damaged(&error))
+        let commit = meta.get(META_COMMIT).map_err(|error| self.failed(error.into()))?;
+        let commit = commit.and_then(|stored| Some(u64::from_le_bytes(stored.value().try_into().ok()?)));
+        Catalog::of(collections, commit.unwrap_or_default()).map_err(|error| self.damaged(&error))
     }
 
     fn check_format(&self, meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<(), OpenError> {
@@ -189,7 +373,7 @@ impl Location {
     fn refused(&self, error: DatabaseError) -> OpenError {
         match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(self.directory.clone()),
-            DatabaseError::UpgradeRequired(_) => OpenError::UnknownFormat(self.file.clone()),
+            DatabaseError::UpgradeRequired(found) => OpenError::OlderStorage { path: self.file.clone(), found },
             // redb's words for a file that does not begin as its files do.
             DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 OpenError::UnknownFormat(self.file.clone())
@@ -200,8 +384,22 @@ impl Location {
 
     fn failed(&self, error: redb::Error) -> OpenError {
         match error {
+            // The file ends before its pages do.
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(&error),
             redb::Error::Io(error) => self.io(error),
             other => self.damaged(&other),
+        }
+    }
+
+    /// An error of work on a whole file.
+    pub(super) fn unusable(&self, error: StoreError) -> OpenError {
+        match error {
+            StoreError::Corrupt { what } => self.damaged(&what),
+            StoreError::Backend { source } => match source.downcast::<io::Error>() {
+                Ok(source) => self.io(*source),
+                Err(source) => self.io(io::Error::other(source)),
+            },
+            other => self.io(io::Error::other(other)),
         }
     }
 
@@ -214,9 +412,21 @@ impl Location {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 OpenError::NotWritable { path: self.directory.clone(), source }
             }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                OpenError::NoRoom { path: self.file.clone(), source }
+            }
             _ => OpenError::Io { path: self.file.clone(), source },
         }
     }
+}
+
+/// What a new store has.
+fn lay_down(database: &Database) -> Result<(), redb::Error> {
+    let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
+    let transaction = database.begin_write()?;
+    transaction.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
+    transaction.commit()?;
+    Ok(())
 }
 
 fn read_collection(stored: &[u8]) -> Result<Collection, CatalogError> {

@@ -22,7 +22,7 @@ use super::snapshot::Snapshot;
 use super::writer::Published;
 
 /// How long an answer may keep the snapshot that it began with.
-pub(super) const SNAPSHOT_TIME: Duration = Duration::from_secs(60);
+pub(super) const SNAPSHOT_TIME: Duration = Duration::from_mins(1);
 
 /// What is left of an answer.
 pub(super) struct Rest {

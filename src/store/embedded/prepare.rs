@@ -44,7 +44,7 @@ pub(super) fn declare(
 }
 
 /// Counts the entries of indexes that are not counted: new ones, and those of stores made before there were counts.
-fn count_entries(
+pub(super) fn count_entries(
     collection: &Collection,
     tables: &mut Tables<Working<'_>>,
     dropped: &[u32],
@@ -65,7 +65,10 @@ fn count_entries(
 }
 
 /// Fills a new index with the keys of the documents that are stored.
-fn build(
+///
+/// # Errors
+/// As [`declare`].
+pub(super) fn build(
     catalog: &mut Catalog,
     collection: u32,
     index: u32,

@@ -17,15 +17,20 @@ use super::counts::{Blocks, BlocksMut};
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 /// In [`META`]: the version of the layout of the file.
 pub(super) const META_FORMAT: &str = "format";
+/// In [`META`]: how many commits there were.
+pub(super) const META_COMMIT: &str = "commit";
 /// In [`META`]: what the names of collection entries begin with.
 pub(super) const META_COLLECTION: &str = "collection/";
 
 /// How many bytes a row takes at the end of a key.
 const ROW: usize = 8;
 
-type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
-type UniqueDefinition<'n> = TableDefinition<'n, &'static [u8], u64>;
-type PlainDefinition<'n> = TableDefinition<'n, &'static [u8], ()>;
+/// The table of a collection's documents.
+pub(super) type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
+/// The table of a unique index.
+pub(super) type UniqueDefinition<'n> = TableDefinition<'n, &'static [u8], u64>;
+/// The table of another index.
+pub(super) type PlainDefinition<'n> = TableDefinition<'n, &'static [u8], ()>;
 
 /// The name of the table of a collection's documents.
 pub(super) fn data_name(collection: u32) -> String {
@@ -192,6 +197,14 @@ impl<A: Access> IndexTable<A> {
             Self::Unique(table) => table.len(),
             Self::Plain(table) => table.len(),
         }
+    }
+
+    /// All entries.
+    pub(super) fn all(&self) -> Result<Entries<'_>, StorageError> {
+        Ok(match self {
+            Self::Unique(table) => Entries::Unique(table.iter()?),
+            Self::Plain(table) => Entries::Plain(table.iter()?),
+        })
     }
 
     /// The entries with keys from `start` to below `end`.

@@ -40,7 +40,7 @@ pub(super) fn ask(
     let budget = deadline.budget();
     let reader = Reader::new(collection, tables, deadline.clone());
     let found = Scan::new(question, collection, tables, deadline).run()?;
-    let documents = question.read(found.rows, &reader, &budget)?;
+    let documents = question.read(found.list, &reader, &budget)?;
     let hint = question.hint(collection, found.work, documents.len() as u64);
     Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
 }
@@ -207,7 +207,7 @@ impl<'a> Merged<'a> {
 
     fn into_rows(self) -> Rows {
         let rows = self.best.map_or(self.rows, |best| best.into_page().collect());
-        Rows { rows, matched: self.matched, work: self.work }
+        Rows { list: rows, matched: self.matched, work: self.work }
     }
 }
 

@@ -18,13 +18,15 @@ use crate::metrics::Metrics;
 use crate::store::{Change, CollectionSpec, StoreError, Unit};
 
 use super::Options;
+use super::acknowledged::Acknowledged;
 use super::batch::{Batch, Refusal};
 use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError};
 use super::prepare;
 use super::snapshot::Snapshot;
-use super::tables::{META, META_COLLECTION};
+use super::space;
+use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// How many units go into one transaction.
 const GROUP_UNITS: usize = 256;
@@ -65,7 +67,8 @@ enum Job {
 impl Handle {
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let (database, catalog) = location.open()?;
+        let (database, catalog) = space::open_compacted(&location)?;
+        let acknowledged = location.acknowledged();
         let (sender, jobs) = sync_channel(options.queue_length);
         let reporter = Reporter::default();
         let mut writer = Writer {
@@ -74,6 +77,7 @@ impl Handle {
             published,
             catalog,
             database: Some(database),
+            acknowledged,
             quick_repair_from: options.quick_repair_from_bytes,
             filter_budget: options.filter_budget,
         };
@@ -152,6 +156,7 @@ struct Writer {
     catalog: Catalog,
     /// None while the storage is out of order.
     database: Option<Database>,
+    acknowledged: Acknowledged,
     quick_repair_from: u64,
     /// See [`Options::filter_budget`].
     filter_budget: Duration,
@@ -211,11 +216,7 @@ impl Writer {
 
     /// Commits a group and answers everyone in it.
     fn commit(&mut self, group: Group) {
-        let results = self.commit_units(&group.units);
-        if let Err(error) = &results {
-            self.fail(error);
-        }
-        match results {
+        match self.commit_units(&group.units) {
             Ok(results) => {
                 if let Some(metrics) = self.reporter.get() {
                     metrics.committed(results.len());
@@ -224,7 +225,21 @@ impl Writer {
                     let _ = reply.send(result);
                 }
             }
+            // One of them met damaged pages; the others may be possible all the same.
+            Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => {
+                for (unit, reply) in group.units.into_iter().zip(group.replies) {
+                    self.commit(Group { bytes: 0, units: vec![unit], replies: vec![reply] });
+                }
+            }
+            Err(error @ StoreError::Corrupt { .. }) => {
+                // The storage works, and what is not damaged can still be read and written.
+                log::error!("a write met damaged pages, nothing was written: {error}");
+                for reply in group.replies {
+                    let _ = reply.send(Err(StoreError::Corrupt { what: error.to_string() }));
+                }
+            }
             Err(error) => {
+                self.fail(&error);
                 for reply in group.replies {
                     let _ = reply.send(Err(failure::unavailable(&error)));
                 }
@@ -236,19 +251,26 @@ impl Writer {
     fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
         let transaction = self.begin()?;
         let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget);
-        let mut results = Vec::with_capacity(units.len());
-        for unit in units {
-            match batch.apply(unit) {
-                Ok(counts) => results.push(Ok(counts)),
-                Err(Refusal::Unit(error)) => results.push(Err(error)),
-                Err(Refusal::Batch(error)) => return Err(error),
+        // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
+        let applied = match failure::guarded(|| apply(&mut batch, units)) {
+            Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
+            Err(error) => {
+                drop(batch);
+                Err(error)
             }
-        }
-        let (catalog, touched) = batch.into_parts()?;
+        };
+        let (results, (mut catalog, touched)) = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                // A transaction that cannot be given up is lost all the same, and the first error says why.
+                let _ = failure::caught(|| transaction.abort());
+                return Err(error);
+            }
+        };
         if touched.is_empty() {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
-            store_collections(&transaction, &catalog, touched)?;
+            store_collections(&transaction, &mut catalog, touched)?;
             self.finish(transaction, catalog)?;
         }
         Ok(results)
@@ -257,11 +279,11 @@ impl Writer {
     fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
         let transaction = self.begin()?;
         let mut catalog = self.catalog.clone();
-        let changed = prepare::declare(&transaction, &mut catalog, collections)?;
+        let changed = failure::guarded(|| prepare::declare(&transaction, &mut catalog, collections))?;
         if changed.is_empty() {
             return transaction.abort().map_err(failure::of_storage);
         }
-        store_collections(&transaction, &catalog, changed)?;
+        store_collections(&transaction, &mut catalog, changed)?;
         self.finish(transaction, catalog)
     }
 
@@ -281,7 +303,9 @@ impl Writer {
     }
 
     fn finish(&mut self, transaction: WriteTransaction, catalog: Catalog) -> Result<(), StoreError> {
-        transaction.commit().map_err(|error| failure::unavailable(&error))?;
+        let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
+        committed.map_err(|error| failure::unavailable(&error))?;
+        self.acknowledged.note(catalog.commit);
         self.catalog = catalog;
         self.publish();
         Ok(())
@@ -307,7 +331,10 @@ impl Writer {
     fn fail(&mut self, error: &dyn std::fmt::Display) {
         log::error!("the storage failed, opening it again: {error}");
         self.published.store(None);
-        self.database = None;
+        let database = self.database.take();
+        if let Err(panic) = failure::caught(|| drop(database)) {
+            log::error!("closing the file: {panic}");
+        }
         if let Err(error) = self.reopen() {
             log::error!("the store stays out of order, each write tries again: {error}");
         }
@@ -326,15 +353,26 @@ impl Writer {
     /// Keeps ids that were given out from being given out again by the next process.
     fn stop(mut self) {
         let numbers: Vec<u32> = self.catalog.iter().map(|collection| collection.number).collect();
+        let mut catalog = self.catalog.clone();
         let stored = self.begin().and_then(|transaction| {
-            store_collections(&transaction, &self.catalog, numbers)?;
-            transaction.commit().map_err(|error| failure::unavailable(&error))
+            store_collections(&transaction, &mut catalog, numbers)?;
+            self.finish(transaction, catalog)
         });
         if let Err(error) = stored {
             log::error!("closing the store: {error}");
         }
         self.published.store(None);
     }
+}
+
+/// Applies units in turn; an error is one of the storage.
+fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+    let apply = |unit| match batch.apply(unit) {
+        Ok(counts) => Ok(Ok(counts)),
+        Err(Refusal::Unit(error)) => Ok(Err(error)),
+        Err(Refusal::Batch(error)) => Err(error),
+    };
+    units.iter().map(apply).collect()
 }
 
 /// Adds what is waiting to the group; returns a job that does not go into it.
@@ -349,12 +387,15 @@ fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     None
 }
 
-fn store_collections(
+/// Stores what the catalog says of these collections, and counts the commit.
+pub(super) fn store_collections(
     transaction: &WriteTransaction,
-    catalog: &Catalog,
+    catalog: &mut Catalog,
     numbers: impl IntoIterator<Item = u32>,
 ) -> Result<(), StoreError> {
+    catalog.commit += 1;
     let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+    meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
     for number in numbers {
         let name = format!("{META_COLLECTION}{number}");
         let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;

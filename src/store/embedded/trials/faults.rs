@@ -1,6 +1,5 @@
 //! For tests: a file that fails when told to, and what the store must do then.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -10,18 +9,18 @@ use std::time::Duration;
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
-use redb::backends::FileBackend;
-use redb::{BackendError, DatabaseError, StorageBackend};
+use redb::{BackendError, StorageBackend};
 
 use crate::query::Filter;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
-use super::open::Location;
-use super::{EmbeddedStore, Options};
+use crate::store::embedded::open::Location;
+use crate::store::embedded::storage::{Disk, Storage};
+use crate::store::embedded::{EmbeddedStore, Options};
 
 /// What is wrong with the storage; shared with the test.
 #[derive(Debug)]
-pub(super) struct Faults {
+struct Faults {
     /// Writing fails.
     broken: AtomicBool,
     /// Making durable fails.
@@ -38,17 +37,50 @@ impl Faults {
             room: AtomicU64::new(u64::MAX),
         })
     }
+}
 
-    pub(super) fn backend(self: &Arc<Self>, file: &Path) -> Result<FaultyFile, DatabaseError> {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
-        Ok(FaultyFile { file: FileBackend::new(opened)?, faults: Arc::clone(self) })
+/// The disk, as far as the faults let it.
+#[derive(Debug)]
+struct FaultyDisk(Arc<Faults>);
+
+impl Storage for FaultyDisk {
+    fn make_directory(&self, directory: &Path) -> io::Result<()> {
+        Disk.make_directory(directory)
+    }
+
+    fn len(&self, file: &Path) -> io::Result<Option<u64>> {
+        Disk.len(file)
+    }
+
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Disk.taken(file)
+    }
+
+    fn create(&self, file: &Path) -> io::Result<()> {
+        Disk.create(file)
+    }
+
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(FaultyFile { file: Disk.open(file)?, faults: Arc::clone(&self.0) }))
+    }
+
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        Disk.link(file, name)
+    }
+
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
+        Disk.replace(file, by)
+    }
+
+    fn remove(&self, file: &Path) -> io::Result<()> {
+        Disk.remove(file)
     }
 }
 
 /// A file with faults.
 #[derive(Debug)]
-pub(super) struct FaultyFile {
-    file: FileBackend,
+struct FaultyFile {
+    file: Box<dyn StorageBackend>,
     faults: Arc<Faults>,
 }
 
@@ -103,7 +135,8 @@ fn faulty_store() -> (tempfile::TempDir, Arc<Faults>, EmbeddedStore) {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let faults = Faults::none();
     let options = Options::default();
-    let location = Location::prepare(directory.path(), &options).expect("a directory").with_faults(Arc::clone(&faults));
+    let disk = Arc::new(FaultyDisk(Arc::clone(&faults)));
+    let location = Location::on(disk, directory.path(), &options).expect("a directory");
     let store = EmbeddedStore::start(location, &options).expect("nothing is wrong yet");
     (directory, faults, store)
 }

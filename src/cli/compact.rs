@@ -1,0 +1,24 @@
+//! `inventory-service compact`: gives the space that an embedded store does not use back to the disk.
+
+use clap::Args;
+
+use crate::settings::{Settings, StoreUri};
+use crate::store::embedded::maintenance;
+
+use super::Outcome;
+
+/// Compacts the embedded store; the service must not run on it.
+#[derive(Debug, Args)]
+pub struct CompactCommand {}
+
+impl CompactCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let StoreUri::Embedded(directory) = settings.store.location()? else {
+            return Err("only an embedded store is compacted; ask mongosh for the command compact".into());
+        };
+        let options = settings.store.embedded_options();
+        let done = tokio::task::spawn_blocking(move || maintenance::compact(&directory, &options)).await??;
+        println!("compacted from {} to {} bytes", done.before, done.after);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The files below a store: the disk, or what a test puts in its place, and what redb reads and writes through.
+//!
+//! *Invariant:* after a sync that failed nothing is believed that only the operating system's memory says. It may
+//! call pages clean that never reached the disk. Such a file is marked, and it is written anew as a whole before it is
+//! used again; see [`open`](super::open).
+
+use std::fmt::Debug;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::ops::Bound;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::backends::FileBackend;
+use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
+
+/// Where the files of a store are.
+pub(super) trait Storage: Debug + Send + Sync {
+    /// Makes sure that the directory is there.
+    fn make_directory(&self, directory: &Path) -> io::Result<()>;
+    /// How long a file is; `None` when there is none.
+    fn len(&self, file: &Path) -> io::Result<Option<u64>>;
+    /// What a file takes on disk, in bytes; less than its length where parts were never written.
+    fn taken(&self, file: &Path) -> io::Result<u64>;
+    /// Makes an empty file that its owner alone can read and write; one that is there keeps what it has.
+    fn create(&self, file: &Path) -> io::Result<()>;
+    /// Opens a file that is there.
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>>;
+    /// Gives a file a second name, which must be free.
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
+    /// Puts a file in the place of another one, on disk when this returns.
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()>;
+    /// Removes a file, if it is there.
+    fn remove(&self, file: &Path) -> io::Result<()>;
+}
+
+/// The file system.
+#[derive(Debug)]
+pub(super) struct Disk;
+
+impl Storage for Disk {
+    fn make_directory(&self, directory: &Path) -> io::Result<()> {
+        match fs::metadata(directory) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(directory)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn len(&self, file: &Path) -> io::Result<Option<u64>> {
+        match fs::metadata(file) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(file)?.blocks().saturating_mul(512))
+    }
+
+    /// The file holds hashes of passwords and the keys of tokens.
+    fn create(&self, file: &Path) -> io::Result<()> {
+        let made = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(file)?;
+        made.set_permissions(Permissions::from_mode(0o600))
+    }
+
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        let opened = OpenOptions::new().read(true).write(true).open(file)?;
+        Ok(Box::new(FileBackend::new(opened).map_err(io_of)?))
+    }
+
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        fs::hard_link(file, name)
+    }
+
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
+        fs::rename(by, file)?;
+        let directory = file.parent().ok_or(io::ErrorKind::NotFound)?;
+        File::open(directory)?.sync_all()
+    }
+
+    fn remove(&self, file: &Path) -> io::Result<()> {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn io_of(error: DatabaseError) -> io::Error {
+    match error {
+        DatabaseError::Storage(StorageError::Io(error)) => error,
+        other => io::Error::other(other),
+    }
+}
+
+/// The backend that redb gets for a file that is written: it marks the file when a sync fails.
+#[derive(Debug)]
+pub(super) struct Watched {
+    file: Box<dyn StorageBackend>,
+    storage: Arc<dyn Storage>,
+    mark: PathBuf,
+}
+
+impl Watched {
+    /// `mark` is made when a sync of `file` fails.
+    pub(super) fn open(storage: &Arc<dyn Storage>, file: &Path, mark: PathBuf) -> io::Result<Self> {
+        Ok(Self { file: storage.open(file)?, storage: Arc::clone(storage), mark })
+    }
+}
+
+impl StorageBackend for Watched {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let synced = self.file.sync_data();
+        if synced.is_err() {
+            // Not synced itself: after a loss of power the disk alone is read, and there is nothing to doubt.
+            if let Err(error) = self.storage.create(&self.mark) {
+                log::error!("{} cannot be made: {error}", self.mark.display());
+            }
+        }
+        synced
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}

@@ -1,0 +1,313 @@
+//! Files in memory, which remember each write, sync and rename, so that any moment can be shown as a disk would
+//! have it after a loss of power.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use redb::StorageBackend;
+
+use super::Random;
+use super::workload::Documents;
+use crate::store::embedded::storage::Storage;
+
+/// What happened, in order.
+#[derive(Debug, Clone)]
+pub(super) enum Event {
+    Create(PathBuf),
+    Write(PathBuf, u64, Vec<u8>),
+    SetLen(PathBuf, u64),
+    Sync(PathBuf),
+    /// The operating system failed to write pages, says so once, and calls them clean from then on.
+    SyncFailed(PathBuf),
+    /// On disk when it returns, like the rename and the sync of the directory that it is.
+    Replace(PathBuf, PathBuf),
+    Link(PathBuf, PathBuf),
+    Remove(PathBuf),
+    /// See [`Journal`](super::workload::Journal).
+    Begun(usize, Documents),
+    /// See [`Journal`](super::workload::Journal).
+    Settled(usize, Documents),
+}
+
+type Bytes = Arc<Mutex<Vec<u8>>>;
+type Log = Arc<Mutex<Vec<Event>>>;
+
+/// A directory in memory.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    files: Mutex<BTreeMap<PathBuf, Bytes>>,
+    log: Option<Log>,
+    /// This many syncs go well, then one fails.
+    syncs_before_failure: Arc<AtomicUsize>,
+}
+
+impl Memory {
+    /// Keeps nothing but the files.
+    pub(super) fn of(files: BTreeMap<PathBuf, Vec<u8>>) -> Arc<Self> {
+        let files = files.into_iter().map(|(name, bytes)| (name, Arc::new(Mutex::new(bytes))));
+        Arc::new(Self { files: Mutex::new(files.collect()), ..Self::with_log(None) })
+    }
+
+    /// Remembers what happens to the files.
+    pub(super) fn recording() -> Arc<Self> {
+        Arc::new(Self::with_log(Some(Log::default())))
+    }
+
+    fn with_log(log: Option<Log>) -> Self {
+        Self { files: Mutex::default(), log, syncs_before_failure: Arc::new(AtomicUsize::new(usize::MAX)) }
+    }
+
+    /// Has the next sync but `syncs` fail.
+    pub(super) fn fail_after(&self, syncs: usize) {
+        self.syncs_before_failure.store(syncs, Ordering::SeqCst);
+    }
+
+    pub(super) fn note(&self, event: Event) {
+        if let Some(log) = &self.log {
+            log.lock().unwrap().push(event);
+        }
+    }
+
+    /// What happened so far.
+    pub(super) fn events(&self) -> Vec<Event> {
+        self.log.as_ref().expect("it is recording").lock().unwrap().clone()
+    }
+
+    /// What the files hold.
+    pub(super) fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = self.files.lock().unwrap();
+        files.iter().map(|(name, bytes)| (name.clone(), bytes.lock().unwrap().clone())).collect()
+    }
+}
+
+impl Storage for Memory {
+    fn make_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn len(&self, file: &Path) -> io::Result<Option<u64>> {
+        Ok(self.files.lock().unwrap().get(file).map(|bytes| bytes.lock().unwrap().len() as u64))
+    }
+
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Ok(self.len(file)?.unwrap_or_default())
+    }
+
+    fn create(&self, file: &Path) -> io::Result<()> {
+        self.files.lock().unwrap().entry(file.to_owned()).or_insert_with(|| {
+            self.note(Event::Create(file.to_owned()));
+            Bytes::default()
+        });
+        Ok(())
+    }
+
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        let bytes = self.files.lock().unwrap().get(file).cloned().ok_or(io::ErrorKind::NotFound)?;
+        let syncs_before_failure = Arc::clone(&self.syncs_before_failure);
+        Ok(Box::new(MemoryFile { name: file.to_owned(), bytes, log: self.log.clone(), syncs_before_failure }))
+    }
+
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap();
+        if files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let bytes = files.get(file).cloned().ok_or(io::ErrorKind::NotFound)?;
+        files.insert(name.to_owned(), bytes);
+        self.note(Event::Link(file.to_owned(), name.to_owned()));
+        Ok(())
+    }
+
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap();
+        let bytes = files.remove(by).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(file.to_owned(), bytes);
+        self.note(Event::Replace(file.to_owned(), by.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, file: &Path) -> io::Result<()> {
+        if self.files.lock().unwrap().remove(file).is_some() {
+            self.note(Event::Remove(file.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct MemoryFile {
+    /// As it was when the file was opened; nobody renames an open file and goes on writing.
+    name: PathBuf,
+    bytes: Bytes,
+    log: Option<Log>,
+    syncs_before_failure: Arc<AtomicUsize>,
+}
+
+impl MemoryFile {
+    fn note(&self, event: impl FnOnce(PathBuf) -> Event) {
+        if let Some(log) = &self.log {
+            log.lock().unwrap().push(event(self.name.clone()));
+        }
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("files of tests are small")
+}
+
+impl StorageBackend for MemoryFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.bytes.lock().unwrap();
+        let end = index(offset).checked_add(out.len());
+        let piece = end.and_then(|end| bytes.get(index(offset)..end)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(piece);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes.lock().unwrap().resize(index(len), 0);
+        self.note(|name| Event::SetLen(name, len));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let left = self.syncs_before_failure.load(Ordering::SeqCst);
+        self.syncs_before_failure.store(left.wrapping_sub(usize::from(left != usize::MAX)), Ordering::SeqCst);
+        if left == 0 {
+            self.note(Event::SyncFailed);
+            return Err(io::Error::other("a sync that fails"));
+        }
+        self.note(Event::Sync);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let end = index(offset) + data.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[index(offset)..end].copy_from_slice(data);
+        self.note(|name| Event::Write(name, offset, data.to_vec()));
+        Ok(())
+    }
+}
+
+/// What becomes of writes that no sync has made durable, when the power goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// None reaches the disk.
+    Lost,
+    /// All reach it.
+    Kept,
+    /// Each one or not, as chance has it.
+    Random,
+    /// Each sector of this many bytes or not.
+    Torn(usize),
+}
+
+/// A disk that follows a recording.
+#[derive(Debug, Default, Clone)]
+pub(super) struct PowerDisk {
+    durable: BTreeMap<PathBuf, Vec<u8>>,
+    pending: BTreeMap<PathBuf, Vec<Event>>,
+}
+
+impl PowerDisk {
+    pub(super) fn follow(&mut self, event: &Event) {
+        match event {
+            // The entry of a new file is there or not; its users have to expect both, and an empty file is the worse.
+            Event::Create(name) => drop(self.durable.insert(name.clone(), Vec::new())),
+            Event::Write(name, ..) | Event::SetLen(name, _) => {
+                self.pending.entry(name.clone()).or_default().push(event.clone());
+            }
+            Event::Sync(name) => {
+                let bytes = self.durable.entry(name.clone()).or_default();
+                for event in self.pending.remove(name).unwrap_or_default() {
+                    apply(bytes, &event);
+                }
+            }
+            Event::SyncFailed(name) => drop(self.pending.remove(name)),
+            Event::Replace(name, by) => {
+                let bytes = self.durable.remove(by).unwrap_or_default();
+                self.durable.insert(name.clone(), bytes);
+                let pending = self.pending.remove(by).unwrap_or_default();
+                self.pending.insert(name.clone(), pending);
+            }
+            Event::Link(name, other) => {
+                let bytes = self.durable.get(name).cloned().unwrap_or_default();
+                self.durable.insert(other.clone(), bytes);
+            }
+            Event::Remove(name) => {
+                self.durable.remove(name);
+                self.pending.remove(name);
+            }
+            Event::Begun(..) | Event::Settled(..) => {}
+        }
+    }
+
+    /// What is on disk when the power goes now.
+    pub(super) fn cut(&self, fate: Fate, random: &mut Random) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = self.durable.clone();
+        for (name, events) in &self.pending {
+            let bytes = files.entry(name.clone()).or_default();
+            for event in events {
+                let survives = match fate {
+                    Fate::Lost => false,
+                    Fate::Kept => true,
+                    Fate::Random => random.below(2) == 0,
+                    Fate::Torn(sector) => {
+                        tear(bytes, event, sector, random);
+                        false
+                    }
+                };
+                if survives {
+                    apply(bytes, event);
+                }
+            }
+        }
+        files
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, event: &Event) {
+    match event {
+        Event::Write(_, offset, data) => write(bytes, index(*offset), data),
+        Event::SetLen(_, len) => bytes.resize(index(*len), 0),
+        _ => {}
+    }
+}
+
+fn write(bytes: &mut Vec<u8>, at: usize, data: &[u8]) {
+    if bytes.len() < at + data.len() {
+        bytes.resize(at + data.len(), 0);
+    }
+    bytes[at..at + data.len()].copy_from_slice(data);
+}
+
+/// Lets some sectors of a write reach the disk.
+fn tear(bytes: &mut Vec<u8>, event: &Event, sector: usize, random: &mut Random) {
+    let Event::Write(_, offset, data) = event else {
+        if random.below(2) == 0 {
+            apply(bytes, event);
+        }
+        return;
+    };
+    let mut at = index(*offset);
+    let mut rest = data.as_slice();
+    while !rest.is_empty() {
+        let (piece, further) = rest.split_at((sector - at % sector).min(rest.len()));
+        if random.below(2) == 0 {
+            write(bytes, at, piece);
+        }
+        at += piece.len();
+        rest = further;
+    }
+}

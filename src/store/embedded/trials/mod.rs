@@ -1,0 +1,78 @@
+//! The store under what a store has to bear: failing and lying disks, loss of power, kills, damage, years of rewriting.
+//!
+//! Each trial has a small number of rounds here and a variable for more.
+
+mod damage;
+mod faults;
+mod kill;
+mod large;
+mod memory;
+mod power;
+mod space;
+mod words;
+mod workload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::store::IndexKey;
+
+use super::open::Location;
+use super::storage::Storage;
+use super::{EmbeddedStore, Options};
+
+/// Where a store in memory believes it is.
+fn directory() -> PathBuf {
+    PathBuf::from("/store")
+}
+
+fn location(storage: &Arc<impl Storage + 'static>) -> Location {
+    Location::on(Arc::clone(storage) as Arc<dyn Storage>, &directory(), &options()).expect("a directory")
+}
+
+/// A small cache, so that pages are really read and written.
+fn options() -> Options {
+    Options { cache_bytes: 1024 * 1024, ..Options::default() }
+}
+
+fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedStore {
+    EmbeddedStore::start(location(storage), options).expect("the store can be opened")
+}
+
+/// How many rounds a trial has: `usual`, or what the variable says.
+fn rounds(variable: &str, usual: usize) -> usize {
+    #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
+    std::env::var(variable).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(usual)
+}
+
+/// An ascending path of an index.
+const fn up(path: &'static str) -> IndexKey {
+    IndexKey { path, descending: false }
+}
+
+/// A number of the test's own, as stored in documents.
+fn stored_number(number: usize) -> i64 {
+    i64::try_from(number).expect("numbers of tests are small")
+}
+
+/// One of these, by a number.
+fn one_of<const N: usize>(choices: [usize; N], number: i64) -> usize {
+    choices[usize::try_from(number.unsigned_abs()).expect("numbers of tests are small") % N]
+}
+
+/// Numbers that look random and are the same each time (Vigna's splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+}

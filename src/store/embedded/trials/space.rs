@@ -1,0 +1,153 @@
+//! The size of the file over time, and compacting it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+
+use super::memory::Memory;
+use super::{Random, directory, location, options, rounds, start, stored_number, up};
+use crate::query::{Filter, Sort};
+use crate::store::embedded::open::Location;
+use crate::store::embedded::{EmbeddedStore, maintenance, space};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
+
+/// How many documents there are.
+const DOCUMENTS: &str = "INVENTORY_REWRITTEN_DOCUMENTS";
+/// How often each is rewritten.
+const TIMES: &str = "INVENTORY_REWRITTEN_TIMES";
+const THINGS: &str = "things";
+const WRITERS: usize = 8;
+const READERS: usize = 4;
+
+const COLLECTIONS: &[CollectionSpec] = &[CollectionSpec {
+    name: THINGS,
+    indexes: &[IndexSpec::unique("public_id", &[up("public_id")]), IndexSpec::plain("rank", &[up("rank")])],
+}];
+
+/// A document of about 1 KB.
+fn document(id: usize, rank: i64) -> RawDocumentBuf {
+    let document =
+        doc! { "_id": stored_number(id), "public_id": stored_number(id), "rank": rank, "text": "x".repeat(940) };
+    RawDocumentBuf::try_from(document).expect("it is BSON")
+}
+
+/// Rewrites documents of one writer's share, each at random, until all were rewritten `times` times on average.
+async fn rewrite(store: &EmbeddedStore, ids: Vec<usize>, times: usize, seed: u64) {
+    let mut random = Random(seed);
+    let mut ranks = vec![0_i64; ids.len()];
+    for _ in 0..ids.len() * times {
+        let which = random.below(ids.len());
+        let rank = stored_number(random.below(1_000_000));
+        let (before, after) = (document(ids[which], ranks[which]), document(ids[which], rank));
+        store.commit(Unit::of(Change::Replace { collection: THINGS, before, after })).await.expect("it is there");
+        ranks[which] = rank;
+    }
+}
+
+/// Reads pages and single documents until it is told to stop.
+async fn read(store: Arc<EmbeddedStore>, documents: usize, seed: u64) {
+    let mut random = Random(seed);
+    let budget = Duration::from_mins(1);
+    loop {
+        let id = stored_number(random.below(documents));
+        let one = FindQuery::new(Filter::equals("public_id", id), budget);
+        assert_eq!(store.find(THINGS, &one).await.expect("an answer").len(), 1);
+        let page = FindQuery::new(Filter::all(), budget).sorted(Sort::by("rank", false)).limited(20);
+        store.find(THINGS, &page).await.expect("an answer");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(super) async fn filled(store: &EmbeddedStore, documents: usize) {
+    store.prepare(COLLECTIONS).await.expect("it can be prepared");
+    for ids in (0..documents).collect::<Vec<_>>().chunks(500) {
+        let insert = |id: &usize| Change::Insert { collection: THINGS, document: document(*id, 0) };
+        let unit = Unit { conditions: Vec::new(), changes: ids.iter().map(insert).collect() };
+        store.commit(unit).await.expect("ids are free");
+    }
+}
+
+/// What a file takes on disk. redb doubles the length of a small file when it is full; what was never written to takes
+/// no room.
+fn on_disk(directory: &Path) -> u64 {
+    fs::metadata(directory.join("inventory.redb")).expect("it is there").blocks() * 512
+}
+
+/// The bytes of all documents and keys.
+fn live_bytes(location: &Location) -> u64 {
+    let (database, _) = location.open_aside().expect("it can be opened");
+    let transaction = database.begin_write().expect("a transaction");
+    transaction.stats().expect("it can be read").stored_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_large_as_what_it_holds() {
+    let (documents, times) = (rounds(DOCUMENTS, 4_000), rounds(TIMES, 4));
+    let directory = tempfile::tempdir().expect("a directory for the test");
+    let store = Arc::new(EmbeddedStore::open(directory.path(), &options()).expect("a new store"));
+    filled(&store, documents).await;
+    let loaded = on_disk(directory.path());
+    let mut readers = tokio::task::JoinSet::new();
+    (0..READERS).for_each(|reader| drop(readers.spawn(read(Arc::clone(&store), documents, reader as u64))));
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let store = Arc::clone(&store);
+        let ids = (writer..documents).step_by(WRITERS).collect();
+        writers.spawn(async move { rewrite(&store, ids, times, 99 + writer as u64).await });
+    }
+    writers.join_all().await;
+    readers.shutdown().await;
+    let rewritten = on_disk(directory.path());
+    assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
+    drop(store);
+    let closed = on_disk(directory.path());
+    let location = Location::prepare(directory.path(), &options()).expect("it is there");
+    let live = live_bytes(&location);
+    space::compact(&location).expect("it is sound");
+    let percent = |bytes: u64| bytes * 100 / live;
+    eprintln!(
+        "{documents} documents rewritten {times} times, {live} bytes live; the file in percent of that: loaded {}, \
+         rewritten {}, closed {}, compacted {}",
+        percent(loaded),
+        percent(rewritten),
+        percent(closed),
+        percent(on_disk(directory.path()))
+    );
+    assert!(percent(rewritten) <= 250 && percent(closed) <= 250, "the file grew too large");
+    assert_eq!(maintenance::check_at(&location).expect("it can be opened").problems, []);
+}
+
+#[tokio::test]
+async fn compacting_pays_when_most_documents_are_gone_and_not_before() {
+    let memory = Memory::of(std::collections::BTreeMap::new());
+    let store = start(&memory, &options());
+    filled(&store, 4_000).await;
+    drop(store);
+    let pays = || {
+        let location = location(&memory);
+        let (database, catalog) = location.open().expect("it can be opened");
+        space::pays(&database, &catalog, location.file_bytes(), 0)
+    };
+    assert!(!pays());
+    let store = start(&memory, &options());
+    let filter = Filter::parse(&doc! { "public_id": { "$gte": 500 } }, &crate::query::Limits::default());
+    let most = Change::DeleteMany { collection: THINGS, filter: filter.expect("a filter") };
+    store.commit(Unit::of(most)).await.expect("no condition");
+    let count = |store: EmbeddedStore| async move {
+        let all: Result<u64, StoreError> = store.count(THINGS, &Filter::all(), Duration::from_mins(1)).await;
+        all.expect("an answer")
+    };
+    assert_eq!(count(store).await, 500);
+    assert!(pays());
+    let done = space::compact(&location(&memory)).expect("it is sound");
+    assert!(done.after * 2 < done.before, "{done:?}");
+    assert!(!pays());
+    assert_eq!(count(start(&memory, &options())).await, 500);
+    let files: Vec<_> = memory.contents().into_keys().collect();
+    assert_eq!(files, ["inventory.redb", "inventory.redb.acknowledged"].map(|name| directory().join(name)));
+}

@@ -1,0 +1,97 @@
+//! `inventory-service check --deep`, `check --repair` and `compact`, each as a process of its own.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::{Change, Store, Unit, collections};
+use tempfile::TempDir;
+
+/// What `check` says in `directory`.
+fn check(directory: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    command.arg("check").args(flags).current_dir(directory).output().expect("the binary starts")
+}
+
+/// What a command in trouble says.
+fn complaint(output: &Output) -> String {
+    assert!(!output.status.success(), "the check passed");
+    String::from_utf8_lossy(&output.stderr).trim().to_owned()
+}
+
+/// A closed store of the service in `directory`, with some documents.
+async fn store_with_types(directory: &Path) {
+    let store = EmbeddedStore::open(&directory.join("data"), &Options::default()).expect("a new store");
+    store.prepare(collections::ALL).await.expect("it can be prepared");
+    for id in 1..=50_i64 {
+        let document = doc! { "_id": id, "public_id": id, "name": format!("type {id}") };
+        let document = RawDocumentBuf::try_from(document).expect("it is BSON");
+        let unit = Unit::of(Change::Insert { collection: collections::TYPES, document });
+        store.commit(unit).await.expect("the id is free");
+    }
+}
+
+/// Takes a key out of the index on `name`, as no one but a fault would.
+fn lose_a_key(directory: &Path) {
+    let database = redb::Database::open(directory.join("data/inventory.redb")).expect("the store is closed");
+    let transaction = database.begin_write().expect("a transaction");
+    let index: redb::TableDefinition<&[u8], u64> = redb::TableDefinition::new("x1.2");
+    transaction.open_table(index).expect("the index").pop_first().expect("it can be read").expect("a key");
+    transaction.commit().expect("committed");
+}
+
+#[tokio::test]
+async fn a_sound_store_is_said_to_be_sound() {
+    let directory = TempDir::new().expect("a temporary directory");
+    store_with_types(directory.path()).await;
+    for flags in [&["--deep"][..], &["--repair"]] {
+        let checked = check(directory.path(), flags);
+        assert!(checked.status.success(), "{}", complaint(&checked));
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(said.starts_with("read 50 documents and 150 keys of indexes"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_lacks_a_key_is_found_and_repaired() {
+    let directory = TempDir::new().expect("a temporary directory");
+    store_with_types(directory.path()).await;
+    lose_a_key(directory.path());
+    let found = check(directory.path(), &["--deep"]);
+    let said = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(said.contains("framework.types: the index name lacks a key of row 0"), "{said}");
+    let complaint = complaint(&found);
+    assert!(complaint.contains("its documents are whole: inventory-service check --repair"), "{complaint}");
+    let repaired = check(directory.path(), &["--repair"]);
+    assert!(repaired.status.success(), "{}", String::from_utf8_lossy(&repaired.stderr));
+    assert!(directory.path().join("data/inventory.redb.damaged-1").exists());
+    assert!(check(directory.path(), &["--deep"]).status.success());
+}
+
+#[tokio::test]
+async fn a_damaged_store_names_the_remedy_and_stays_as_it_is() {
+    let directory = TempDir::new().expect("a temporary directory");
+    store_with_types(directory.path()).await;
+    let file = directory.path().join("data/inventory.redb");
+    let mut bytes = std::fs::read(&file).expect("it can be read");
+    bytes.truncate(bytes.len() / 2);
+    std::fs::write(&file, &bytes).expect("it can be written");
+    for flags in [&["--deep"][..], &["--repair"]] {
+        let complaint = complaint(&check(directory.path(), flags));
+        assert!(complaint.contains("restore a backup"), "{complaint}");
+    }
+    assert_eq!(std::fs::read(&file).expect("it can be read"), bytes);
+}
+
+#[tokio::test]
+async fn a_store_is_compacted() {
+    let directory = TempDir::new().expect("a temporary directory");
+    store_with_types(directory.path()).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    let done = command.arg("compact").current_dir(directory.path()).output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success() && said.starts_with("compacted from "), "{said}");
+    assert!(check(directory.path(), &["--deep"]).status.success());
+}
