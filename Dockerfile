@@ -10,10 +10,12 @@ COPY benches benches
 COPY tests tests
 COPY config config
 COPY src src
-# Crates and what was built of them outlive the layer, so a change of the service builds the service alone.
+# Crates and what was built of them outlive the layer, so a change of the service builds the service alone. Files are touched,
+# since what an older checkout built would pass for newer than they are.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/build/target,sharing=locked \
-    cargo build --locked --release --bin inventory-service \
+    find src config -type f -exec touch {} + \
+    && cargo build --locked --release --bin inventory-service \
     && cp target/release/inventory-service /inventory-service \
     && mkdir /data
 

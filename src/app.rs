@@ -231,7 +231,7 @@ impl Application {
     /// Answers requests until SIGTERM or SIGINT; then finishes what is under way, for 10 s at most.
     ///
     /// The line `listening on http://HOST:PORT` (`https` with TLS) is logged once requests and signals are heard. With
-    /// TLS, SIGHUP reads certificate and key again.
+    /// TLS, SIGHUP reads certificate and key again; without, it does nothing.
     ///
     /// # Errors
     /// When the server cannot be started.
@@ -240,9 +240,7 @@ impl Application {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
-        if let Some(certificates) = self.certificates.clone() {
-            reload_on_hangup(certificates)?;
-        }
+        reload_on_hangup(self.certificates.clone())?;
         let server = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -291,12 +289,16 @@ fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
 }
 
-/// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good.
-fn reload_on_hangup(certificates: Arc<Certificates>) -> io::Result<()> {
+/// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good. Without TLS the signal
+/// does nothing, instead of ending the process.
+fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            let certificates = Arc::clone(&certificates);
+            let Some(certificates) = certificates.clone() else {
+                log::info!("SIGHUP: there is no certificate to read again");
+                continue;
+            };
             match tokio::task::spawn_blocking(move || certificates.reload()).await {
                 Ok(Ok(())) => log::info!("SIGHUP: new connections get the certificate that was read now"),
                 Ok(Err(error)) => log::error!("SIGHUP: the certificate in use stays: {error}"),
@@ -392,7 +394,8 @@ pub fn in_full(error: &StoreError) -> String {
 
 /// `store.uri` without what stands between `//` and `@`.
 pub fn without_password(settings: &StoreSettings) -> String {
-    let uri = settings.uri.expose();
+    // Options can be secret, too.
+    let uri = settings.uri.expose().split('?').next().unwrap_or_default();
     match (uri.split_once("://"), uri.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://***@{rest}"),
         _ => uri.to_owned(),

@@ -164,6 +164,26 @@ pub struct MetricsSettings {
 /// A token that could be guessed protects nothing.
 const SHORTEST_METRICS_TOKEN: usize = 16;
 
+impl LogSettings {
+    /// A misspelt level would read as the name of a module, and the log would be silent.
+    fn validate(&self) -> Result<(), SettingsError> {
+        let directives = self.level.split('/').next().unwrap_or_default().split(',').map(str::trim);
+        let is_level = |name: &str| name.parse::<log::LevelFilter>().is_ok();
+        let mut has_default = false;
+        for directive in directives.filter(|directive| !directive.is_empty()) {
+            match directive.split_once('=') {
+                None if is_level(directive) => has_default = true,
+                Some((_, level)) if is_level(level.trim()) => {}
+                _ => {
+                    let message = "is error, warn, info, debug, trace or off; for a module MODULE=LEVEL";
+                    return Err(invalid("log.level", &format!("{directive}: {message}")));
+                }
+            }
+        }
+        if has_default { Ok(()) } else { Err(invalid("log.level", "needs a level for all modules, for instance info")) }
+    }
+}
+
 impl MetricsSettings {
     /// The token, if there is one.
     pub fn token(&self) -> Option<&Secret> {
@@ -232,11 +252,17 @@ impl Settings {
         overrides: &Overrides,
     ) -> Result<Self, SettingsError> {
         let environment = variables.iter().find(|(name, _)| name == sources::ENVIRONMENT);
-        let environment = environment.map_or("local", |(_, value)| value);
+        let environment = environment.filter(|(_, value)| !value.is_empty());
+        let named = environment.map(|(_, value)| format!("config/{value}.toml"));
+        if let Some(missing) = named.as_ref().filter(|file| !directory.join(file).is_file()) {
+            let message = format!("{} asks for {missing}, which is not there", sources::ENVIRONMENT);
+            return Err(SettingsError::Refused(vec![message]));
+        }
+        let chosen = named.unwrap_or_else(|| "config/local.toml".to_owned());
         let layers = vec![
             Layer::defaults()?,
             Layer::file(&directory.join("config/base.toml"))?,
-            Layer::file(&directory.join(format!("config/{environment}.toml")))?,
+            Layer::file(&directory.join(chosen))?,
             Layer::variables(variables),
             Layer::pairs(overrides.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
         ];
@@ -272,6 +298,7 @@ impl Settings {
         self.store.location()?;
         self.server.proxies()?;
         self.metrics.validate()?;
+        self.log.validate()?;
         self.server.limits.validate()?;
         self.server.tls.files()?;
         self.server.cors.origins()?;

@@ -25,7 +25,7 @@ if (!signedIn) {
     print("start.js: made the user root");
   } catch (error) {
     print("start.js: MONGO_ROOT_PASSWORD is not the one that the first start set: " + error.codeName);
-    quit(1);
+    quit(3);
   }
   signIn();
 }

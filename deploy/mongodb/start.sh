@@ -21,6 +21,12 @@ server=$!
 trap 'kill -TERM "$server" 2> /dev/null' TERM INT
 
 until mongosh --quiet --norc --file "$here/start.js" "mongodb://127.0.0.1:$port/?directConnection=true"; do
+    # 3: what is wrong stays wrong.
+    if [ "$?" -eq 3 ]; then
+        kill -TERM "$server"
+        wait "$server" || true
+        exit 1
+    fi
     if ! kill -0 "$server" 2> /dev/null; then break; fi
     sleep 1
 done

@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
 use actix_web::web::Bytes;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -92,6 +92,8 @@ fn piece_of(items: Items, count: &mut usize) -> Bytes {
 }
 
 fn abandoned(error: &ApiError) -> StoreError {
-    log::error!("a list ends early: {error:?}");
+    // A computed projection may fail on a document far behind the first, which is the client's doing.
+    let level = if error.status_code().is_client_error() { log::Level::Info } else { log::Level::Error };
+    log::log!(level, "a list ends early: {error:?}");
     StoreError::backend("the list ends early")
 }

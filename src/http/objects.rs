@@ -27,7 +27,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
-use crate::store::Documents;
+use crate::store::{Documents, StoreError};
 
 const VIEWS: &[&str] = &["native", "render"];
 const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -126,10 +126,11 @@ async fn answer(
     params: &ListParams,
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
+    let until = Instant::now().checked_add(state.services.max_time);
     match listed {
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
         Listed::Page(page) => {
-            let items = items(state, caller, params, &page.documents).await?;
+            let items = items(state, caller, params, &page.documents, until).await?;
             let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
@@ -137,36 +138,44 @@ async fn answer(
             let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
             let write = move |piece: Documents| {
                 let (state, caller, params) = of.clone();
-                async move { items(&state, &caller, &params, &piece).await }
+                async move { items(&state, &caller, &params, &piece, until).await }
             };
             listing::streamed::<Objects, _>(state, request, path, params, pieces, write).await
         }
     }
 }
 
-/// Objects in the view that was asked for.
+/// Objects in the view that was asked for; computing what is to be seen of them ends at `until`.
 async fn items(
     state: &HttpState,
     caller: &Caller,
     params: &ListParams,
     objects: &Documents,
+    until: Option<Instant>,
 ) -> Result<Items, ApiError> {
     if seen(params) == Seen::Native {
         return Items::of::<Objects>(objects);
     }
-    let mut items = Items::default();
-    let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
     let views = rendering::render_objects(&state.services, caller, objects).await?;
-    for view in views.iter() {
-        match &params.query.projection {
-            None => items.begin().extend_from_slice(view),
-            Some(projection) => {
-                let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
-                envelope::write_document(&projected, Objects::DATES, items.begin())?;
-            }
+    let Some(projection) = params.query.projection.clone() else {
+        let mut items = Items::default();
+        for view in views.iter() {
+            items.begin().extend_from_slice(view);
         }
-    }
-    Ok(items)
+        return Ok(items);
+    };
+    // A projection computes what the client says, on each view.
+    let filter = params.query.filter.clone();
+    let projected = web::block(move || {
+        let mut items = Items::default();
+        let budget = Budget::until(until);
+        for view in views.iter() {
+            let projected = rendering::project(view, &projection, &filter, &budget)?;
+            envelope::write_document(&projected, Objects::DATES, items.begin())?;
+        }
+        Ok(items)
+    });
+    projected.await.map_err(|error| ApiError::from(StoreError::backend(error)))?
 }
 
 /// Read an object, rendered.

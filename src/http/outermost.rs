@@ -63,7 +63,7 @@ pub async fn outermost(
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
         let error = error.unwrap_or_else(|| ApiError::of_status(status));
-        if let Some(state) = state.as_ref().filter(|_| status == 400 && error.code().starts_with("query_")) {
+        if let Some(state) = state.as_ref().filter(|_| status == 400 && is_of_a_question(error.code())) {
             state.metrics.refused(error.code());
         }
         response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
@@ -84,6 +84,11 @@ pub async fn outermost(
         headers.insert(REQUEST_ID, id);
     }
     Ok(response)
+}
+
+/// Whether a refusal is about a filter, a sort, a projection or another parameter.
+fn is_of_a_question(code: &str) -> bool {
+    code.starts_with("query_") || code == "unsupported_by_embedded_store" || code.starts_with("parameter_")
 }
 
 /// 404 in the one shape, for paths that no route has.

@@ -91,7 +91,7 @@ impl Metrics {
             refused_queries: counters(
                 &registry,
                 "inventory_refused_queries_total",
-                "Filters, sorts and projections that were refused, by the code of the answer.",
+                "Filters, sorts, projections and other parameters that were refused, by the code of the answer.",
                 &["code"],
             ),
             cache_lookups: counters(
@@ -120,7 +120,7 @@ impl Metrics {
         self.requests.with_label_values(&[route, method, status]).observe(time.as_secs_f64());
     }
 
-    /// A filter, sort or projection was refused.
+    /// A filter, sort, projection or other parameter was refused.
     pub fn refused(&self, code: &str) {
         self.refused_queries.with_label_values(&[code]).inc();
     }

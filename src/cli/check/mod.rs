@@ -3,6 +3,7 @@
 mod directory;
 mod embedded;
 mod ready;
+mod server;
 mod store;
 
 use clap::Args;
@@ -44,6 +45,7 @@ impl CheckCommand {
             };
         }
         let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];
+        findings.extend(server::look(&settings).await?);
         findings.extend(store::look(&settings, &SystemClock).await?);
         for finding in &findings {
             println!("{finding}");

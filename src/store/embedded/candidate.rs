@@ -56,9 +56,8 @@ impl Candidate {
     ) -> Self {
         let (order, leading) = order(index, &chosen.by_component, sort);
         let ranges = Ranges::of(index, &chosen.by_component, leading);
-        let merges = ranges.list.iter().any(|range| range.lead > 0);
         let may_merge = !ranges.cut && ranges.depth >= leading && ranges.list.len() <= MAX_MERGED;
-        let order = if merges && !may_merge { Order::Unused } else { order };
+        let order = if leading > 0 && !may_merge { Order::Unused } else { order };
         let is_used = |position: usize| chosen.used.contains(&position) || implied.contains(&position);
         let exact = !conditions.incomplete
             && (0..conditions.list.len()).all(is_used)

@@ -55,7 +55,7 @@ impl Deadline {
         if self.steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
     }
 
-    fn look(&mut self) -> Result<(), StoreError> {
+    pub(super) fn look(&mut self) -> Result<(), StoreError> {
         self.steps = 0;
         match self.end {
             Some(end) if Instant::now() >= end => Err(StoreError::Timeout),

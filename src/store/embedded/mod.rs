@@ -56,7 +56,7 @@ use async_trait::async_trait;
 use bson::DateTime;
 
 use crate::metrics::{EmbeddedFigures, Metrics};
-use crate::query::{Filter, Node, Sort};
+use crate::query::{Filter, Node, Projection, Sort};
 use crate::store::inspection::Finding;
 use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
@@ -149,12 +149,13 @@ impl EmbeddedStore {
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
         // Two paths of an order may be refused for the document that is found.
-        let is_simple = query.sort.keys().len() < 2;
+        let is_simple = is_light(query) && query.sort.keys().len() < 2;
         if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
             let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
             return self.watched(failure::guarded(ask));
         }
-        if let Some(choice) = quick_plan(&collection, &query.filter, &query.sort) {
+        let quick = quick_plan(&collection, &query.filter, &query.sort);
+        if let Some(choice) = quick.filter(|_| is_light(query)) {
             let question = Question { query, choice, with_total };
             return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
         }
@@ -204,6 +205,11 @@ impl EmbeddedStore {
     }
 }
 
+/// Whether one document takes no time to speak of. What clients compute runs on the blocking pool, even on one document.
+fn is_light(query: &FindQuery) -> bool {
+    !query.filter.tree().is_costly() && !query.projection.as_ref().is_some_and(Projection::is_computed)
+}
+
 /// The plan of a question that leads straight to few documents.
 fn quick_plan(collection: &Collection, filter: &Filter, sort: &Sort) -> Option<Choice> {
     planner::key_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
@@ -240,7 +246,7 @@ impl Store for EmbeddedStore {
         let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
         let filter = filter.clone();
         let quick = quick_plan(&collection, &filter, &Sort::default());
-        let is_quick = quick.is_some() || matches!(filter.tree(), Node::Always);
+        let is_quick = !filter.tree().is_costly() && (quick.is_some() || matches!(filter.tree(), Node::Always));
         let deadline = Deadline::after(max_time);
         let work = move || {
             let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline);
@@ -268,6 +274,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
+        if self.writer.has_ended() {
+            return Err(failure::unavailable(&"the writing thread has ended; start the service again"));
+        }
         self.snapshot().map(drop)
     }
 

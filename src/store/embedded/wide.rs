@@ -144,6 +144,8 @@ impl<'a> Scan<'a> {
     fn look_in(&self, piece: u64) -> Result<Found, StoreError> {
         let query = self.question.query;
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
+        // Pieces of which little is left would else never take the steps after which a reader looks at the clock.
+        self.deadline.clone().look()?;
         let mut reader = self.reader();
         let mut found = Found { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
         if self.question.comes_in_order() {

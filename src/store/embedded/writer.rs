@@ -65,6 +65,11 @@ enum Job {
 }
 
 impl Handle {
+    /// Whether nothing can be written any more, because the thread gave up.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let (database, catalog) = space::open_compacted(&location)?;
@@ -270,7 +275,7 @@ impl Writer {
         if touched.is_empty() {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
-            store_collections(&transaction, &mut catalog, touched)?;
+            failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
             self.finish(transaction, catalog)?;
         }
         Ok(results)
@@ -283,7 +288,7 @@ impl Writer {
         if changed.is_empty() {
             return transaction.abort().map_err(failure::of_storage);
         }
-        store_collections(&transaction, &mut catalog, changed)?;
+        failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
         self.finish(transaction, catalog)
     }
 
@@ -313,7 +318,8 @@ impl Writer {
 
     fn publish(&mut self) {
         let Some(database) = &self.database else { return };
-        match Snapshot::take(database, self.catalog.clone()) {
+        let taken = || Snapshot::take(database, self.catalog.clone()).map_err(|error| failure::unavailable(&error));
+        match failure::guarded(taken) {
             Ok(snapshot) => self.published.store(Some(Arc::new(snapshot))),
             Err(error) => self.fail(&error),
         }
