@@ -11,6 +11,7 @@ use super::description::{
 };
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -39,7 +40,7 @@ pub(super) async fn list_categories(
     let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
-        return envelope::listed::<Categories>(&state, &request, Categories::PATH, &params, &listed);
+        return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
     }
     if params.query.explain {
         return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));

@@ -19,11 +19,11 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
-use crate::service::resource::{Listed, Resource};
+use crate::service::resource::Resource;
 use crate::store::{Documents, Explanation, Hint, StoreError};
 
 /// The total of a list, beside the one in its body.
-const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
+pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 /// Says of a list that it was much work for little, and which index would help.
 const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
@@ -159,27 +159,6 @@ pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8
         .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
 }
 
-/// The list envelope around documents as they are stored, or how they are found.
-///
-/// # Errors
-/// When stored bytes are damaged, or what the client sent cannot be echoed.
-pub fn listed<W: Wire>(
-    state: &HttpState,
-    request: &HttpRequest,
-    list_path: &str,
-    params: &ListParams,
-    listed: &Listed,
-) -> Result<HttpResponse, ApiError> {
-    match listed {
-        Listed::Explained(explanation) => Ok(explained(explanation)),
-        Listed::Page(page) => {
-            let items = Items::of::<W>(&page.documents)?;
-            let response = list::<W>(state, request, list_path, params, &items, page.total)?;
-            Ok(hinted(response, page.hint.as_ref()))
-        }
-    }
-}
-
 /// How a list is found, in place of the list.
 pub fn explained(explanation: &Explanation) -> HttpResponse {
     let body = serde_json::to_vec(explanation).expect("an explanation holds strings and numbers");
@@ -206,32 +185,62 @@ pub fn list<W: Wire>(
     items: &Items,
     total: u64,
 ) -> Result<HttpResponse, ApiError> {
-    let total_pages = total.div_ceil(params.query.limit).max(1);
-    let tail = ListTail {
-        count: items.count,
-        total,
-        parameters: Echo {
-            limit: params.query.limit,
-            sort: &params.sort,
-            order: params.order,
-            page: params.query.page,
-            filter: echoed("filter", &params.filter)?,
-            optional: Optional { view: params.view, active: params.active },
-            projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
-        },
-        pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
-        pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
-        response_type: "GET",
-        model: W::MODEL,
-        time: time::<W>(state.services.clock.now()),
-    };
-    let mut body = Vec::with_capacity(items.text.len() + 1024);
-    body.extend_from_slice(b"{\"results\":[");
-    body.extend_from_slice(&items.text);
-    body.push(b']');
-    append_members(&mut body, &tail);
+    let end = ListEnd::new::<W>(state, request, list_path, params, total)?.text(items.count);
+    let body = [b"{\"results\":[", items.text.as_slice(), &end].concat();
     let total = HeaderValue::from(total);
     Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
+}
+
+/// How a tail begins whose count is still to be found.
+const NO_COUNT: &[u8] = b",\"count\":0";
+
+/// How a list envelope ends: everything behind the last item.
+pub struct ListEnd {
+    /// What follows the count, as the members of an object.
+    tail: Vec<u8>,
+}
+
+impl ListEnd {
+    /// The end of a list of which only the count is still to be found.
+    ///
+    /// # Errors
+    /// When what the client sent cannot be echoed.
+    pub fn new<W: Wire>(
+        state: &HttpState,
+        request: &HttpRequest,
+        list_path: &str,
+        params: &ListParams,
+        total: u64,
+    ) -> Result<Self, ApiError> {
+        let total_pages = total.div_ceil(params.query.limit).max(1);
+        let tail = ListTail {
+            count: 0,
+            total,
+            parameters: Echo {
+                limit: params.query.limit,
+                sort: &params.sort,
+                order: params.order,
+                page: params.query.page,
+                filter: echoed("filter", &params.filter)?,
+                optional: Optional { view: params.view, active: params.active },
+                projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
+            },
+            pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
+            pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
+            response_type: "GET",
+            model: W::MODEL,
+            time: time::<W>(state.services.clock.now()),
+        };
+        let mut text = Vec::with_capacity(1024);
+        append_members(&mut text, &tail);
+        text.drain(..NO_COUNT.len());
+        Ok(Self { tail: text })
+    }
+
+    /// The end of a list of so many items.
+    pub fn text(&self, count: usize) -> Vec<u8> {
+        [format!("],\"count\":{count}").as_bytes(), &self.tail].concat()
+    }
 }
 
 fn echoed<'a>(name: &str, text: &'a str) -> Result<&'a RawValue, ApiError> {

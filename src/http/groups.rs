@@ -12,6 +12,7 @@ use super::description::{
 };
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -36,7 +37,7 @@ impl Wire for Groups {
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
-    envelope::listed::<Groups>(&state, &request, Groups::PATH, &params, &listed)
+    listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
 
 /// Read a group.

@@ -13,6 +13,7 @@ pub mod envelope;
 pub mod error;
 mod groups;
 pub mod links;
+pub mod listing;
 pub mod metrics;
 mod objects;
 pub mod outermost;

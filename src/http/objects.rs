@@ -1,5 +1,6 @@
 //! Routes of objects (section 4.5).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::http::StatusCode;
@@ -15,6 +16,7 @@ use super::description::{
 };
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::state::HttpState;
@@ -25,6 +27,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::{Caller, references, rendering};
+use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
 const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -50,7 +53,7 @@ pub(super) async fn list_objects(
 ) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List objects, with the parameters in a JSON body.
@@ -68,7 +71,7 @@ pub(super) async fn query_objects(
     state.no_parameters(&request)?;
     let params = state.list_params(Parameters::from_body(&body.0)?, &LIST)?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
-    answer(&state, &request, &caller.0, Objects::PATH, &params, &listed).await
+    answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 /// List the objects that refer to an object.
@@ -89,7 +92,7 @@ pub(super) async fn list_references(
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
     let listed = service::list_objects(&state.services, &caller.0, query, seen(&params)).await?;
     let path = format!("/objects/{}/references", id.0);
-    answer(&state, &request, &caller.0, &path, &params, &listed).await
+    answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
 /// List the unclean objects of a type.
@@ -108,7 +111,7 @@ pub(super) async fn list_unclean(
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
-    answer(&state, &request, &caller.0, &path, &params, &listed).await
+    answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
 fn seen(params: &ListParams) -> Seen {
@@ -116,37 +119,54 @@ fn seen(params: &ListParams) -> Seen {
 }
 
 async fn answer(
-    state: &HttpState,
+    state: &web::Data<HttpState>,
     request: &HttpRequest,
     caller: &Caller,
     path: &str,
     params: &ListParams,
-    listed: &Listed,
+    listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
-    let page = match listed {
-        Listed::Page(page) => page,
-        Listed::Explained(explanation) => return Ok(envelope::explained(explanation)),
-    };
-    let items = match seen(params) {
-        Seen::Native => Items::of::<Objects>(&page.documents)?,
-        Seen::Rendered => {
-            let mut items = Items::default();
-            let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
-            let views = rendering::render_objects(&state.services, caller, &page.documents).await?;
-            for view in views.iter() {
-                match &params.query.projection {
-                    None => items.begin().extend_from_slice(view),
-                    Some(projection) => {
-                        let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
-                        envelope::write_document(&projected, Objects::DATES, items.begin())?;
-                    }
-                }
-            }
-            items
+    match listed {
+        Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
+        Listed::Page(page) => {
+            let items = items(state, caller, params, &page.documents).await?;
+            let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
         }
-    };
-    let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
-    Ok(envelope::hinted(response, page.hint.as_ref()))
+        Listed::Pieces(pieces) => {
+            let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
+            let write = move |piece: Documents| {
+                let (state, caller, params) = of.clone();
+                async move { items(&state, &caller, &params, &piece).await }
+            };
+            listing::streamed::<Objects, _>(state, request, path, params, pieces, write).await
+        }
+    }
+}
+
+/// Objects in the view that was asked for.
+async fn items(
+    state: &HttpState,
+    caller: &Caller,
+    params: &ListParams,
+    objects: &Documents,
+) -> Result<Items, ApiError> {
+    if seen(params) == Seen::Native {
+        return Items::of::<Objects>(objects);
+    }
+    let mut items = Items::default();
+    let budget = Budget::until(Instant::now().checked_add(state.services.max_time));
+    let views = rendering::render_objects(&state.services, caller, objects).await?;
+    for view in views.iter() {
+        match &params.query.projection {
+            None => items.begin().extend_from_slice(view),
+            Some(projection) => {
+                let projected = rendering::project(view, projection, &params.query.filter, &budget)?;
+                envelope::write_document(&projected, Objects::DATES, items.begin())?;
+            }
+        }
+    }
+    Ok(items)
 }
 
 /// Read an object, rendered.

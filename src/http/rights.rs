@@ -12,6 +12,7 @@ use super::description::{
 };
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
 use super::routes;
@@ -83,7 +84,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
     let params = state.list_params(sent, &LIST)?;
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
-        return envelope::listed::<Rights>(&state, &request, Rights::PATH, &params, &listed);
+        return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;
     }
     let (items, total) = tree(&params)?;
     envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)

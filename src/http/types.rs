@@ -11,6 +11,7 @@ use super::description::{
 };
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -35,7 +36,7 @@ impl Wire for Types {
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
-    envelope::listed::<Types>(&state, &request, Types::PATH, &params, &listed)
+    listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
 /// Read a type.

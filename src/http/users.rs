@@ -12,6 +12,7 @@ use super::description::{
 };
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::state::HttpState;
@@ -36,7 +37,7 @@ impl Wire for Users {
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST)?;
     let listed = service::list_users(&state.services, &params.query).await?;
-    envelope::listed::<Users>(&state, &request, Users::PATH, &params, &listed)
+    listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
 
 /// Read a user.

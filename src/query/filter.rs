@@ -1,6 +1,6 @@
 //! The filter: a client's document, parsed once. Every refusal of a filter happens in `parser` and `operators`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, doc};
@@ -54,10 +54,26 @@ pub struct Filter {
 
 #[derive(Debug)]
 struct Inner {
-    document: Document,
+    /// Made when it is asked for, where it is one of our own.
+    document: OnceLock<Document>,
+    made_of: Option<OwnTest>,
     tree: Node,
     server: Option<&'static str>,
     names_no_element: Option<&'static str>,
+}
+
+/// A test of our own: most are only ever run, and never sent to a server.
+#[derive(Debug)]
+struct OwnTest {
+    path: String,
+    operator: &'static str,
+    value: Bson,
+}
+
+impl OwnTest {
+    fn to_document(&self) -> Document {
+        doc! { &self.path: { self.operator: self.value.clone() } }
+    }
 }
 
 impl Filter {
@@ -81,7 +97,7 @@ impl Filter {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?;
         let (server, names_no_element) = (parser.server, parser.names_no_element);
-        Ok(Self { inner: Arc::new(Inner { document: document.clone(), tree, server, names_no_element }) })
+        Ok(Self::made(Inner { document: document.clone().into(), made_of: None, tree, server, names_no_element }))
     }
 
     /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
@@ -98,19 +114,19 @@ impl Filter {
     pub fn equals(path: &str, value: impl Into<Bson>) -> Self {
         let value = value.into();
         let test = operand(value.clone()).map(Test::Eq);
-        Self::of_test(doc! { path: { "$eq": value } }, path, test)
+        Self::of_test(path, "$eq", value, test)
     }
 
     /// `path` leads to one of `values`.
     pub fn one_of(path: &str, values: Vec<Bson>) -> Self {
         let test = in_set(&values).map(InSet::into_test);
-        Self::of_test(doc! { path: { "$in": values } }, path, test)
+        Self::of_test(path, "$in", values.into(), test)
     }
 
     /// `path` leads to none of `values`.
     pub fn none_of(path: &str, values: Vec<Bson>) -> Self {
         let test = in_set(&values).map(|set| Test::Not(Box::new(set.into_test())));
-        Self::of_test(doc! { path: { "$nin": values } }, path, test)
+        Self::of_test(path, "$nin", values.into(), test)
     }
 
     /// Both hold.
@@ -126,12 +142,12 @@ impl Filter {
         let server = self.inner.server.or(other.inner.server);
         let tree = Node::all_of(vec![self.tree().clone(), other.tree().clone()]);
         let names_no_element = self.inner.names_no_element.or(other.inner.names_no_element);
-        Self { inner: Arc::new(Inner { document, tree, server, names_no_element }) }
+        Self::made(Inner { document: document.into(), made_of: None, tree, server, names_no_element })
     }
 
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
-        &self.inner.document
+        self.inner.document.get_or_init(|| self.inner.made_of.as_ref().map(OwnTest::to_document).unwrap_or_default())
     }
 
     /// The compiled form.
@@ -169,13 +185,18 @@ impl Filter {
     }
 
     fn from_parts(document: Document, tree: Node) -> Self {
-        Self { inner: Arc::new(Inner { document, tree, server: None, names_no_element: None }) }
+        Self::made(Inner { document: document.into(), made_of: None, tree, server: None, names_no_element: None })
     }
 
     /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
-    fn of_test(document: Document, path: &str, test: Option<Test>) -> Self {
+    fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
         let tree = test.map_or(Node::Never, |test| Node::Path(Path::new(path), test));
-        Self::from_parts(document, tree)
+        let made_of = Some(OwnTest { path: path.to_owned(), operator, value });
+        Self::made(Inner { document: OnceLock::new(), made_of, tree, server: None, names_no_element: None })
+    }
+
+    fn made(inner: Inner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 }
 

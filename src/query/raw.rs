@@ -176,6 +176,13 @@ impl Owned {
     /// # Errors
     /// A text with a zero byte where BSON cannot have one (names, patterns), or nesting that the encoder refuses.
     pub fn encode(value: &Bson) -> Result<Self, bson::error::Error> {
+        // What is asked for by key, with each request.
+        match value {
+            Bson::Int32(number) => return Ok(Self { kind: kind::INT32, bytes: number.to_le_bytes().into() }),
+            Bson::Int64(number) => return Ok(Self { kind: kind::INT64, bytes: number.to_le_bytes().into() }),
+            Bson::ObjectId(id) => return Ok(Self { kind: kind::OBJECT_ID, bytes: id.bytes().into() }),
+            _ => {}
+        }
         let mut document = bson::Document::new();
         document.insert("", value.clone());
         let bytes = document.to_vec()?;

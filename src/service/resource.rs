@@ -12,7 +12,7 @@ use crate::domain::{Violation, user};
 use crate::json;
 use crate::json::write::{DateStyle, Shape, write_document};
 use crate::query::{Filter, Projection, Sort};
-use crate::store::{Change, Condition, Explanation, FindQuery, Page, StoreError, Unit, collections};
+use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -129,6 +129,8 @@ pub struct ListQuery {
 pub enum Listed {
     /// The documents of a page.
     Page(Page),
+    /// The documents of a long page.
+    Pieces(Pieces),
     /// How they are found.
     Explained(Explanation),
 }
@@ -147,7 +149,10 @@ impl ListQuery {
     }
 }
 
-/// One page of documents and how many there are in all, or how they are found.
+/// Pages of more documents than this are not held in memory.
+const MAX_PAGE_IN_MEMORY: u64 = 100;
+
+/// One page of documents and how many there are in all, in pieces where it may be long, or how they are found.
 ///
 /// # Errors
 /// What the store reports.
@@ -155,6 +160,9 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
     let question = query.to_find(services);
     if query.explain {
         return Ok(Listed::Explained(services.store.explain(R::COLLECTION, &question).await?));
+    }
+    if query.limit > MAX_PAGE_IN_MEMORY {
+        return Ok(Listed::Pieces(services.store.pieces(R::COLLECTION, &question).await?));
     }
     Ok(Listed::Page(services.store.page(R::COLLECTION, &question).await?))
 }

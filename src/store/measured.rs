@@ -11,7 +11,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::Filter;
 
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
 pub struct Measured {
@@ -65,6 +65,10 @@ impl Store for Measured {
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         self.timed("page", self.inner.page(collection, query)).await
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        self.timed("pieces", self.inner.pieces(collection, query)).await
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

@@ -16,6 +16,7 @@ pub mod inspection;
 mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
+pub mod pieces;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, Total
 pub use self::hint::Hint;
 use self::inspection::Finding;
 pub use self::measured::Measured;
+pub use self::pieces::Pieces;
 
 /// Where the documents live.
 ///
@@ -65,6 +67,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::find`].
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
+
+    /// Like [`Store::page`], for answers that are too large to be held in memory: gives them in pieces.
+    ///
+    /// The pieces come from one point in time, as those of [`Store::find`] do, unless taking them lasts longer than a
+    /// minute on the embedded store: then the rest is what there is at that time, without what no longer matches.
+    ///
+    /// # Errors
+    /// As [`Store::find`]; the same errors may come instead of a piece.
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        Ok(Pieces::of(self.page(collection, query).await?))
+    }
 
     /// Asks as [`Store::page`] does and tells how the answer was found instead of giving it.
     ///
@@ -181,6 +194,11 @@ impl Documents {
         Self::default()
     }
 
+    /// A copy of this document alone.
+    pub fn of_one(document: &RawDocument) -> Self {
+        Self { bytes: document.as_bytes().to_vec(), ends: vec![document.as_bytes().len()] }
+    }
+
     /// Appends a copy of the document.
     pub fn push(&mut self, document: &RawDocument) {
         self.bytes.extend_from_slice(document.as_bytes());
@@ -190,6 +208,11 @@ impl Documents {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// How many bytes they have together.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether there is none.

@@ -1,7 +1,7 @@
 //! Runs a plan: finds rows, looks at their documents again, hands on those that match.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use bson::raw::RawDocument;
@@ -27,6 +27,7 @@ const BYTES_PER_STEP: usize = 1024;
 const COUNTED_RANGES: usize = 64;
 
 /// The end of a query's time.
+#[derive(Debug, Clone)]
 pub(super) struct Deadline {
     end: Option<Instant>,
     steps: usize,
@@ -162,7 +163,7 @@ impl<'a, A: Access> Reader<'a, A> {
         };
         match plan {
             Plan::Nothing => Ok(()),
-            Plan::Scan => self.scan(&mut |row, document| visit(row, document, false)),
+            Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
             Plan::Index(scan) if self.in_any_order || scan.comes_in_order() => {
                 self.index(scan, &mut |row, document| visit(row, document, scan.exact))
             }
@@ -206,8 +207,26 @@ impl<'a, A: Access> Reader<'a, A> {
         RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&self.collection.name, row))
     }
 
-    fn scan(&mut self, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
-        for entry in self.tables.data.iter().map_err(failure::of_storage)? {
+    /// Shows `visit` each document that matches, of the rows within a range, in the order of the rows.
+    pub(super) fn each_in(
+        &mut self,
+        rows: Range<u64>,
+        filter: &Filter,
+        visit: &mut impl FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        self.is_costly = filter.tree().is_costly();
+        let budget = self.deadline.budget();
+        self.scan(rows, &mut |row, document| {
+            if filter.matches_within(document, &budget).map_err(failure::of_evaluation)? {
+                visit(row, document)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
+        })
+    }
+
+    fn scan(&mut self, rows: Range<u64>, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        for entry in self.tables.data.range(rows).map_err(failure::of_storage)? {
             let (row, stored) = entry.map_err(failure::of_storage)?;
             self.note_document(stored.value())?;
             if visit(row.value(), self.whole(row.value(), stored.value())?)?.is_break() {
@@ -248,7 +267,7 @@ impl<'a, A: Access> Reader<'a, A> {
         rows.dedup();
         if prefers_scan(rows.len() as u64, self.len()?) {
             self.work.gave_up = true;
-            return self.scan(&mut |row, document| visit(row, document, false));
+            return self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false));
         }
         for row in rows {
             if self.visit_row(row, &mut |row, document| visit(row, document, exact))?.is_break() {
@@ -260,9 +279,7 @@ impl<'a, A: Access> Reader<'a, A> {
 
     fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
         let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
-        let stored = stored.ok_or_else(|| StoreError::Corrupt {
-            what: format!("an index of {} leads to row {row}, which is not there", self.collection.name),
-        })?;
+        let stored = stored.ok_or_else(|| failure::lost(self.collection, row))?;
         self.note_document(stored.value())?;
         visit(row, self.whole(row, stored.value())?)
     }

@@ -9,6 +9,7 @@ use super::find::Question;
 use super::planner::{IndexScan, Plan};
 use super::shown;
 use super::snapshot::Snapshot;
+use super::wide;
 
 /// Asks the question and tells how.
 pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
@@ -16,7 +17,7 @@ pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Res
     let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
     let tables = snapshot.tables(collection)?;
     let question = Question::new(collection, tables, query, true);
-    let answer = question.ask(collection, tables)?;
+    let answer = wide::ask(&question, collection, tables)?;
     let plan = &question.choice.plan;
     Ok(Explanation {
         store: super::KIND,

@@ -8,6 +8,8 @@ use redb::{StorageError, TableError};
 use crate::query::EvalError;
 use crate::store::StoreError;
 
+use super::catalog::Collection;
+
 /// An error of reading or writing.
 pub(super) fn of_storage(error: StorageError) -> StoreError {
     match error {
@@ -48,6 +50,11 @@ pub(super) fn unavailable(error: &dyn std::fmt::Display) -> StoreError {
 /// A stored document that is not BSON.
 pub(super) fn damaged(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("row {row} of {collection}") }
+}
+
+/// An index names a row that is not there.
+pub(super) fn lost(collection: &Collection, row: u64) -> StoreError {
+    StoreError::Corrupt { what: format!("an index of {} leads to row {row}, which is not there", collection.name) }
 }
 
 /// Runs what reads or writes pages; a panic comes back as its words.

@@ -37,6 +37,16 @@ impl Answer {
     }
 }
 
+/// The rows of an answer, its documents to be read.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// In the order of the answer.
+    pub(super) list: Vec<u64>,
+    /// How many documents match in all, if that was asked.
+    pub(super) matched: u64,
+    pub(super) work: Work,
+}
+
 /// A question to one collection, with its plan.
 pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
@@ -63,12 +73,9 @@ impl<'a> Question<'a> {
         let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer = if self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id() {
-            self.stream(&mut reader, &budget)
-        } else {
-            self.sort(&mut reader, &budget)
-        }?;
-        answer.hint = self.hint(collection, &answer);
+        let mut answer =
+            if self.comes_in_order() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
+        answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
         Ok(answer)
     }
 
@@ -81,10 +88,59 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn hint(&self, collection: &Collection, answer: &Answer) -> Option<Hint> {
+    /// The rows of the answer, in its order, and how many documents match.
+    pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
+        let query = self.query;
+        let mut found = Rows::default();
+        if self.comes_in_order() {
+            let read_on = self.with_total && !self.counts_apart();
+            let mut stopped = false;
+            reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
+                found.matched += 1;
+                let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
+                if found.matched > query.skip && !is_full(&found.list) {
+                    found.list.push(row);
+                }
+                stopped = is_full(&found.list) && !read_on;
+                Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if self.with_total && stopped {
+                found.matched = reader.count(&self.choice, &query.filter)?;
+            }
+        } else {
+            let mut best = Best::new(&query.sort, query.skip, query.limit);
+            reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
+                found.matched += 1;
+                best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            found.list = best.into_page().collect();
+        }
+        found.work = reader.work;
+        Ok(found)
+    }
+
+    /// Whether the total is known without looking at each document.
+    fn counts_apart(&self) -> bool {
+        self.choice.total != Total::Documents
+    }
+
+    /// Whether every document has to be looked at, if no index helps.
+    pub(super) fn reads_all(&self) -> bool {
+        let counts = self.with_total && self.choice.total == Total::Documents;
+        counts || self.query.limit == 0 || !self.comes_in_order()
+    }
+
+    /// What is to be said about the work for so many documents.
+    pub(super) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
         let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
         let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
-        Hint::about(self.query, answer.work.documents, answer.documents.len() as u64, known)
+        Hint::about(self.query, work.documents, returned, known)
+    }
+
+    /// Whether nothing is left to order.
+    pub(super) fn comes_in_order(&self) -> bool {
+        self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
     }
 
     /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
@@ -99,7 +155,7 @@ impl<'a> Question<'a> {
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         let query = self.query;
-        let read_on = self.with_total && self.choice.total == Total::Documents;
+        let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();
         let (mut matched, mut stopped) = (0, false);
         reader.each(&self.choice.plan, &query.filter, &mut |_, document| {
@@ -120,22 +176,25 @@ impl<'a> Question<'a> {
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
     fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
-        let query = self.query;
-        let mut best = Best::new(&query.sort, query.skip, query.limit);
-        let mut matched = 0;
-        reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
-            matched += 1;
-            let value = query.sort.key_of(document).map_err(failure::of_evaluation)?;
-            best.offer(value, row)?;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let found = self.rows(reader)?;
+        let documents = self.read(found.list, reader, budget)?;
+        Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
+    }
+
+    /// The documents of these rows.
+    pub(super) fn read<A: Access>(
+        &self,
+        rows: Vec<u64>,
+        reader: &Reader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Documents, StoreError> {
         let mut documents = Documents::new();
-        for row in best.into_page() {
+        for row in rows {
             reader
                 .document(row, |document| self.push(document, budget, &mut documents))?
                 .ok_or_else(|| failure::damaged("a sorted answer", row))??;
         }
-        Ok(Answer { documents, total: self.with_total.then_some(matched), work: reader.work, hint: None })
+        Ok(documents)
     }
 
     fn is_full(&self, documents: &Documents) -> bool {
@@ -143,21 +202,31 @@ impl<'a> Question<'a> {
     }
 
     fn push(&self, document: &RawDocument, budget: &Budget, documents: &mut Documents) -> Result<(), StoreError> {
-        match &self.query.projection {
-            None => documents.push(document),
-            Some(projection) => {
-                let filter = &self.query.filter;
-                documents.push(&projection.apply_within(document, filter, budget).map_err(failure::of_evaluation)?);
-            }
-        }
-        Ok(())
+        push(self.query, document, budget, documents)
     }
+}
+
+/// Appends what the query shows of a document.
+pub(super) fn push(
+    query: &FindQuery,
+    document: &RawDocument,
+    budget: &Budget,
+    documents: &mut Documents,
+) -> Result<(), StoreError> {
+    match &query.projection {
+        None => documents.push(document),
+        Some(projection) => {
+            let shown = projection.apply_within(document, &query.filter, budget);
+            documents.push(&shown.map_err(failure::of_evaluation)?);
+        }
+    }
+    Ok(())
 }
 
 /// The first documents of an order, while they are being found.
 ///
 /// Keeps up to twice as many as are wanted and then drops the worse half, so that each offer costs little.
-struct Best<'a> {
+pub(super) struct Best<'a> {
     sort: &'a Sort,
     kept: Vec<(SortValue, u64)>,
     bytes: usize,
@@ -169,7 +238,7 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
+    pub(super) fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
         let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Self {
@@ -182,7 +251,7 @@ impl<'a> Best<'a> {
         }
     }
 
-    fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
+    pub(super) fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
         self.bytes += value.size() + 24;
         self.kept.push((value, row));
         if self.kept.len() >= self.wanted.saturating_mul(2) || self.bytes > MAX_SORT_BYTES {
@@ -216,7 +285,13 @@ impl<'a> Best<'a> {
         self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
     }
 
-    fn into_page(mut self) -> impl Iterator<Item = u64> {
+    /// What may still be wanted, in no order.
+    pub(super) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
+        self.drop_worse();
+        self.kept
+    }
+
+    pub(super) fn into_page(mut self) -> impl Iterator<Item = u64> {
         self.drop_worse();
         let compare = self.comparison();
         self.kept.sort_unstable_by(compare);

@@ -31,7 +31,9 @@ mod merge;
 mod number;
 mod open;
 mod overlay;
+mod pieces;
 mod planner;
+mod point;
 mod prepare;
 mod ranges;
 mod shown;
@@ -42,6 +44,7 @@ mod tables;
 #[cfg(test)]
 mod trials;
 mod validate;
+mod wide;
 mod writer;
 
 use std::path::Path;
@@ -55,12 +58,14 @@ use bson::DateTime;
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Sort};
 use crate::store::inspection::Finding;
-use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 use self::catalog::Collection;
 use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
+use self::pieces::Rest;
 use self::planner::{Choice, Wanted};
+use self::point::Point;
 use self::snapshot::Snapshot;
 
 pub use self::check::{Findings, Part, Problem};
@@ -143,6 +148,12 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
+        // Two paths of an order may be refused for the document that is found.
+        let is_simple = query.sort.keys().len() < 2;
+        if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
+            let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
+            return self.watched(failure::guarded(ask));
+        }
         if let Some(choice) = quick_plan(&collection, &query.filter, &query.sort) {
             let question = Question { query, choice, with_total };
             return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
@@ -153,9 +164,27 @@ impl EmbeddedStore {
             // Waiting for a thread counts: the snapshot is held meanwhile.
             query.max_time = query.max_time.saturating_sub(asked.elapsed());
             let tables = snapshot.tables(&collection)?;
-            Question::new(&collection, tables, &query, with_total).ask(&collection, tables)
+            wide::ask(&Question::new(&collection, tables, &query, with_total), &collection, tables)
         })
         .await
+    }
+
+    /// Gives pieces of which those of the first while come from one snapshot.
+    async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<Pieces, StoreError> {
+        validate::runs_here(&query.filter)?;
+        let snapshot = self.snapshot()?;
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
+        let (of, asked) = (Arc::clone(&snapshot), query.clone());
+        let find = move || {
+            let tables = of.tables(&collection)?;
+            let question = Question::new(&collection, tables, &asked, true);
+            let found = wide::rows(&question, &collection, tables)?;
+            let hint = question.hint(&collection, found.work, found.list.len() as u64);
+            Ok((found, hint))
+        };
+        let (found, hint) = self.on_blocking_pool(find).await?;
+        let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
+        Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
     async fn on_blocking_pool<T: Send + 'static>(
@@ -199,6 +228,10 @@ impl Store for EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
         self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        self.pieces_for(collection, query, pieces::SNAPSHOT_TIME).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

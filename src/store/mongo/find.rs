@@ -12,10 +12,13 @@ use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
 use super::totals::count;
 use crate::query::{EvalError, Filter, Projection, SortKey};
+use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
 
 /// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
 const BATCH: u32 = 10_000;
+/// The same for an answer in pieces.
+const PIECE: u32 = 500;
 
 /// The documents that the query selects.
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
@@ -65,11 +68,73 @@ impl Trouble {
     }
 }
 
+/// As [`page`], read while it is taken.
+pub(super) async fn pieces(inner: &Inner, collection: &str, query: &FindQuery) -> Result<(u64, Reading), StoreError> {
+    let total = count(inner, collection, query.filter.document(), whole_milliseconds(query.max_time)).await?;
+    let concern = inner.topology.read_concern();
+    let reading = match Reading::open(inner, collection, query, concern, PIECE).await {
+        Err(error) if is_snapshot_lost(&error) => {
+            Reading::open(inner, collection, query, ReadConcern::majority(), PIECE).await
+        }
+        outcome => outcome,
+    };
+    Ok((total, reading.map_err(|error| query_error(&error))?))
+}
+
 async fn read(inner: &Inner, collection: &str, query: &FindQuery, concern: ReadConcern) -> Result<Documents, Trouble> {
-    if is_by_entry(query) {
-        read_by_entry(inner, collection, query, concern).await
-    } else {
-        read_plain(inner, collection, query, concern).await
+    let mut reading =
+        Reading::open(inner, collection, query, concern, batch(query.limit)).await.map_err(Trouble::Server)?;
+    let mut documents = Documents::new();
+    while reading.advance(&mut documents).await? {}
+    Ok(documents)
+}
+
+/// An answer that is being read.
+pub(super) struct Reading {
+    cursor: Cursor<RawDocumentBuf>,
+    /// Applied here, where the server does not do it.
+    projection: Option<(Projection, Filter)>,
+}
+
+impl Reading {
+    async fn open(
+        inner: &Inner,
+        collection: &str,
+        query: &FindQuery,
+        concern: ReadConcern,
+        batch: u32,
+    ) -> Result<Self, Error> {
+        if is_by_entry(query) {
+            let cursor = read_by_entry(inner, collection, query, concern, batch).await?;
+            let projection = query.projection.clone().map(|projection| (projection, query.filter.clone()));
+            return Ok(Self { cursor, projection });
+        }
+        Ok(Self { cursor: read_plain(inner, collection, query, concern, batch).await?, projection: None })
+    }
+
+    /// Appends the next document; false at the end.
+    async fn advance(&mut self, documents: &mut Documents) -> Result<bool, Trouble> {
+        if !self.cursor.advance().await.map_err(Trouble::Server)? {
+            return Ok(false);
+        }
+        match &self.projection {
+            None => documents.push(self.cursor.current()),
+            Some((projection, filter)) => {
+                documents.push(&projection.apply(self.cursor.current(), filter).map_err(Trouble::Projection)?);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next piece; empty at the end.
+    pub(super) async fn piece(&mut self) -> Result<Documents, StoreError> {
+        let mut piece = Documents::new();
+        while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
+            if !self.advance(&mut piece).await.map_err(Trouble::into_store_error)? {
+                break;
+            }
+        }
+        Ok(piece)
     }
 }
 
@@ -91,12 +156,13 @@ async fn read_plain(
     collection: &str,
     query: &FindQuery,
     concern: ReadConcern,
-) -> Result<Documents, Trouble> {
+    batch: u32,
+) -> Result<Cursor<RawDocumentBuf>, Error> {
     let documents = inner.collection(collection);
     let mut question = documents
         .find(query.filter.document().clone())
         .read_concern(concern)
-        .batch_size(batch(query.limit))
+        .batch_size(batch)
         .max_time(whole_milliseconds(query.max_time));
     if let Some(projection) = &query.projection {
         question = question.projection(projection.document().clone());
@@ -110,7 +176,7 @@ async fn read_plain(
     if query.limit > 0 {
         question = question.limit(i64::try_from(query.limit).unwrap_or(i64::MAX));
     }
-    collect(question.await.map_err(Trouble::Server)?, None).await
+    question.await
 }
 
 /// A sort by an entry of an array of named values, which `find` cannot do: the keys are computed beside the documents.
@@ -122,17 +188,17 @@ async fn read_by_entry(
     collection: &str,
     query: &FindQuery,
     concern: ReadConcern,
-) -> Result<Documents, Trouble> {
+    batch: u32,
+) -> Result<Cursor<RawDocumentBuf>, Error> {
     let documents = inner.collection(collection);
     let question = documents
         .aggregate(entry_pipeline(query))
         .read_concern(concern)
-        .batch_size(batch(query.limit))
+        .batch_size(batch)
         .allow_disk_use(true)
         .max_time(whole_milliseconds(query.max_time))
         .with_type::<RawDocumentBuf>();
-    let projection = query.projection.as_ref().map(|projection| (projection, &query.filter));
-    collect(question.await.map_err(Trouble::Server)?, projection).await
+    question.await
 }
 
 pub(super) fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
@@ -178,22 +244,6 @@ fn order(index: usize, key: &SortKey, prefix: &str) -> (String, Bson) {
         SortKey::Path { path, .. } => (format!("{prefix}{}", path.as_str()), direction),
         SortKey::Entry { .. } => (entry_key(index), direction),
     }
-}
-
-async fn collect(
-    mut cursor: Cursor<RawDocumentBuf>,
-    projection: Option<(&Projection, &Filter)>,
-) -> Result<Documents, Trouble> {
-    let mut documents = Documents::new();
-    while cursor.advance().await.map_err(Trouble::Server)? {
-        match projection {
-            None => documents.push(cursor.current()),
-            Some((projection, filter)) => {
-                documents.push(&projection.apply(cursor.current(), filter).map_err(Trouble::Projection)?);
-            }
-        }
-    }
-    Ok(documents)
 }
 
 /// One more than the limit: with a batch of exactly the limit the server would keep a cursor open.

@@ -38,6 +38,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
+use futures::{StreamExt, stream};
 use mongodb::{Collection, Database};
 
 use self::connect::Topology;
@@ -49,7 +50,7 @@ use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
@@ -170,6 +171,23 @@ impl Store for MongoStore {
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let (collection, query) = (collection.to_owned(), query.clone());
         self.run(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
+    }
+
+    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+        let (collection, query) = (collection.to_owned(), query.clone());
+        let bound = query_bound(query.max_time);
+        let find = async move |inner: Arc<Inner>| find::pieces(&inner, &collection, &query).await;
+        let (total, reading) = self.run(bound, find).await?;
+        let store = Self { inner: Arc::clone(&self.inner) };
+        let steps = stream::unfold(Some((store, reading)), move |rest| async move {
+            let (store, mut reading) = rest?;
+            match store.run(bound, async move |_| Ok((reading.piece().await, reading))).await {
+                Ok((Ok(piece), _)) if piece.is_empty() => None,
+                Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
+                Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Pieces { total, hint: None, documents: steps.boxed() })
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

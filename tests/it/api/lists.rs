@@ -58,6 +58,35 @@ on_each_store! {
         assert_eq!((&body["parameters"]["limit"], &body["pager"]["page_size"]), (&json!(10_000), &json!(10_000)));
     }
 
+    async fn a_long_list_is_whole_and_like_a_short_one(app) {
+        let kind = app.create_type("rack", &[("notes", "text")]).await;
+        for number in 0..24 {
+            app.create_object(kind, &json!({"notes": format!("{number} {}", "x".repeat(100_000))})).await;
+        }
+        for view in ["native", "render"] {
+            let list = app.get(&format!("/objects/?limit=0&sort=type_id&view={view}")).await;
+            assert_eq!((list.header("x-total-count"), list.header("content-length")), ("24", ""));
+            let (list, short) = (list.json(), app.get(&format!("/objects/?limit=24&sort=type_id&view={view}")).await.json());
+            let ids = |list: &serde_json::Value| -> Vec<serde_json::Value> {
+                let results = list["results"].as_array().expect("results");
+                results.iter().map(|object| object["object_information"]["object_id"].clone()).collect()
+            };
+            assert_eq!((&list["count"], &list["total"], ids(&list)), (&json!(24), &json!(24), ids(&short)));
+            let names = |list: &serde_json::Value| list.as_object().expect("an envelope").keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(&list), names(&short));
+            if view == "native" {
+                assert!(list["results"] == short["results"]);
+            }
+        }
+    }
+
+    async fn a_long_list_that_cannot_begin_is_an_error(app) {
+        let kind = app.create_type("rack", &[("notes", "text")]).await;
+        app.create_object(kind, &json!({"notes": "x"})).await;
+        let filter = r#"{"$expr": {"$divide": [1, {"$size": "$multi_data_sections"}]}}"#;
+        assert_eq!(app.get_with("/objects/", &[("limit", "0"), ("filter", filter)]).await.status, 400);
+    }
+
     async fn what_cannot_be_meant_is_refused_by_name(app) {
         let wrong = [
             ("limit", "-1"), ("limit", "10001"), ("limit", "ten"), ("page", "0"), ("page", "1.5"), ("order", "2"),

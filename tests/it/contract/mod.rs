@@ -125,6 +125,9 @@ pub(crate) mod all {
             a_projection_selects_members
             a_page_tells_the_number_of_all_matches
             a_page_beyond_the_end_is_empty_and_has_a_total
+            pieces_are_the_page_in_its_order
+            pieces_come_from_one_point_in_time
+            an_answer_without_documents_has_no_piece
             count_agrees_with_find
             a_short_time_budget_ends_in_an_answer_or_a_timeout
         }

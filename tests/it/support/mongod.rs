@@ -47,6 +47,8 @@ pub(crate) enum Deployment {
     ReplicaSet,
     /// Neither of them.
     Standalone,
+    /// Neither of them, with as much memory as it takes by itself: to be measured.
+    Unbounded,
 }
 
 /// A running server; it ends when this is dropped, and when the process ends in whatever way.
@@ -131,7 +133,7 @@ impl Mongod {
         let client = self.client().await;
         let until = Instant::now() + START_BOUND;
         let admin = client.database("admin");
-        let mut is_initiated = self.deployment == Deployment::Standalone;
+        let mut is_initiated = self.deployment != Deployment::ReplicaSet;
         loop {
             if !is_initiated {
                 let member = doc! { "_id": 0, "host": format!("127.0.0.1:{}", self.port) };
@@ -163,6 +165,7 @@ pub(crate) async fn shared(deployment: Deployment) -> Option<&'static Mongod> {
     let cell = match deployment {
         Deployment::ReplicaSet => &REPLICA_SET,
         Deployment::Standalone => &STANDALONE,
+        Deployment::Unbounded => panic!("whoever measures a server has it alone"),
     };
     let program = program()?;
     Some(cell.get_or_init(|| Mongod::start(program, deployment)).await)
@@ -248,7 +251,10 @@ fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) ->
     let mut guard = Command::new("sh");
     guard.args(["-c", GUARD, "mongod-guard"]).arg(directory).arg(program);
     guard.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
-    guard.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--wiredTigerCacheSizeGB", "0.25"]);
+    guard.args(["--bind_ip", "127.0.0.1", "--nounixsocket"]);
+    if deployment != Deployment::Unbounded {
+        guard.args(["--wiredTigerCacheSizeGB", "0.25"]);
+    }
     // What a killed process had under way is given up sooner than after the usual minute.
     guard.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);

@@ -1,0 +1,54 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Measures the embedded store through its port, beside bare redb and a real MongoDB server.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct Arguments {
+    /// How many objects; several sizes are compared with each other.
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
+    pub(crate) sizes: Vec<u32>,
+    /// How many measured runs of each.
+    #[arg(long, default_value_t = 7)]
+    pub(crate) runs: usize,
+    /// Small and short: shows that everything works, the figures say little.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only rows whose name contains this.
+    #[arg(long)]
+    pub(crate) only: Option<String>,
+    /// Where the stores are kept for the next time; else they are made anew and removed.
+    #[arg(long)]
+    pub(crate) keep: Option<PathBuf>,
+    /// The cache of the store and of bare redb, in MiB.
+    #[arg(long, default_value_t = 64)]
+    pub(crate) cache_mib: usize,
+    /// For how many seconds memory is watched under load.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) memory_seconds: u64,
+    /// This process is one that the measuring process started: what it shall do, in which directory.
+    #[arg(long, hide = true, num_args = 2)]
+    pub(crate) role: Option<Vec<String>>,
+    /// Said by cargo.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Arguments {
+    pub(crate) fn read() -> Self {
+        let mut arguments = Self::parse();
+        if arguments.quick {
+            arguments.sizes = vec![500, 2_000];
+            arguments.runs = 3;
+            arguments.memory_seconds = 1;
+        }
+        arguments.sizes.sort_unstable();
+        arguments
+    }
+
+    pub(crate) fn wants(&self, row: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| row.contains(only.as_str()))
+    }
+}

@@ -1,0 +1,127 @@
+//! The same objects in the embedded store, in bare redb and in a MongoDB server.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+use inventory_service::query::{Filter, Limits};
+use inventory_service::store::collections::{ALL, OBJECTS};
+use inventory_service::store::embedded::{EmbeddedStore, Options};
+use inventory_service::store::{Change, Store, Unit};
+
+use crate::arguments::Arguments;
+use crate::bare::{Bare, Prepared};
+use crate::harness::report::{Bound, Row, Unit as RowUnit};
+use crate::harness::timing::{Error, Figure, Run};
+use crate::mongod::Mongod;
+use crate::objects;
+
+/// How many objects are written as one while loading.
+const PER_UNIT: u32 = 250;
+
+/// One size.
+pub(crate) struct World {
+    pub(crate) objects: u32,
+    pub(crate) options: Options,
+    pub(crate) folder: PathBuf,
+    pub(crate) store: Arc<EmbeddedStore>,
+    pub(crate) bare: Arc<Bare>,
+    pub(crate) mongo: Option<mongodb::Collection<RawDocumentBuf>>,
+}
+
+impl World {
+    /// Opens the stores of this size, filled.
+    pub(crate) async fn open(
+        arguments: &Arguments,
+        objects: u32,
+        folder: &Path,
+        server: Option<&Mongod>,
+    ) -> Result<(Self, Option<Row>), Error> {
+        let folder = folder.join(objects.to_string());
+        let is_filled = folder.join("filled").exists();
+        let options = Options { cache_bytes: arguments.cache_mib * 1024 * 1024, ..Options::default() };
+        let store = Arc::new(EmbeddedStore::open(&folder.join("store"), &options)?);
+        let bare = Arc::new(Bare::open(&folder.join("bare"), options.cache_bytes)?);
+        store.prepare(ALL).await?;
+        let mongo = match server {
+            Some(server) => Some(server.client().await.database(&format!("bench_{objects}")).collection("objects")),
+            None => None,
+        };
+        let world = Self { objects, options, folder, store, bare, mongo };
+        let row = if is_filled { None } else { Some(world.fill().await?) };
+        world.remove_further().await?;
+        world.fill_server().await?;
+        Ok((world, row))
+    }
+
+    async fn fill(&self) -> Result<Row, Error> {
+        eprintln!("loading {} objects", self.objects);
+        let loads = [self.fill_bare().await?, self.fill_store().await?];
+        std::fs::write(self.folder.join("filled"), [])?;
+        let figures: Vec<Figure> = ["bare redb", "store"]
+            .into_iter()
+            .zip(loads)
+            .map(|(who, run)| Figure::of(who, self.objects, &[run]))
+            .collect();
+        let operation = format!("load, {PER_UNIT} objects at a time");
+        Ok(Row { operation, unit: RowUnit::Rate, figures, bounds: Vec::<Bound>::new() })
+    }
+
+    async fn fill_store(&self) -> Result<Run, Error> {
+        let mut took = Duration::ZERO;
+        for numbers in pieces(self.objects) {
+            let mut unit = Unit::default();
+            for number in numbers {
+                unit = unit.and(self.insertion(number));
+            }
+            let start = Instant::now();
+            self.store.commit(unit).await?;
+            took += start.elapsed();
+        }
+        Ok(Run { wall: took, processor: Duration::ZERO, operations: self.objects })
+    }
+
+    async fn fill_bare(&self) -> Result<Run, Error> {
+        let mut took = Duration::ZERO;
+        for numbers in pieces(self.objects) {
+            let documents = numbers.map(|number| self.prepared(number)).collect::<Result<Vec<_>, Error>>()?;
+            let start = Instant::now();
+            self.bare.write(documents).await?;
+            took += start.elapsed();
+        }
+        Ok(Run { wall: took, processor: Duration::ZERO, operations: self.objects })
+    }
+
+    async fn fill_server(&self) -> Result<(), Error> {
+        let Some(mongo) = &self.mongo else { return Ok(()) };
+        for numbers in pieces(self.objects) {
+            mongo.insert_many(numbers.map(|number| objects::object(number, self.objects))).await?;
+        }
+        Ok(())
+    }
+
+    /// The insertion of an object through the port.
+    pub(crate) fn insertion(&self, number: u32) -> Change {
+        Change::Insert { collection: OBJECTS, document: objects::object(number, self.objects) }
+    }
+
+    /// The insertion of an object into bare redb.
+    pub(crate) fn prepared(&self, number: u32) -> Result<Prepared, Error> {
+        Prepared::new(u64::from(number - 1), objects::object(number, self.objects))
+    }
+
+    /// Removes what was written on top of the objects.
+    pub(crate) async fn remove_further(&self) -> Result<(), Error> {
+        let further = doc! { "public_id": { "$gt": i64::from(self.objects) } };
+        let filter = Filter::parse(&further, &Limits::NONE)?;
+        self.store.commit(Unit::of(Change::DeleteMany { collection: OBJECTS, filter })).await?;
+        self.bare.delete_from(u64::from(self.objects)).await
+    }
+}
+
+/// The numbers of all objects, a piece at a time.
+fn pieces(objects: u32) -> impl Iterator<Item = std::ops::RangeInclusive<u32>> {
+    (1..=objects).step_by(PER_UNIT as usize).map(move |first| first..=objects.min(first + PER_UNIT - 1))
+}

@@ -1,0 +1,97 @@
+//! Lists that are too long to be held in memory: written to the client while they are read from the store.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::HeaderValue;
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use futures::future::ready;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::envelope::{self, Items, ListEnd, TOTAL_COUNT, Wire};
+use super::error::ApiError;
+use super::params::ListParams;
+use super::state::HttpState;
+use crate::service::resource::Listed;
+use crate::store::{Documents, Pieces, StoreError};
+
+/// A list of documents as they are stored, or how they are found.
+///
+/// # Errors
+/// As [`envelope::list`] and [`streamed`].
+pub async fn answer<W: Wire + 'static>(
+    state: &HttpState,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    listed: Listed,
+) -> Result<HttpResponse, ApiError> {
+    match listed {
+        Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
+        Listed::Page(page) => {
+            let items = Items::of::<W>(&page.documents)?;
+            let response = envelope::list::<W>(state, request, list_path, params, &items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
+        Listed::Pieces(pieces) => {
+            let write = |piece: Documents| ready(Items::of::<W>(&piece));
+            streamed::<W, _>(state, request, list_path, params, pieces, write).await
+        }
+    }
+}
+
+/// The list envelope around documents that come in pieces; `write` makes the items of a piece.
+///
+/// The total is known from the start, the count is not: it follows the results, as in every list. When a later piece
+/// cannot be had, the answer ends without its end, so that no client takes a part for the whole.
+///
+/// # Errors
+/// When what the client sent cannot be echoed, and when one of the first two pieces cannot be had.
+pub async fn streamed<W: Wire, F>(
+    state: &HttpState,
+    request: &HttpRequest,
+    list_path: &str,
+    params: &ListParams,
+    pieces: Pieces,
+    write: impl Fn(Documents) -> F + 'static,
+) -> Result<HttpResponse, ApiError>
+where
+    F: Future<Output = Result<Items, ApiError>> + 'static,
+{
+    let mut documents = pieces.documents.fuse();
+    // What is refused at once gets an answer of its own, and what is short after all is not streamed.
+    let first = match documents.try_next().await? {
+        Some(piece) => write(piece).await?,
+        None => Items::default(),
+    };
+    let Some(second) = documents.try_next().await? else {
+        let response = envelope::list::<W>(state, request, list_path, params, &first, pieces.total)?;
+        return Ok(envelope::hinted(response, pieces.hint.as_ref()));
+    };
+    let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
+    let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
+    let items = stream::once(async { Ok(first) }).chain(rest);
+    let body = items.map(Some).chain(stream::once(async { None })).scan(0, move |count, items| {
+        let text = match items {
+            Some(Ok(items)) => Ok(piece_of(items, count)),
+            Some(Err(error)) => Err(abandoned(&error)),
+            None => Ok(end.text(*count).into()),
+        };
+        async move { Some(text) }
+    });
+    let total = HeaderValue::from(pieces.total);
+    let mut response = HttpResponse::build(StatusCode::OK);
+    let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body);
+    Ok(envelope::hinted(response, pieces.hint.as_ref()))
+}
+
+/// The items of a piece with what stands before them; `count` is how many were written already.
+fn piece_of(items: Items, count: &mut usize) -> Bytes {
+    let before: &[u8] = if *count == 0 { b"{\"results\":[" } else { b"," };
+    *count += items.count;
+    [before, &items.text].concat().into()
+}
+
+fn abandoned(error: &ApiError) -> StoreError {
+    log::error!("a list ends early: {error:?}");
+    StoreError::backend("the list ends early")
+}
