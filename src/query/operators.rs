@@ -82,10 +82,11 @@ fn is_operators_in_elem_match(document: &Document) -> bool {
     begins_with_dollar(document) && !["$ref", "$id", "$db"].iter().any(|name| document.contains_key(name))
 }
 
-/// Other names with a dollar sign are those of members, under `$all`.
+/// Other names with a dollar sign are those of members, under `$all`; there `$not` is one too.
 fn begins_with_operator(document: &Document) -> bool {
     let distances = ["$minDistance", "$maxDistance"];
-    document.keys().next().is_some_and(|first| OPERATORS.iter().chain(&distances).any(|name| name == first))
+    let is_operator = |first: &str| first != "$not" && OPERATORS.iter().chain(&distances).any(|name| *name == first);
+    document.keys().next().is_some_and(|first| is_operator(first))
 }
 
 fn begins_with_dollar(document: &Document) -> bool {

@@ -28,7 +28,7 @@ fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
 }
 
 /// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
-/// last one it is left out. Decimals take both.
+/// last one it is left out. Decimals and dates take both.
 #[derive(Debug, Clone, Copy, Default)]
 struct DoubleDouble {
     sum: f64,
@@ -40,20 +40,29 @@ struct DoubleDouble {
 impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
-        (self.sum, self.rest) = two_sum(self.sum, value + self.rest);
+        // What the shorter sum says was lost is right only if the value is not smaller than the rest. So it is in MongoDB.
+        let (value, lost) = quick_two_sum(value, self.rest);
+        (self.sum, self.rest) = two_sum(self.sum, value);
+        self.rest += lost;
     }
 
-    fn add_integer(&mut self, value: i64) {
+    fn add_long(&mut self, value: i64) {
         // Both halves are doubles without loss.
         let low = value % (1 << 32);
-        if value != low {
-            self.add(Number::Long(value - low).to_double());
-        }
         self.add(Number::Long(low).to_double());
+        self.add(Number::Long(value - low).to_double());
     }
 
     fn total(self) -> f64 {
         if self.sum.is_nan() { self.plain } else { self.sum }
+    }
+
+    /// As MongoDB tells. Half a unit below the smallest number is within, and then begins anew at the largest.
+    fn is_in_64_bits(self) -> bool {
+        if self.sum.abs() < TWO_63 {
+            return true;
+        }
+        if self.sum > 0.0 { self.sum <= TWO_63 && self.rest < -0.5 } else { self.sum >= -TWO_63 && self.rest >= -0.5 }
     }
 
     fn to_decimal(self) -> Decimal {
@@ -63,6 +72,19 @@ impl DoubleDouble {
             Decimal::from(self.plain)
         }
     }
+}
+
+/// 2 to the power of 63, which is one above the largest number of 64 bits.
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// A double without fraction, from -2 to the power of 63 up to that power, which counts as the smallest number.
+fn whole(value: f64) -> i64 {
+    exact_i64(value).unwrap_or(i64::MIN)
+}
+
+fn quick_two_sum(left: f64, right: f64) -> (f64, f64) {
+    let sum = left + right;
+    (sum, right - (sum - left))
 }
 
 fn two_sum(left: f64, right: f64) -> (f64, f64) {
@@ -92,11 +114,13 @@ impl Total {
     pub(super) fn add(&mut self, number: Number) {
         let width = match number {
             Number::Int(value) => {
-                self.add_integer(i64::from(value));
+                self.integers += i128::from(value);
+                self.doubles.add(f64::from(value));
                 0
             }
             Number::Long(value) => {
-                self.add_integer(value);
+                self.integers += i128::from(value);
+                self.doubles.add_long(value);
                 1
             }
             Number::Double(value) => {
@@ -109,11 +133,6 @@ impl Total {
             }
         };
         self.width = self.width.max(width);
-    }
-
-    fn add_integer(&mut self, value: i64) {
-        self.integers += i128::from(value);
-        self.doubles.add_integer(value);
     }
 
     /// The sum in the widest type; longs that overflow give a double.
@@ -129,15 +148,15 @@ impl Total {
         }
     }
 
-    /// The sum as a date: decimals are rounded, doubles too but halves towards zero.
+    /// The sum as a date: decimals are rounded, and too large ones are the first date; doubles are rounded half
+    /// away from zero.
     pub(super) fn to_millis(self) -> Option<i64> {
         match self.sum() {
-            Number::Decimal(sum) => Some(Number::Decimal(sum.quantized(0, Rounding::HalfEven)).to_i64_saturating()),
-            Number::Double(sum) => {
+            Number::Decimal(sum) => Some(sum.quantized(0, Rounding::HalfEven).to_i64_truncated().unwrap_or(i64::MIN)),
+            Number::Double(sum) => self.doubles.is_in_64_bits().then(|| {
                 let rounded = sum.round();
-                let rest = ((sum - rounded) + self.doubles.rest).round();
-                exact_i64(rounded).zip(exact_i64(rest + 0.0)).and_then(|(rounded, rest)| rounded.checked_add(rest))
-            }
+                whole(rounded).wrapping_add(whole(((sum - rounded) + self.doubles.rest).round()))
+            }),
             whole => whole.to_exact_i64(),
         }
     }

@@ -39,7 +39,11 @@ fn append(message: &mut Vec<u8>, value: Value<'_>) {
     append_type(message, type_rank(view));
     match view {
         View::Document(members) | View::Array(members) => append_members(message, members),
-        View::CodeWithScope(_, scope) => append_members(message, scope),
+        View::CodeWithScope(code, scope) => {
+            message.extend(code);
+            message.push(0);
+            append_members(message, scope);
+        }
         View::Int32(_) | View::Int64(_) | View::Double(_) | View::Decimal(_) => {
             let number = value.to_bson().as_ref().and_then(Number::of).map_or(0, whole_part);
             message.extend(number.to_le_bytes());

@@ -11,7 +11,7 @@ use crate::query::error::EvalError;
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$setEquals", shape: Shape::AtLeastTwo(17045), folding: Folding::Whole, run: set_equals },
+    Operator { name: "$setEquals", shape: Shape::AtLeastTwo(17045), folding: Folding::Never, run: set_equals },
     Operator { name: "$setUnion", shape: Shape::Any, folding: Folding::Commutative, run: set_union },
     Operator { name: "$setIntersection", shape: Shape::Any, folding: Folding::Commutative, run: set_intersection },
     Operator { name: "$setDifference", shape: Shape::Exactly(2), folding: Folding::Whole, run: set_difference },

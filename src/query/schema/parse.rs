@@ -58,7 +58,7 @@ const KEYWORDS: [&str; 31] = [
 pub(super) struct Reader<'a> {
     location: &'a mut Location,
     depth: usize,
-    /// How many members and elements lead here from the whole document.
+    /// How many members and elements with a name lead here from the whole document.
     inside: usize,
 }
 
@@ -328,6 +328,14 @@ impl<'a> Reader<'a> {
         Ok(Rule::ItemsByPlace(by_place, rest))
     }
 
+    /// A schema for a property without a name, which is the document.
+    fn whole(&mut self, document: &Document) -> Read<Schema> {
+        let inside = std::mem::take(&mut self.inside);
+        let schema = self.schema(document)?;
+        self.inside = inside;
+        Ok(schema)
+    }
+
     /// A schema for what is inside of a value.
     fn inner(&mut self, document: &Document) -> Read<Schema> {
         self.inside += 1;
@@ -432,6 +440,7 @@ impl<'a> Reader<'a> {
     fn member(&mut self, keyword: &str, name: &str, schema: &Bson) -> Read<Schema> {
         self.within(keyword, |reader| {
             reader.within(name, |reader| match schema {
+                Bson::Document(schema) if keyword == "properties" && name.is_empty() => reader.whole(schema),
                 Bson::Document(schema) => reader.inner(schema),
                 _ => reader.refuse(code::TYPE_MISMATCH, "the schema of a property must be an object"),
             })

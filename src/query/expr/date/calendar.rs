@@ -63,9 +63,14 @@ pub(super) fn first_iso_monday(year: i64) -> i64 {
 impl Moment {
     /// Of milliseconds since 1970 by the clock on the wall.
     pub(super) fn of_local(millis: i64) -> Self {
-        let (days, rest) = (millis.div_euclid(DAY), millis.rem_euclid(DAY));
+        Self::of_seconds(millis.div_euclid(1000), millis.rem_euclid(1000))
+    }
+
+    /// Of seconds since 1970 by the clock on the wall, and the milliseconds beyond them.
+    pub(super) fn of_seconds(seconds: i64, millisecond: i64) -> Self {
+        const SECONDS: i64 = DAY / 1000;
+        let (days, seconds) = (seconds.div_euclid(SECONDS), seconds.rem_euclid(SECONDS));
         let (year, month, day) = civil_from_days(days);
-        let seconds = rest / 1000;
         Self {
             year,
             month,
@@ -73,7 +78,7 @@ impl Moment {
             hour: seconds / 3600,
             minute: seconds / 60 % 60,
             second: seconds % 60,
-            millisecond: rest % 1000,
+            millisecond,
             days,
         }
     }

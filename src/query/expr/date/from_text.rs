@@ -9,7 +9,7 @@ use super::time_zone;
 use super::zone::{Zone, offset};
 use crate::query::error::EvalError;
 use crate::query::expr::call::Arguments;
-use crate::query::expr::value::{Outcome, failure, found, is_nullish, null, shown, type_name};
+use crate::query::expr::value::{Outcome, failure, is_nullish, null, shown, type_name};
 
 /// MongoDB's number for a text that is no date.
 pub(super) const FAILED: i32 = 241;
@@ -33,23 +33,29 @@ pub(super) fn date_from_string(arguments: &Arguments<'_>) -> Outcome {
         return if arguments.is_given(3) { arguments.value(3) } else { null() };
     }
     let absent = |index, is_none| arguments.is_given(index) && is_none;
-    if absent(1, format.is_none()) || absent(2, zone.is_none()) {
-        return null();
-    }
-    match parse(text.as_ref(), format.as_deref(), zone) {
-        Ok(millis) => found(DateTime::from_millis(millis)),
+    let unknown = absent(1, format.is_none()) || absent(2, zone.is_none());
+    let millis = string(text.as_ref()).and_then(|text| match &format {
+        _ if unknown => Ok(None),
+        format => parse(text, format.as_deref(), zone).map(Some),
+    });
+    match millis {
+        Ok(millis) => Ok(millis.map_or(Some(Bson::Null), |millis| Some(DateTime::from_millis(millis).into()))),
         Err(error) if error.code == FAILED && arguments.is_given(4) => arguments.value(4),
         Err(error) => Err(error),
     }
 }
 
-fn parse(text: Option<&Bson>, format: Option<&str>, zone: Option<Zone>) -> Result<i64, EvalError> {
+fn string(text: Option<&Bson>) -> Result<&str, EvalError> {
     let Some(Bson::String(text)) = text else {
         let (kind, shown) = (type_name(text), shown(text));
         let message =
             format!("$dateFromString requires that 'dateString' be a string, found: {kind} with value {shown}");
         return failure(FAILED, message);
     };
+    Ok(text)
+}
+
+fn parse(text: &str, format: Option<&str>, zone: Option<Zone>) -> Result<i64, EvalError> {
     match format {
         None => parse_text(text, zone),
         Some(format) => match by_format(text, format) {

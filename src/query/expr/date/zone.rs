@@ -54,7 +54,9 @@ impl Zone {
 
     /// What the clock on the wall shows at an instant.
     pub(super) fn moment(self, millis: i64) -> Moment {
-        Moment::of_local(self.to_local(millis))
+        // In seconds, which no offset takes beyond 64 bits.
+        let seconds = millis.div_euclid(1000) + self.offset_at(millis);
+        Moment::of_seconds(seconds, millis.rem_euclid(1000))
     }
 
     /// The instant at which the clock shows this. Of two such instants the later one; where the clock was put
