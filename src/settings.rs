@@ -169,18 +169,14 @@ impl LogSettings {
     fn validate(&self) -> Result<(), SettingsError> {
         let directives = self.level.split('/').next().unwrap_or_default().split(',').map(str::trim);
         let is_level = |name: &str| name.parse::<log::LevelFilter>().is_ok();
-        let mut has_default = false;
-        for directive in directives.filter(|directive| !directive.is_empty()) {
-            match directive.split_once('=') {
-                None if is_level(directive) => has_default = true,
-                Some((_, level)) if is_level(level.trim()) => {}
-                _ => {
-                    let message = "is error, warn, info, debug, trace or off; for a module MODULE=LEVEL";
-                    return Err(invalid("log.level", &format!("{directive}: {message}")));
-                }
+        for directive in directives {
+            let level = directive.split_once('=').map_or(directive, |(_, level)| level.trim());
+            if !is_level(level) {
+                let message = format!("{level:?} is no level; write error, warn, info, debug, trace or off");
+                return Err(invalid("log.level", &message));
             }
         }
-        if has_default { Ok(()) } else { Err(invalid("log.level", "needs a level for all modules, for instance info")) }
+        Ok(())
     }
 }
 

@@ -66,6 +66,20 @@ fn an_unknown_key_is_refused_wherever_it_stands() {
 }
 
 #[test]
+fn a_misspelt_level_of_the_log_is_refused() {
+    assert!(refused(&[], &[("log.level", "inof")]).starts_with("log.level: \"inof\" is no level"));
+    assert!(refused(&[], &[("log.level", "info,actix_server=wran")]).contains("\"wran\" is no level"));
+    let directory = TempDir::new().expect("a temporary directory");
+    assert!(load(directory.path(), &[], &[("log.level", "inventory_service=debug/list")]).is_ok());
+}
+
+#[test]
+fn the_file_of_an_environment_that_is_named_has_to_be_there() {
+    let refusal = refused(&[("INVENTORY_ENVIRONMENT", "prodution")], &[]);
+    assert_eq!(refusal, "INVENTORY_ENVIRONMENT asks for config/prodution.toml, which is not there");
+}
+
+#[test]
 fn a_variable_with_single_underscores_is_noticed() {
     assert_eq!(
         refused(&[("INVENTORY_STORE_URI", "embedded:x"), ("INVENTORY_AUTH__SIGNING_KEY_FILE", "x")], &[]),
