@@ -28,6 +28,45 @@ pub struct Listing {
     pub explain: bool,
 }
 
+/// What an export of objects knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ExportParameters {
+    /// The type whose objects are written; lines of JSON may leave it out, and are then of all types.
+    #[param(required = false, minimum = 1)]
+    pub type_id: i64,
+    /// A table as text, lines of JSON, or a table for spreadsheets.
+    #[param(required = false, schema_with = export_format)]
+    pub format: String,
+    /// A MongoDB filter as Extended JSON (relaxed or canonical).
+    #[param(required = false, format = "mongodb-filter", default = "{}")]
+    pub filter: String,
+    /// As in a list of objects.
+    #[param(required = false, min_length = 1, format = "sort-keys")]
+    pub sort: String,
+    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
+    #[param(required = false, schema_with = order)]
+    pub order: i64,
+    /// `true` leaves out inactive objects.
+    #[param(required = false, default = false)]
+    pub active: bool,
+    /// For tables: id, state and fields, or everything that objects have.
+    #[param(required = false, schema_with = export_columns)]
+    pub columns: String,
+    /// For CSV: what stands between two cells.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: which cells are in quotes.
+    #[param(required = false, schema_with = quoting)]
+    pub quoting: String,
+    /// For CSV: how characters are bytes.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+    /// For CSV: whether the file begins with a byte-order mark.
+    #[param(required = false, default = false)]
+    pub bom: bool,
+}
+
 /// What the lists know that have no pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -178,6 +217,26 @@ fn on_references() -> Schema {
 
 fn member_action() -> Schema {
     words(&["MOVE", "DELETE"]).into()
+}
+
+fn export_format() -> Schema {
+    words(&["csv", "ndjson", "xlsx"]).default(Some("csv".into())).into()
+}
+
+fn export_columns() -> Schema {
+    words(&["fields", "all"]).default(Some("fields".into())).into()
+}
+
+fn delimiter() -> Schema {
+    words(&[",", ";", "\t", "|", "comma", "semicolon", "tab", "pipe"]).default(Some(",".into())).into()
+}
+
+fn quoting() -> Schema {
+    words(&["necessary", "all"]).default(Some("necessary".into())).into()
+}
+
+fn encoding() -> Schema {
+    words(&crate::exchange::encoding::NAMES).into()
 }
 
 fn words(words: &[&str]) -> ObjectBuilder {
