@@ -95,7 +95,7 @@ pub fn decode(bytes: &[u8], encoding: Option<TextEncoding>) -> Result<Cow<'_, st
     if coding == UTF_8 {
         return str::from_utf8(rest).map(Cow::Borrowed).map_err(|error| {
             let before = &rest[..error.valid_up_to()];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+            let line = before.split(|byte| *byte == b'\n').count() as u64;
             (line, "is not UTF-8; save the file as UTF-8, or say which encoding it has".to_owned())
         });
     }
