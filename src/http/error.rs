@@ -29,7 +29,7 @@ pub struct ApiError {
     code: Cow<'static, str>,
     message: String,
     errors: Vec<Violation>,
-    report: Option<serde_json::Value>,
+    report: Option<Box<serde_json::Value>>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -145,7 +145,7 @@ impl ApiError {
     /// The same error with the report of an import.
     #[must_use]
     pub fn reporting(mut self, report: serde_json::Value) -> Self {
-        self.report = Some(report);
+        self.report = Some(Box::new(report));
         self
     }
 
@@ -166,7 +166,7 @@ impl ApiError {
             code: &self.code,
             message: &self.message,
             errors: &self.errors,
-            report: self.report.as_ref(),
+            report: self.report.as_deref(),
             request_id,
         };
         serde_json::to_string(&body).expect("strings and numbers can always be written")
