@@ -122,7 +122,66 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     }
     let parts = [Some(&question.filter), question.projection.as_ref()];
     let transcendental = parts.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
-    (transcendental && mongo.is_ok() && plain.is_ok()).then_some(Known::LastDigits)
+    match (mongo, plain) {
+        (Ok(mongo), Ok(plain)) if transcendental && is_near_found(mongo, plain) => Some(Known::LastDigits),
+        _ => None,
+    }
+}
+
+/// Whether only the last digits of decimals differ.
+fn is_near_found(left: &Found, right: &Found) -> bool {
+    left.documents.len() == right.documents.len()
+        && left.documents.iter().zip(&right.documents).all(|(left, right)| {
+            match (Document::try_from(left), Document::try_from(right)) {
+                (Ok(left), Ok(right)) => is_near(&left.into(), &right.into()),
+                _ => false,
+            }
+        })
+}
+
+fn is_near(left: &Bson, right: &Bson) -> bool {
+    match (left, right) {
+        (Bson::Decimal128(left), Bson::Decimal128(right)) => {
+            left == right || are_near(&left.to_string(), &right.to_string())
+        }
+        // What was made of a decimal.
+        (Bson::String(left), Bson::String(right)) => left == right || are_near(left, right),
+        (Bson::Document(left), Bson::Document(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|((name, left), (other, right))| name == other && is_near(left, right))
+        }
+        (Bson::Array(left), Bson::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_near(left, right))
+        }
+        (left, right) => is_same(left, right),
+    }
+}
+
+/// How many units of the last of 34 digits MongoDB may be off.
+const OFF_BY: u128 = 1000;
+
+fn are_near(left: &str, right: &str) -> bool {
+    let same_sign = left.starts_with('-') == right.starts_with('-');
+    match (digits(left), digits(right)) {
+        (Some((left, left_exponent)), Some((right, right_exponent))) => {
+            // The same size of numbers, in units of the 34th digit.
+            same_sign && left_exponent == right_exponent && left.abs_diff(right) <= OFF_BY
+        }
+        _ => false,
+    }
+}
+
+/// The number with 34 digits, and the power of ten of the last one.
+fn digits(text: &str) -> Option<(u128, i64)> {
+    let text = text.trim_start_matches('-');
+    let (mantissa, exponent) = text.split_once('E').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let significant = all.trim_start_matches('0');
+    let missing = 34_usize.checked_sub(significant.len())?;
+    let number = format!("{significant}{}", "0".repeat(missing)).parse().ok()?;
+    let places = i64::try_from(fraction.len() + missing).ok()?;
+    Some((number, exponent.parse::<i64>().ok()? - places))
 }
 
 /// Whether one of the names is anywhere in the document.
