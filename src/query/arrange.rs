@@ -25,8 +25,17 @@ pub(super) fn absorbed(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec
     outer
 }
 
-/// The parts of an `$and`, those of schemas among them, where one of them can fail.
-pub(super) fn with_schemas_apart(nodes: Vec<Node>) -> Vec<Node> {
+/// The parts of one `$and`, `$or` or `$nor` in their order, which shows where one of them can fail; parts that are alike keep
+/// theirs.
+pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
+    if nodes.iter().any(has_expression) {
+        nodes.sort_by_cached_key(Key::of);
+    }
+    nodes
+}
+
+/// The parts of one `$and` in their order, those of schemas one by one.
+pub(super) fn sorted_in_and(nodes: Vec<Node>) -> Vec<Node> {
     if !nodes.iter().any(has_expression) {
         return nodes;
     }
@@ -34,15 +43,8 @@ pub(super) fn with_schemas_apart(nodes: Vec<Node>) -> Vec<Node> {
         Node::Schema(schema) => schema.parts().into_iter().map(|part| Node::Schema(Box::new(part))).collect(),
         other => vec![other],
     };
-    nodes.into_iter().flat_map(apart).collect()
-}
-
-/// The parts of one `$and`, `$or` or `$nor` in their order, which shows where one of them can fail; parts that are alike keep
-/// theirs.
-pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
-    if nodes.iter().any(has_expression) {
-        nodes.sort_by_cached_key(Key::of);
-    }
+    let mut nodes: Vec<Node> = nodes.into_iter().flat_map(apart).collect();
+    nodes.sort_by_cached_key(Key::in_and);
     nodes
 }
 
@@ -74,7 +76,7 @@ const COMPARISONS: [(&str, u8); 5] = [("$eq", 26), ("$gt", 27), ("$gte", 28), ("
 impl Key {
     fn of(node: &Node) -> Self {
         match node {
-            Node::And(nodes) => Self::list(AND, nodes.iter().map(Self::of)),
+            Node::And(nodes) => Self::list(AND, nodes.iter().map(Self::in_and)),
             Node::Or(nodes) => Self::list(OR, nodes.iter().map(Self::of)),
             // One alone is a negation like that of a test.
             Node::Nor(nodes) if nodes.len() == 1 => Self::list(NOT, nodes.iter().map(Self::of)),
@@ -103,6 +105,11 @@ impl Key {
             Node::Never => Self::alone(24),
             Node::Holds => Self::alone(25),
         }
+    }
+
+    /// Of a part of an `$and`, which has taken the comparisons of an expression in beside it.
+    fn in_and(node: &Node) -> Self {
+        if matches!(node, Node::Expr(_)) { Self::alone(EXPRESSION) } else { Self::of(node) }
     }
 
     fn alone(rank: u8) -> Self {

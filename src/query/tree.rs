@@ -6,7 +6,7 @@ use std::mem::{replace, take};
 
 use bson::Bson;
 
-use super::arrange::{absorbed, has_expression, sorted, with_schemas_apart};
+use super::arrange::{absorbed, has_expression, sorted, sorted_in_and};
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
@@ -66,12 +66,12 @@ impl Node {
         match nodes.len() {
             0 => Self::Always,
             1 => nodes.remove(0),
-            _ => Self::And(sorted(with_schemas_apart(absorbed(nodes, |node| match node {
+            _ => Self::And(sorted_in_and(absorbed(nodes, |node| match node {
                 Self::And(inner) => Some(take(inner)),
                 // With its comparisons it is an `$and` of its own.
                 Self::Expr(expression) if expression.comparisons().is_some() => Some(vec![replace(node, Self::Always)]),
                 _ => None,
-            })))),
+            }))),
         }
     }
 
