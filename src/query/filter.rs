@@ -95,7 +95,7 @@ impl Filter {
 
     fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {
         parser.check_size(document)?;
-        let tree = parser.document(document, Level::Top)?;
+        let tree = parser.document(document, Level::Top)?.settled();
         let (server, names_no_element) = (parser.server, parser.names_no_element);
         Ok(Self::made(Inner { document: document.clone().into(), made_of: None, tree, server, names_no_element }))
     }

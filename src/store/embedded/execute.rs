@@ -85,17 +85,32 @@ pub(super) struct Reader<'a, A: Access> {
     is_costly: bool,
     /// Whether the order of the documents does not matter at all.
     in_any_order: bool,
+    /// Whether documents that come in no other order come with the last one first.
+    backward: bool,
     pub(super) work: Work,
 }
 
 impl<'a, A: Access> Reader<'a, A> {
     pub(super) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
-        Self { collection, tables, deadline, is_costly: false, in_any_order: false, work: Work::default() }
+        Self {
+            collection,
+            tables,
+            deadline,
+            is_costly: false,
+            in_any_order: false,
+            backward: false,
+            work: Work::default(),
+        }
     }
 
     /// The same; documents may come in any order.
     pub(super) fn in_any_order(self) -> Self {
         Self { in_any_order: true, ..self }
+    }
+
+    /// From the last document to the first, where no index gives another order.
+    pub(super) fn set_backward(&mut self) {
+        self.backward = true;
     }
 
     /// How many documents the collection has.
@@ -164,7 +179,7 @@ impl<'a, A: Access> Reader<'a, A> {
         match plan {
             Plan::Nothing => Ok(()),
             Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
-            Plan::Index(scan) if self.in_any_order || scan.comes_in_order() => {
+            Plan::Index(scan) if self.in_any_order || (scan.comes_in_order() && !self.backward) => {
                 self.index(scan, &mut |row, document| visit(row, document, scan.exact))
             }
             Plan::Index(scan) => {
@@ -226,7 +241,8 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     fn scan(&mut self, rows: Range<u64>, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
-        for entry in self.tables.data.range(rows).map_err(failure::of_storage)? {
+        let mut entries = self.tables.data.range(rows).map_err(failure::of_storage)?;
+        while let Some(entry) = if self.backward { entries.next_back() } else { entries.next() } {
             let (row, stored) = entry.map_err(failure::of_storage)?;
             self.note_document(stored.value())?;
             if visit(row.value(), self.whole(row.value(), stored.value())?)?.is_break() {
@@ -256,7 +272,7 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    /// In insertion order, each row once. Where the rows are a large part of all, those are looked at instead.
+    /// In insertion order or from its end, each row once. Where the rows are a large part of all, those are looked at instead.
     fn visit_rows(
         &mut self,
         mut rows: Vec<u64>,
@@ -265,6 +281,9 @@ impl<'a, A: Access> Reader<'a, A> {
     ) -> Result<(), StoreError> {
         rows.sort_unstable();
         rows.dedup();
+        if self.backward {
+            rows.reverse();
+        }
         if prefers_scan(rows.len() as u64, self.len()?) {
             self.work.gave_up = true;
             return self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false));
