@@ -67,9 +67,9 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
         return Ok(refused(request, &ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)));
     };
     let sent = request.request().clone();
-    let budget = match budget {
-        Budget::Request => state.request_timeout,
-        Budget::Transfer => state.transfer_timeout,
+    let (budget, setting) = match budget {
+        Budget::Request => (state.request_timeout, "server.request_timeout_s"),
+        Budget::Transfer => (state.transfer_timeout, "api.transfer_timeout_s"),
     };
     let until = Instant::now() + budget;
     let work = async move {
@@ -85,7 +85,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     };
     match timeout_at(until, caught(sent.clone(), work)).await {
         Ok(answered) => answered,
-        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time().error_response()).map_into_right_body()),
+        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time(setting).error_response()).map_into_right_body()),
     }
 }
 

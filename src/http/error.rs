@@ -86,12 +86,9 @@ impl ApiError {
             .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
-    /// 503 for a request that took longer than all of it may take.
-    pub fn out_of_time() -> Self {
-        unavailable(
-            "request_timeout",
-            "the request took longer than server.request_timeout_s; it may have taken effect",
-        )
+    /// 503 for a request that took longer than all of it may take; the setting says how long that is.
+    pub fn out_of_time(setting: &str) -> Self {
+        unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
     }
 
     /// 503 while documents are not stored as this version needs them.
