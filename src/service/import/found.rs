@@ -44,7 +44,7 @@ impl Found {
     /// What the store reports.
     pub(super) async fn read(services: &Services, reading: &Reading, rows: &Rows) -> Result<Self, ServiceError> {
         let mut found = Self::default();
-        let ids: HashSet<i64> = rows.rows.iter().filter_map(|row| row.public_id).collect();
+        let ids: HashSet<i64> = rows.list.iter().filter_map(|row| row.public_id).collect();
         let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
         for ids in ids.chunks(AT_ONCE) {
             let query = FindQuery::new(Filter::one_of("public_id", ids.to_vec()), services.max_time);
@@ -53,7 +53,7 @@ impl Found {
         if let Some(position) = reading.key {
             let object_type = &reading.entry.object_type;
             let name = &object_type.fields[position].name;
-            let values = distinct(rows.rows.iter().filter_map(|row| row.key.as_ref()));
+            let values = distinct(rows.list.iter().filter_map(|row| row.key.as_ref()));
             for values in values.chunks(AT_ONCE) {
                 let query = FindQuery::new(having(object_type.public_id, name, values)?, services.max_time);
                 let documents = services.store.find(Objects::COLLECTION, &query).await?;
@@ -63,7 +63,7 @@ impl Found {
         }
         for (index, link) in rows.links.iter().enumerate() {
             let mut matches = HashMap::new();
-            let values = distinct(rows.rows.iter().filter_map(|row| row.links[index].as_ref()));
+            let values = distinct(rows.list.iter().filter_map(|row| row.links[index].as_ref()));
             for values in values.chunks(AT_ONCE) {
                 let filter = having(link.target.object_type.public_id, &link.field, values)?;
                 let mut query = FindQuery::new(filter, services.max_time);

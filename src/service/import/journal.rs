@@ -4,6 +4,8 @@
 //! already; lines that name neither would become further objects. So the ids that they get are noted before the first unit,
 //! under a hash of the file, and taken again when the same file comes before the note is gone.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bson::{DateTime, doc};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +28,7 @@ impl Journal {
         let mut hash = Sha256::new();
         hash.update(type_id.to_be_bytes());
         hash.update(file);
-        let name = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = URL_SAFE_NO_PAD.encode(hash.finalize());
         Self { name, is_noted: false }
     }
 
@@ -55,7 +57,7 @@ impl Journal {
         rows: &mut Rows,
         now: DateTime,
     ) -> Result<(), ServiceError> {
-        let count = rows.rows.iter().filter(|row| row.public_id.is_none()).count();
+        let count = rows.list.iter().filter(|row| row.public_id.is_none()).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
         let note = raw(&doc! {"_id": self.name.as_str(), "first_id": first, "count": i64::from(count), "begun": now});
@@ -88,7 +90,7 @@ impl Journal {
 }
 
 fn number(rows: &mut Rows, first: i64) {
-    for (row, id) in rows.rows.iter_mut().filter(|row| row.public_id.is_none()).zip(first..) {
+    for (row, id) in rows.list.iter_mut().filter(|row| row.public_id.is_none()).zip(first..) {
         row.public_id = Some(id);
     }
 }

@@ -88,8 +88,8 @@ pub async fn import_objects(
     for link in &rows.links {
         importer.access.permit(&link.target, Permission::Read)?;
     }
-    let nameless = rows.rows.iter().filter(|row| row.public_id.is_none()).count();
-    let is_bounded = write::largest_unit(services) < rows.rows.len() && key.is_none() && nameless > 0;
+    let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
+    let is_bounded = write::largest_unit(services) < rows.list.len() && key.is_none() && nameless > 0;
     if is_bounded {
         journal.resume(services, &mut rows).await?;
     }

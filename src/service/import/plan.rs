@@ -65,7 +65,7 @@ impl Planner {
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan::default();
         let (mut ids, mut keys) = (HashMap::new(), HashMap::new());
-        for (index, row) in self.rows.rows.iter().enumerate() {
+        for (index, row) in self.rows.list.iter().enumerate() {
             if self.done.contains(&index) {
                 continue;
             }

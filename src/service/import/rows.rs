@@ -35,7 +35,7 @@ pub(super) struct Rows {
     pub(super) columns: Vec<Heading>,
     /// The columns that refer to objects by a field of theirs.
     pub(super) links: Vec<Link>,
-    pub(super) rows: Vec<Row>,
+    pub(super) list: Vec<Row>,
     pub(super) errors: Vec<ReportError>,
 }
 
@@ -114,7 +114,7 @@ impl Reading {
                 continue;
             }
             if let Some(row) = self.read_row(line, cells, &mut read) {
-                read.rows.push(row);
+                read.list.push(row);
             }
         }
         read
@@ -231,7 +231,7 @@ impl Reading {
             let before = read.errors.len();
             self.require_key(line, key.as_ref(), &mut read.errors);
             if read.errors.len() == before {
-                read.rows.push(Row { line, source: Source::Document(document), public_id, key, links: Vec::new() });
+                read.list.push(Row { line, source: Source::Document(document), public_id, key, links: Vec::new() });
             }
         }
         read
@@ -256,8 +256,8 @@ pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
 
 fn key_of(document: &Document, name: &str) -> Bson {
     let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
-    let named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
-    named.filter_map(|entry| entry.get("value").cloned()).next().unwrap_or(Bson::Null)
+    let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
+    named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)
 }
 
 /// What is equal for two values of a key that stores take for equal; nothing for values that nothing is found by.
