@@ -130,7 +130,7 @@ impl World {
     /// New objects like those that are there.
     pub(crate) fn insertions(&self) -> Question {
         let requests = self.machines.iter().map(|machine| {
-            let body = json!({"type_id": machine["type_id"], "fields": machine["fields"]}).to_string();
+            let body = json!({"type_id": machine["type_id"], "author_id": 1, "fields": machine["fields"]}).to_string();
             request("POST", "/rest/objects/", &[("authorization", &bearer(&self.token))], Some(&body))
         });
         Question { requests: requests.collect(), status: 200 }
@@ -146,7 +146,7 @@ impl World {
                 for field in fields.filter(|field| field["name"] == "purpose") {
                     field["value"] = json!(comment);
                 }
-                let body = json!({"type_id": body["type_id"], "active": true, "fields": body["fields"]}).to_string();
+                let body = json!({"type_id": body["type_id"], "author_id": 1, "fields": body["fields"]}).to_string();
                 let path = format!("/rest/objects/{}", machine["public_id"]);
                 requests.push(request("PUT", &path, &[("authorization", &bearer(&self.token))], Some(&body)));
             }
