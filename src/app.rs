@@ -31,6 +31,7 @@ use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
 use crate::metrics::Metrics;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
+use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
 use crate::service::migrations::{self, MigrationError};
@@ -351,7 +352,8 @@ pub async fn build_services(
     };
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
-    Ok((Services { store, types, directory, accounts, clock, max_time }, first_admin))
+    let companions = Companions::default();
+    Ok((Services { store, types, companions, directory, accounts, clock, max_time }, first_admin))
 }
 
 /// Opens the store that the settings name.

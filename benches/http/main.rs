@@ -25,11 +25,16 @@ mod servers;
 mod table;
 mod world;
 
+use mimalloc::MiMalloc;
 use tempfile::TempDir;
 
 use self::arguments::Arguments;
 use self::harness::report::{save, target_folder};
 use self::harness::timing::Error;
+
+/// As the service has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<(), Error> {
     let arguments = Arguments::read();

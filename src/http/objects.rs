@@ -131,7 +131,7 @@ async fn answer(
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
         Listed::Page(page) => {
             let items = items(state, caller, params, &page.documents, until).await?;
-            let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+            let response = envelope::list::<Objects>(state, request, path, params, items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {
@@ -191,8 +191,7 @@ pub(super) async fn render_object(
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let object = service::get_object(&state.services, &caller.0, id.0).await?;
-    let (view, tag) = rendering::render_one(&state.services, &caller.0, &object).await?;
+    let (view, tag) = rendering::render_one(&state.services, &caller.0, id.0).await?;
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
         return Ok(not_modified);
     }

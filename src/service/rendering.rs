@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::objects::{get_object, permit_read};
 use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::Types;
@@ -48,6 +49,18 @@ struct PageCatalog {
     places: HashMap<i64, (usize, usize)>,
 }
 
+impl PageCatalog {
+    fn add(&mut self, found: Documents) {
+        let batch = self.objects.len();
+        for (index, object) in found.iter().enumerate() {
+            if let Some(id) = integer(object, "public_id") {
+                self.places.insert(id, (batch, index));
+            }
+        }
+        self.objects.push(found);
+    }
+}
+
 impl Catalog for PageCatalog {
     fn object_type(&self, id: i64) -> Option<&ObjectType> {
         self.types.get(id).map(|entry| &*entry.object_type)
@@ -68,7 +81,16 @@ impl Catalog for PageCatalog {
 /// # Errors
 /// What the store reports.
 pub async fn render_objects(services: &Services, caller: &Caller, page: &Documents) -> Result<Views, ServiceError> {
-    let catalog = gather(services, page).await?;
+    let catalog = gather(services, page, Documents::new()).await?.0;
+    render(services, caller, page, &catalog)
+}
+
+fn render(
+    services: &Services,
+    caller: &Caller,
+    page: &Documents,
+    catalog: &PageCatalog,
+) -> Result<Views, ServiceError> {
     let context = RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
@@ -76,7 +98,7 @@ pub async fn render_objects(services: &Services, caller: &Caller, page: &Documen
     };
     let mut views = Views::default();
     for object in page.iter() {
-        render_object(object, &catalog, &context, &mut views.text).map_err(corrupt)?;
+        render_object(object, catalog, &context, &mut views.text).map_err(corrupt)?;
         views.ends.push(views.text.len());
     }
     Ok(views)
@@ -87,18 +109,37 @@ pub async fn render_objects(services: &Services, caller: &Caller, page: &Documen
 /// its first part still serves in `If-Match`.
 ///
 /// # Errors
-/// What the store reports.
-pub async fn render_one(
-    services: &Services,
-    caller: &Caller,
-    object: &RawDocument,
-) -> Result<(Vec<u8>, String), ServiceError> {
-    let page: Documents = std::iter::once(object).collect();
-    let view = render_objects(services, caller, &page).await?.text;
+/// As [`get_object`].
+pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result<(Vec<u8>, String), ServiceError> {
+    let expected = services.companions.of(services, id);
+    let (page, beside) = match &expected {
+        Some(expected) => get_together(services, caller, id, expected).await?,
+        None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
+    };
+    let (catalog, fetched) = gather(services, &page, beside).await?;
+    services.companions.note(services, id, expected.is_some(), &fetched);
+    let view = render(services, caller, &page, &catalog)?.text;
+    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
     let tag = format!("{}.{}", entity_tag(object), tag_of(&after_time[begin..]));
     Ok((view, tag))
+}
+
+/// The object with this id, and those of the others that exist, itself among them; one question for all.
+async fn get_together(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    others: &[i64],
+) -> Result<(Documents, Documents), ServiceError> {
+    let ids = std::iter::once(id).chain(others.iter().copied()).map(Bson::Int64).collect();
+    let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
+    let object = object.ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
+    permit_read(services, caller, object).await?;
+    Ok((Documents::of_one(object), found))
 }
 
 /// The part of a view that a projection asks for; the budget is the whole page's.
@@ -118,28 +159,29 @@ pub fn project(
     Ok(projection.apply_within(&document, filter, budget).map_err(StoreError::from)?)
 }
 
-async fn gather(services: &Services, page: &Documents) -> Result<PageCatalog, ServiceError> {
+/// What the views of a page are looked up in, given what is there already; and the ids of the objects that were fetched.
+async fn gather(
+    services: &Services,
+    page: &Documents,
+    known: Documents,
+) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let mut catalog = PageCatalog { types, users: HashMap::new(), objects: Vec::new(), places: HashMap::new() };
+    catalog.add(known);
+    let mut fetched = Vec::new();
     let mut gathering = Gathering::new();
     while let Some(needed) = gathering.next_round(page.iter(), &catalog).map_err(corrupt)? {
         if !needed.users.is_empty() {
             catalog.users.extend(services.directory.user_names(&needed.users).await?);
         }
         if !needed.objects.is_empty() {
+            fetched.extend_from_slice(&needed.objects);
             let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-            let found = services.store.find(Objects::COLLECTION, &query).await?;
-            let batch = catalog.objects.len();
-            for (index, object) in found.iter().enumerate() {
-                if let Some(id) = integer(object, "public_id") {
-                    catalog.places.insert(id, (batch, index));
-                }
-            }
-            catalog.objects.push(found);
+            catalog.add(services.store.find(Objects::COLLECTION, &query).await?);
         }
     }
-    Ok(catalog)
+    Ok((catalog, fetched))
 }
 
 fn corrupt(error: CorruptBson) -> ServiceError {

@@ -154,10 +154,12 @@ impl EmbeddedStore {
             let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
             return self.watched(failure::guarded(ask));
         }
-        let quick = quick_plan(&collection, &query.filter, &query.sort);
-        if let Some(choice) = quick.filter(|_| is_light(query)) {
+        let sure = planner::sure_plan(&collection, query.filter.tree(), &query.sort);
+        if let Some(choice) = sure.filter(|_| is_light(query)) {
             let question = Question { query, choice, with_total };
-            return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
+            if question.is_short(&collection) {
+                return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
+            }
         }
         let mut query = query.clone();
         let asked = Instant::now();
@@ -212,7 +214,7 @@ fn is_light(query: &FindQuery) -> bool {
 
 /// The plan of a question that leads straight to few documents.
 fn quick_plan(collection: &Collection, filter: &Filter, sort: &Sort) -> Option<Choice> {
-    planner::key_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
+    planner::sure_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
 }
 
 #[async_trait]
