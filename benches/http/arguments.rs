@@ -20,8 +20,8 @@ pub(crate) struct Arguments {
     /// How long a run takes.
     #[arg(long, default_value_t = 500)]
     pub(crate) run_ms: u64,
-    /// Only rows whose name contains one of these.
-    #[arg(long, value_delimiter = ',')]
+    /// Only rows whose name contains one of these, with semicolons between them.
+    #[arg(long, value_delimiter = ';')]
     pub(crate) only: Vec<String>,
     /// Which stores: embedded, mongodb.
     #[arg(long, value_delimiter = ',', default_values_t = ["embedded".to_owned(), "mongodb".to_owned()])]

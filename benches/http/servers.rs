@@ -92,10 +92,15 @@ impl Server {
     }
 
     /// Ends it as an operator would, and waits for that.
-    pub(crate) fn stop(mut self) -> Result<(), Error> {
+    pub(crate) fn stop(self) -> Result<(), Error> {
         Command::new("kill").arg(self.pid().to_string()).status()?;
-        self.child.wait()?;
-        Ok(())
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait(mut self) -> Result<(), Error> {
+        let status = self.child.wait()?;
+        if status.success() { Ok(()) } else { Err(format!("a server ended with {status}").into()) }
     }
 }
 
