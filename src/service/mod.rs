@@ -11,6 +11,7 @@ pub mod companions;
 pub mod credentials;
 pub mod directory;
 mod error;
+pub mod export;
 pub mod first_start;
 pub mod groups;
 pub mod keys;
