@@ -180,6 +180,9 @@ async fn gather(
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
             catalog.add(services.store.find(Objects::COLLECTION, &query).await?);
         }
+        if !gathering.leads_on() {
+            break;
+        }
     }
     Ok((catalog, fetched))
 }

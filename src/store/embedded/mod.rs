@@ -65,7 +65,7 @@ use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
 use self::pieces::Rest;
 use self::planner::{Choice, Wanted};
-use self::point::Point;
+use self::point::{Point, Points};
 use self::snapshot::Snapshot;
 
 pub use self::check::{Findings, Part, Problem};
@@ -152,6 +152,11 @@ impl EmbeddedStore {
         let is_simple = is_light(query) && query.sort.keys().len() < 2;
         if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
             let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
+            return self.watched(failure::guarded(ask));
+        }
+        let is_unordered = query.sort.is_empty() && !query.sort.is_reversed();
+        if let Some(points) = Points::of(&collection, query.filter.tree()).filter(|_| is_simple && is_unordered) {
+            let ask = || points.ask(&collection, snapshot.tables(&collection)?, query, with_total);
             return self.watched(failure::guarded(ask));
         }
         let sure = planner::sure_plan(&collection, query.filter.tree(), &query.sort);
