@@ -19,6 +19,7 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
+use crate::service::rendering::Views;
 use crate::service::resource::Resource;
 use crate::store::{Documents, Explanation, Hint, StoreError};
 
@@ -138,7 +139,20 @@ impl Default for Items {
     }
 }
 
+impl From<Views> for Items {
+    /// Views that were written behind [`Items::beginning`].
+    fn from(views: Views) -> Self {
+        let (text, count) = views.into_text();
+        Self { text, count }
+    }
+}
+
 impl Items {
+    /// What the items are written behind.
+    pub fn beginning() -> Views {
+        Views::behind(LIST_HEAD)
+    }
+
     /// The text between the brackets.
     pub fn text(&self) -> &[u8] {
         &self.text[LIST_HEAD.len()..]

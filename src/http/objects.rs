@@ -156,13 +156,9 @@ async fn items(
     if seen(params) == Seen::Native {
         return Items::of::<Objects>(objects);
     }
-    let views = rendering::render_objects(&state.services, caller, objects).await?;
+    let views = rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?;
     let Some(projection) = params.query.projection.clone() else {
-        let mut items = Items::default();
-        for view in views.iter() {
-            items.begin().extend_from_slice(view);
-        }
-        return Ok(items);
+        return Ok(Items::from(views));
     };
     // A projection computes what the client says, on each view.
     let filter = params.query.filter.clone();

@@ -1,6 +1,7 @@
 //! Rendered views for a caller: fetches what a page needs, one query a kind and round, and has `render` make the views.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bson::Bson;
@@ -25,18 +26,30 @@ pub(super) const EDIT: &str = "base.framework.object.edit";
 /// The member in front of every view, which is another one each time.
 const RENDER_TIME: &[u8] = b"{\"current_render_time\":";
 
-/// Views in one piece of memory, in the order of the objects.
+/// A view is about so many times as long as what is stored of its object.
+const GROWTH: usize = 6;
+
+/// Views in one piece of memory, in the order of the objects, with commas between them.
 #[derive(Debug, Default)]
 pub struct Views {
     text: Vec<u8>,
-    ends: Vec<usize>,
+    places: Vec<Range<usize>>,
 }
 
 impl Views {
+    /// Of no object yet, behind what a list of them begins with.
+    pub fn behind(beginning: &[u8]) -> Self {
+        Self { text: beginning.to_vec(), places: Vec::new() }
+    }
+
     /// The JSON of each view.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, end)| &self.text[begin..*end])
+        self.places.iter().map(|place| &self.text[place.clone()])
+    }
+
+    /// All of it, and how many views it is.
+    pub fn into_text(self) -> (Vec<u8>, usize) {
+        (self.text, self.places.len())
     }
 }
 
@@ -76,13 +89,18 @@ impl Catalog for PageCatalog {
     }
 }
 
-/// The views of a page of objects that the caller may read.
+/// Adds the views of a page of objects that the caller may read.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn render_objects(services: &Services, caller: &Caller, page: &Documents) -> Result<Views, ServiceError> {
+pub async fn render_objects(
+    services: &Services,
+    caller: &Caller,
+    page: &Documents,
+    views: Views,
+) -> Result<Views, ServiceError> {
     let catalog = gather(services, page, Documents::new()).await?.0;
-    render(services, caller, page, &catalog)
+    render(services, caller, page, &catalog, views)
 }
 
 fn render(
@@ -90,16 +108,21 @@ fn render(
     caller: &Caller,
     page: &Documents,
     catalog: &PageCatalog,
+    mut views: Views,
 ) -> Result<Views, ServiceError> {
     let context = RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
         may_edit: caller.rights.grants(EDIT),
     };
-    let mut views = Views::default();
+    views.text.reserve(page.bytes() * GROWTH);
     for object in page.iter() {
+        if !views.places.is_empty() {
+            views.text.push(b',');
+        }
+        let begin = views.text.len();
         render_object(object, catalog, &context, &mut views.text).map_err(corrupt)?;
-        views.ends.push(views.text.len());
+        views.places.push(begin..views.text.len());
     }
     Ok(views)
 }
@@ -118,7 +141,7 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
     };
     let (catalog, fetched) = gather(services, &page, beside).await?;
     services.companions.note(services, id, expected.is_some(), &fetched);
-    let view = render(services, caller, &page, &catalog)?.text;
+    let view = render(services, caller, &page, &catalog, Views::default())?.text;
     let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
