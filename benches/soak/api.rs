@@ -32,7 +32,7 @@ impl Api {
         let mut api = Self::with_token(port, "");
         let body = json!({"user_name": "admin", "password": PASSWORD});
         match api.send("POST", "/auth/login", Some(&body)).await? {
-            Outcome::Answer(200, said) => api.token = said["token"].as_str().unwrap_or_default().to_owned(),
+            Outcome::Answer(200, said) => said["token"].as_str().unwrap_or_default().clone_into(&mut api.token),
             other => return Err(format!("nobody was signed in: {other:?}").into()),
         }
         Ok(api)

@@ -56,7 +56,7 @@ async fn write(mut api: Api, type_id: i64, client: usize, ledger: Arc<Ledger>) -
         let key = format!("{client}-{number}");
         match api.send("POST", "/objects/", Some(&object(type_id, &key, "new"))).await? {
             Outcome::Answer(200, said) => {
-                ledger.acknowledged(&key, said["result_id"].as_i64().ok_or("no id")?, Some("new"))
+                ledger.acknowledged(&key, said["result_id"].as_i64().ok_or("no id")?, Some("new"));
             }
             Outcome::Answer(status, said) => return Err(format!("{status}: {said}").into()),
             Outcome::Unknown => {

@@ -207,7 +207,7 @@ impl Documents {
 
     /// Makes room for so many documents of so many bytes each, within reason.
     pub fn reserve(&mut self, documents: usize, bytes: usize) {
-        self.ends.reserve(documents.min(10_000));
+        self.starts.reserve(documents.min(10_000));
         self.bytes.reserve(documents.saturating_mul(bytes).min(1024 * 1024));
     }
 

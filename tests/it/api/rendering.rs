@@ -100,6 +100,8 @@ async fn a_rendered_read_over_the_network_asks_once_when_its_references_are_as_t
     let counter = CountingStore::counter();
     let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
     racks(&app, 2).await;
+    // Types and names are known from here on.
+    assert_eq!(app.get("/objects/4").await.status, 200);
     let mut calls = Vec::new();
     for _ in 0..3 {
         let before = counter.calls();

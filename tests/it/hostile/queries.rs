@@ -117,7 +117,7 @@ on_each_store! {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_of_ten_megabytes_is_refused_even_where_bodies_may_be_so_large() {
     let app = TestApp::embedded_with(&[("server.max_body_bytes", "20000000")]).await;
-    let filter = json!({"$or": vec![json!({"fields.value": 1}); 500_000]});
+    let filter = json!({"$or": vec![json!({"fields.value": 1}); 600_000]});
     let body = json!({"filter": filter}).to_string();
     assert!(body.len() > 10_000_000);
     let request = app.request(Method::POST, "/objects/query").header("Content-Type", "application/json");
