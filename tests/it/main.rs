@@ -26,6 +26,7 @@ mod fuzz_laws;
 mod fuzz_seeds;
 mod group_crash;
 mod hostile;
+mod import_crash;
 mod logs;
 mod metrics;
 mod mongo;
