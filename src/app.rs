@@ -28,10 +28,11 @@ use crate::http::links::LinkSettings;
 use crate::http::metrics;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
-use crate::http::routes;
+use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
 use crate::metrics::Metrics;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
+use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
 use crate::service::migrations::{self, MigrationError};
@@ -58,6 +59,7 @@ pub struct Application {
     certificates: Option<Arc<Certificates>>,
     cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
+    routes: fn() -> Routes,
 }
 
 /// Why a service could not be started.
@@ -209,7 +211,13 @@ impl Application {
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
         });
-        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin })
+        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin, routes: routes::all })
+    }
+
+    /// The same with other routes than [`routes::all`].
+    #[must_use]
+    pub fn with_routes(self, routes: fn() -> Routes) -> Self {
+        Self { routes, ..self }
     }
 
     /// The address that is listened on.
@@ -271,7 +279,7 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, monitor, certificates, cors, .. } = self;
+        let Self { state, settings, listener, monitor, certificates, cors, routes, .. } = self;
         if let Some(monitor) = monitor {
             log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
             tokio::spawn(metrics::serve(monitor, state.clone())?);
@@ -284,7 +292,7 @@ impl Application {
                 .wrap(from_fn(gate))
                 .wrap(cors.layer())
                 .wrap(from_fn(outermost))
-                .configure(|config| routes::all().configure(config))
+                .configure(|config| routes().configure(config))
                 .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
@@ -351,7 +359,8 @@ pub async fn build_services(
     };
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
-    Ok((Services { store, types, directory, accounts, clock, max_time }, first_admin))
+    let companions = Companions::default();
+    Ok((Services { store, types, companions, directory, accounts, clock, max_time }, first_admin))
 }
 
 /// Opens the store that the settings name.

@@ -231,6 +231,10 @@ impl Store for MongoStore {
         self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         KIND
     }
