@@ -58,6 +58,9 @@ pub(super) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
 /// The number of the last commit that somebody was told of in the store's file of this identity, as far as is known.
 pub(super) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
     let read = || -> Option<u64> {
+        if identity == 0 {
+            return read_format_1(storage, file);
+        }
         if storage.len(file).ok()?? < BYTES as u64 {
             return None;
         }
@@ -67,4 +70,12 @@ pub(super) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) 
         (bytes == bytes_of(identity, commit)).then_some(commit)
     };
     read().unwrap_or_default()
+}
+
+/// What builds noted that wrote format 1: the number, and the number with all its bits turned over.
+fn read_format_1(storage: &Arc<dyn Storage>, file: &Path) -> Option<u64> {
+    let mut bytes = [0; 16];
+    storage.open(file).ok()?.read(0, &mut bytes).ok()?;
+    let commit = u64::from_le_bytes(bytes[..8].try_into().ok()?);
+    (bytes[8..] == (!commit).to_le_bytes()).then_some(commit)
 }

@@ -1,6 +1,7 @@
 //! redb's errors, and its panics, as the store's errors.
 
 use std::any::Any;
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 
 use redb::{StorageError, TableError};
@@ -14,6 +15,7 @@ use super::catalog::Collection;
 pub(super) fn of_storage(error: StorageError) -> StoreError {
     match error {
         StorageError::Corrupted(what) => StoreError::Corrupt { what },
+        StorageError::Io(ref error) if is_cut_off(error) => StoreError::Corrupt { what: error.to_string() },
         StorageError::Io(_) | StorageError::PreviousIo | StorageError::DatabaseClosed => unavailable(&error),
         other => StoreError::backend(other),
     }
@@ -30,11 +32,17 @@ pub(super) fn of_table(error: TableError) -> StoreError {
 /// Any error of work on a whole file; what the operating system said stays an [`std::io::Error`].
 pub(super) fn of_engine(error: redb::Error) -> StoreError {
     match error {
+        redb::Error::Io(error) if is_cut_off(&error) => StoreError::Corrupt { what: error.to_string() },
         redb::Error::Io(error) => StoreError::backend(error),
         redb::Error::Corrupted(what) => StoreError::Corrupt { what },
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => unavailable(&error),
         other => StoreError::Corrupt { what: other.to_string() },
     }
+}
+
+/// Whether the file ends before a page does that another one leads to.
+fn is_cut_off(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// A query that failed on a document.

@@ -80,6 +80,13 @@ pub(super) fn check_at(location: &Location) -> Result<Findings, OpenError> {
         opened => opened?,
     };
     let pages = location.verify(&mut database);
+    let catalog = match &pages {
+        Ok(()) => match location.bring_up(&database) {
+            Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
+            brought => brought?,
+        },
+        Err(_) => catalog,
+    };
     let mut findings = findings(location, &database, &catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {
         findings.report(Part::File, &name(location), what.clone());

@@ -168,10 +168,12 @@ impl Location {
             if self.is_unsynced()? {
                 self.make_durable()?;
             }
-            let opened = self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
+            let (database, _) =
+                self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
+            let catalog = self.bring_up(&database)?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
-            Ok(opened)
+            Ok((database, catalog))
         })
     }
 
@@ -199,13 +201,22 @@ impl Location {
             opened => opened,
         };
         let database = database.map_err(|error| self.refused(error))?;
-        let (mut catalog, version) = self.read_catalog(&database)?;
-        if version < FORMAT {
-            log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
-            format::bring_up(&database, &catalog).map_err(|error| self.unusable(error))?;
-            (catalog, _) = self.read_catalog(&database)?;
-        }
+        let (catalog, _) = self.read_catalog(&database)?;
         Ok((database, catalog))
+    }
+
+    /// Makes the database one of this version, and gives its catalog. What was opened to be looked at has to be verified
+    /// before: a changed page gets a new checksum.
+    pub(super) fn bring_up(&self, database: &Database) -> Result<Catalog, OpenError> {
+        self.guarded(|| {
+            let (catalog, version) = self.read_catalog(database)?;
+            if version == FORMAT {
+                return Ok(catalog);
+            }
+            log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
+            format::bring_up(database, &catalog).map_err(|error| self.unusable(error))?;
+            Ok(self.read_catalog(database)?.0)
+        })
     }
 
     /// See [`acknowledged`].
@@ -309,8 +320,9 @@ impl Location {
     /// proves nothing. Everything is verified and written to a new file.
     fn make_durable(&self) -> Result<(), OpenError> {
         log::warn!("{} could not be made durable; writing it anew", self.file.display());
-        let (mut database, catalog) = self.open_aside()?;
+        let (mut database, _) = self.open_aside()?;
         self.verify(&mut database)?;
+        let catalog = self.bring_up(&database)?;
         self.write_anew(|target| copy::everything(&database, &catalog, target))
     }
 

@@ -49,8 +49,9 @@ pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog),
 /// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
 pub(super) fn compact(location: &Location) -> Result<Compacted, OpenError> {
     let before = location.taken_bytes();
-    let (mut database, catalog) = location.open_aside()?;
+    let (mut database, _) = location.open_aside()?;
     location.verify(&mut database)?;
+    let catalog = location.bring_up(&database)?;
     location.write_anew(|target| copy::everything(&database, &catalog, target))?;
     Ok(Compacted { before, after: location.taken_bytes() })
 }

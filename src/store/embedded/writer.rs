@@ -234,10 +234,12 @@ fn bytes_of(change: &Change) -> usize {
 impl Writer {
     fn run(mut self, jobs: &Receiver<Job>) {
         self.measure();
+        let mut measured = Instant::now();
         let mut next = jobs.recv().ok();
         while let Some(job) = next.take() {
-            if self.unused.load().as_ref().is_none_or(|unused| unused.at.elapsed() >= MEASURED_EVERY) {
+            if measured.elapsed() >= MEASURED_EVERY {
                 self.measure();
+                measured = Instant::now();
             }
             match job {
                 Job::Commit { unit, reply } => {

@@ -92,6 +92,21 @@ async fn a_file_of_format_1_is_counted_anew_when_it_is_opened() {
 }
 
 #[tokio::test]
+async fn counts_of_format_1_that_cannot_be_read_are_repaired() {
+    let memory = of_format_1().await;
+    tamper(&memory, |transaction| {
+        let name = counts_name(0);
+        transaction.delete_table(UniqueDefinition::new(&name)).expect("it is there");
+        let table: redb::TableDefinition<'_, &'static str, &'static str> = redb::TableDefinition::new(&name);
+        transaction.open_table(table).expect("it can be made").insert("no", "counts").expect("it can be written");
+    });
+    assert!(!maintenance::check_at(&location(&memory)).expect("it can be looked at").is_sound());
+    let repaired = maintenance::repair_at(&location(&memory)).expect("the documents are whole");
+    assert!(repaired.after.is_sound());
+    assert_eq!(count_below(&start(&memory, &options()), 200).await, 200);
+}
+
+#[tokio::test]
 async fn looking_at_a_file_of_format_1_does_not_change_it_and_compacting_brings_it_up() {
     let memory = of_format_1().await;
     let before = memory.contents();
