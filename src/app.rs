@@ -1,7 +1,5 @@
 //! Puts the parts together and runs them; the only file that names both stores.
 
-use std::error::Error;
-use std::fmt::Write;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -66,7 +64,7 @@ pub enum StartError {
     #[error("auth.argon2: {0}")]
     Passwords(#[from] PasswordError),
     /// The store cannot be opened.
-    #[error("the store {uri} cannot be opened: {}", in_full(.source))]
+    #[error("the store {uri} cannot be opened: {}", .source.in_full())]
     Store {
         /// `store.uri`, without a password.
         uri: String,
@@ -318,11 +316,8 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(&settings.store);
-    store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
+    make_ready(settings, &*store, &*clock).await?;
     let max_time = settings.query.max_time();
-    let now = bson::DateTime::from_chrono(clock.now());
-    migrations::run(&*store, migrations::ALL, now, max_time).await?;
     let passwords = Passwords::new(&settings.auth)?;
     let directory_path = password_directory(settings)?;
     let first_start = FirstStart {
@@ -345,6 +340,17 @@ pub async fn build_services(
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
     Ok((Services { store, types, directory, accounts, clock, max_time }, first_admin))
+}
+
+/// Makes what every command needs: collections, indexes, and documents stored as this version does.
+///
+/// # Errors
+/// As [`Application::build`].
+pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
+    let uri = without_password(&settings.store);
+    store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
+    let now = bson::DateTime::from_chrono(clock.now());
+    Ok(migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?)
 }
 
 /// Opens the store that the settings name.
@@ -378,18 +384,6 @@ pub fn password_directory(settings: &Settings) -> Result<PathBuf, SettingsError>
         StoreUri::Embedded(directory) => directory,
         StoreUri::MongoDb(_) => Path::new(".").to_owned(),
     })
-}
-
-/// An error with its causes: on the command line nobody sees them otherwise.
-pub fn in_full(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Writing into a string cannot fail.
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// `store.uri` without what stands between `//` and `@`.

@@ -3,6 +3,8 @@
 pub mod check;
 mod compact;
 mod demo;
+mod export;
+mod import;
 mod openapi;
 mod serve;
 pub mod user;
@@ -17,7 +19,9 @@ use crate::app::{self, StartError};
 use crate::clock::SystemClock;
 use crate::service::Services;
 use crate::service::first_start::FirstAdmin;
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreUri};
+use crate::store::Store;
+use crate::store::embedded::{OpenError, has_store};
 
 /// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
@@ -33,6 +37,10 @@ pub enum Command {
     Compact(compact::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
+    /// Write the inventory into a directory: types, categories, groups, users, objects, settings.
+    Export(export::ExportCommand),
+    /// Read what `export` wrote into the store.
+    Import(import::ImportCommand),
     /// Print the description of the interface, in OpenAPI 3.1.
     Openapi,
     /// Manage users and the key of their tokens directly in the store.
@@ -51,6 +59,8 @@ impl Command {
             Self::Check(command) => command.run(settings).await,
             Self::Compact(command) => command.run(settings).await,
             Self::Demo(command) => command.run(settings).await,
+            Self::Export(command) => command.run(settings).await,
+            Self::Import(command) => command.run(settings).await,
             Self::Openapi => openapi::run(),
             Self::User(command) => {
                 let services = services(&settings).await?;
@@ -67,6 +77,21 @@ async fn services(settings: &Settings) -> Result<Services, StartError> {
     let (services, first_admin) = app::build_services(settings, store, Arc::new(SystemClock)).await?;
     announce(first_admin.as_ref());
     Ok(services)
+}
+
+/// The store for commands that move data: ready for this version, but without users of its own making.
+async fn bare_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let store = app::open_store(&settings.store).await?;
+    app::make_ready(settings, &*store, &SystemClock).await?;
+    Ok(store)
+}
+
+/// The same, where there must be one.
+async fn existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    match settings.store.location()? {
+        StoreUri::Embedded(directory) if !has_store(&directory) => Err(OpenError::NoStore(directory).into()),
+        _ => bare_store(settings).await,
+    }
 }
 
 /// Tells the operator how to sign in for the first time.

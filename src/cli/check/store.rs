@@ -32,7 +32,7 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
         Ok(store) => {
             findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
             if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
-                findings.push(Finding::wrong("store", app::in_full(&error)));
+                findings.push(Finding::wrong("store", error.in_full()));
             }
         }
         Err(StartError::Embedded(OpenError::InUse(_))) => findings.push(Finding::note(

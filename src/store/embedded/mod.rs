@@ -31,6 +31,7 @@ mod merge;
 mod number;
 mod open;
 mod overlay;
+mod picture;
 mod pieces;
 mod planner;
 mod point;
@@ -58,7 +59,7 @@ use bson::DateTime;
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Projection, Sort};
 use crate::store::inspection::Finding;
-use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
 
 use self::catalog::Collection;
 use self::execute::{Deadline, Reader};
@@ -282,6 +283,18 @@ impl Store for EmbeddedStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
+    }
+
+    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+        Ok(Box::new(picture::Everything::of(self.snapshot()?)))
+    }
+
+    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
+        self.writer.append(collection.to_owned(), documents).await
+    }
+
+    async fn clear(&self, collection: &str) -> Result<(), StoreError> {
+        self.writer.clear(collection.to_owned()).await
     }
 
     fn report_to(&self, metrics: &Arc<Metrics>) {

@@ -15,7 +15,7 @@ use redb::{Database, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::store::{Change, CollectionSpec, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
@@ -59,6 +59,15 @@ enum Job {
         collections: Vec<CollectionSpec>,
         reply: Reply<()>,
     },
+    Append {
+        collection: String,
+        documents: Documents,
+        reply: Reply<()>,
+    },
+    Clear {
+        collection: String,
+        reply: Reply<()>,
+    },
     /// A reader met a failure of the storage.
     Reopen,
     Stop,
@@ -99,6 +108,14 @@ impl Handle {
 
     pub(super) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Prepare { collections, reply }).await
+    }
+
+    pub(super) async fn append(&self, collection: String, documents: Documents) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Append { collection, documents, reply }).await
+    }
+
+    pub(super) async fn clear(&self, collection: String) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Clear { collection, reply }).await
     }
 
     pub(super) fn report_to(&self, metrics: &Arc<Metrics>) {
@@ -211,6 +228,12 @@ impl Writer {
                     // Nobody waits any more: the work is done all the same.
                     let _ = reply.send(result);
                 }
+                Job::Append { collection, documents, reply } => {
+                    let _ = reply.send(self.in_batch(|batch| batch.append(&collection, &documents)));
+                }
+                Job::Clear { collection, reply } => {
+                    let _ = reply.send(self.clear(&collection));
+                }
                 Job::Reopen => self.check(),
                 Job::Stop => break,
             }
@@ -254,10 +277,15 @@ impl Writer {
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+        self.in_batch(|batch| apply(batch, units))
+    }
+
+    /// One transaction for all that `work` does; after an error nothing was written.
+    fn in_batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let transaction = self.begin()?;
         let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
-        let applied = match failure::guarded(|| apply(&mut batch, units)) {
+        let applied = match failure::guarded(|| work(&mut batch)) {
             Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
             Err(error) => {
                 drop(batch);
@@ -289,6 +317,16 @@ impl Writer {
             return transaction.abort().map_err(failure::of_storage);
         }
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
+        self.finish(transaction, catalog)
+    }
+
+    /// See [`Store::clear`](crate::store::Store::clear).
+    fn clear(&mut self, collection: &str) -> Result<(), StoreError> {
+        let mut catalog = self.catalog.clone();
+        let Some(number) = catalog.get(collection).map(|known| known.number) else { return Ok(()) };
+        let transaction = self.begin()?;
+        failure::guarded(|| prepare::empty(&transaction, &mut catalog, number))?;
+        failure::guarded(|| store_collections(&transaction, &mut catalog, [number]))?;
         self.finish(transaction, catalog)
     }
 

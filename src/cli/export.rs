@@ -1,0 +1,38 @@
+//! `inventory-service export`: writes the inventory into a directory that `import` reads.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::clock::{Clock, SystemClock};
+use crate::moving::export::export;
+use crate::progress;
+use crate::settings::Settings;
+
+use super::{Outcome, existing_store};
+
+/// Where to write to.
+#[derive(Debug, Args)]
+pub struct ExportCommand {
+    /// A new directory.
+    directory: PathBuf,
+    /// Put it in the place of an earlier export.
+    #[arg(long)]
+    force: bool,
+}
+
+impl ExportCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let store = existing_store(&settings).await?;
+        let progress = progress::on_stderr();
+        let manifest = export(&*store, &self.directory, self.force, SystemClock.now(), &*progress).await?;
+        for file in &manifest.files {
+            println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
+        }
+        if !manifest.of_one_moment {
+            println!("this MongoDB server has no snapshots: what was written meanwhile may be there in part");
+        }
+        println!("exported to {}; what users sign in with is not in it", self.directory.display());
+        Ok(())
+    }
+}
