@@ -32,8 +32,7 @@ pub struct ImportCommand {
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         let store = bare_store(&settings).await?;
-        let options =
-            ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
+        let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());
         let mut tell = |finding: &Finding| eprintln!("{finding}");
         let progress = progress::on_stderr();

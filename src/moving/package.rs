@@ -128,7 +128,9 @@ impl Manifest {
         let format = json.get("format").and_then(serde_json::Value::as_u64);
         if format.is_none_or(|format| format > u64::from(FORMAT)) {
             let found = format.map_or_else(|| "no format".to_owned(), |format| format!("the format {format}"));
-            return Err(wrong(format!("it has {found}, this version reads up to {FORMAT}; use the version that wrote it")));
+            return Err(wrong(format!(
+                "it has {found}, this version reads up to {FORMAT}; use the version that wrote it"
+            )));
         }
         serde_json::from_value(json).map_err(|error| wrong(format!("{MANIFEST}: {error}")))
     }
@@ -177,7 +179,7 @@ fn measured(path: &Path) -> std::io::Result<(u64, String)> {
 }
 
 /// Bytes as two digits each.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+pub fn hexadecimal(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing into a string cannot fail.

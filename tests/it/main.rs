@@ -28,6 +28,7 @@ mod group_crash;
 mod logs;
 mod metrics;
 mod mongo;
+mod moving;
 mod projections;
 mod render;
 mod settings;

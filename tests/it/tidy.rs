@@ -16,6 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("render", &["domain", "json", "raw"]),
     ("auth", &["domain"]),
     ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock", "metrics"]),
+    ("moving", &["service", "query", "json", "store", "auth", "domain", "progress"]),
+    ("progress", &[]),
     ("http", &["service", "query", "json", "store", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 

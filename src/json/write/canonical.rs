@@ -20,11 +20,7 @@ pub fn write_canonical(document: &RawDocument, out: &mut Vec<u8>) -> Result<(), 
     written
 }
 
-fn write_members(
-    mut elements: Elements<'_>,
-    depth: u32,
-    members: &mut ObjectWriter<'_>,
-) -> Result<(), CorruptBson> {
+fn write_members(mut elements: Elements<'_>, depth: u32, members: &mut ObjectWriter<'_>) -> Result<(), CorruptBson> {
     while let Some(element) = elements.next_element()? {
         write_value(element.value, depth, members.stored_name(element.name)?)?;
     }

@@ -9,7 +9,8 @@ use super::rules::Read;
 
 /// The first member that the line says differently; what it does not say does not count.
 pub(super) fn difference<'l>(line: &'l Document, stored: &Document) -> Option<&'l str> {
-    let differs = |(name, value): &(&String, &Bson)| name.as_str() != "_id" && stored.get(name.as_str()) != Some(*value);
+    let differs =
+        |(name, value): &(&String, &Bson)| name.as_str() != "_id" && stored.get(name.as_str()) != Some(*value);
     line.iter().find(differs).map(|(name, _)| name.as_str())
 }
 
@@ -18,7 +19,9 @@ pub(super) fn created(read: &Read) -> Result<Action, String> {
     let id = read.members.get("_id").cloned().unwrap_or_else(|| ObjectId::new().into());
     let mut document = Document::new();
     document.insert("_id", id);
-    document.extend(read.members.iter().filter(|(name, _)| *name != "_id").map(|(name, value)| (name.clone(), value.clone())));
+    document.extend(
+        read.members.iter().filter(|(name, _)| *name != "_id").map(|(name, value)| (name.clone(), value.clone())),
+    );
     for (name, value) in &read.defaults {
         if !document.contains_key(name) {
             document.insert(name.clone(), value.clone());

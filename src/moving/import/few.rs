@@ -34,8 +34,10 @@ impl Import<'_> {
     /// Checks the lines of a file and plans what to do.
     pub(super) async fn check_few(&mut self, part: Part) -> Result<Summary, MovingError> {
         let stored = self.stored(part).await?;
-        let mut after: BTreeMap<Key, After> =
-            stored.iter().map(|(key, (_, document))| (key.clone(), After { document: document.clone(), line: None })).collect();
+        let mut after: BTreeMap<Key, After> = stored
+            .iter()
+            .map(|(key, (_, document))| (key.clone(), After { document: document.clone(), line: None }))
+            .collect();
         let mut summary = Summary { part, created: 0, updated: 0, unchanged: 0 };
         let mut plan = Vec::new();
         let mut batches = Batches::open(&self.directory.join(part.file()));
@@ -46,7 +48,9 @@ impl Import<'_> {
                 let Some(action) = self.decide(part, number, &document.0, stored.get(&key)) else { continue };
                 let of = match &action {
                     Action::Keep => None,
-                    Action::Create(document) | Action::Replace { after: document, .. } => Document::try_from(&**document).ok(),
+                    Action::Create(document) | Action::Replace { after: document, .. } => {
+                        Document::try_from(&**document).ok()
+                    }
                 };
                 match action {
                     Action::Keep => summary.unchanged += 1,

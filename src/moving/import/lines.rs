@@ -25,10 +25,13 @@ pub(super) struct Line {
     pub(super) content: Result<Document, String>,
 }
 
+/// Lines, and where the next ones come from.
+type Batch = (Reading, Vec<Line>);
+
 /// The lines of a file.
 pub(super) struct Batches {
     path: PathBuf,
-    next: Option<JoinHandle<io::Result<(Reading, Vec<Line>)>>>,
+    next: Option<JoinHandle<io::Result<Batch>>>,
 }
 
 struct Reading {
@@ -61,7 +64,7 @@ impl Batches {
 }
 
 impl Reading {
-    fn batch(mut self) -> io::Result<(Self, Vec<Line>)> {
+    fn batch(mut self) -> io::Result<Batch> {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         while lines.len() < BATCH_LINES && bytes < BATCH_BYTES {
             self.text.clear();

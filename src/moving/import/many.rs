@@ -102,7 +102,8 @@ impl Import<'_> {
                 self.report.wrong(number, "/public_id", "is required: a whole number");
                 continue;
             };
-            if is_checking && self.world.objects.insert(id, integer(&document, "type_id")).is_some() {
+            if is_checking && self.world.objects.insert(id, integer(&document, "type_id").unwrap_or_default()).is_some()
+            {
                 self.report.wrong(number, "/public_id", format!("another line is about object {id}, too"));
                 continue;
             }
@@ -176,8 +177,8 @@ impl Import<'_> {
         let query = FindQuery::new(Filter::one_of("public_id", ids.map(Bson::Int64).collect()), MAX_TIME);
         let mut stored = HashMap::new();
         for raw in self.store.find(OBJECTS, &query).await?.iter() {
-            let document = Document::try_from(raw)
-                .map_err(|error| StoreError::Corrupt { what: format!("{OBJECTS}: {error}") })?;
+            let document =
+                Document::try_from(raw).map_err(|error| StoreError::Corrupt { what: format!("{OBJECTS}: {error}") })?;
             if let Some(id) = document::integer(raw, "public_id") {
                 stored.insert(id, (raw.to_owned(), document));
             }
@@ -203,15 +204,11 @@ impl Import<'_> {
         Ok(found.iter().filter_map(id).collect())
     }
 
-    fn check_reference(&mut self, line: u64, reference: &Reference, target: Option<Option<i64>>) {
+    fn check_reference(&mut self, line: u64, reference: &Reference, target: Option<i64>) {
         let id = reference.object_id;
         let reason = match target {
             None => format!("object {id} does not exist"),
-            Some(type_id)
-                if reference.type_ids.is_empty() || type_id.is_some_and(|id| reference.type_ids.contains(&id)) =>
-            {
-                return;
-            }
+            Some(type_id) if reference.type_ids.is_empty() || reference.type_ids.contains(&type_id) => return,
             Some(_) => format!("object {id} is of none of the types {:?}", reference.type_ids),
         };
         self.report.unclean(line, reference.pointer.as_str(), reason);
@@ -232,7 +229,7 @@ impl Import<'_> {
                 query.projection = projected(&query.filter, &doc! {"public_id": 1, "type_id": 1});
                 for raw in self.store.find(OBJECTS, &query).await?.iter() {
                     if let Some(id) = document::integer(raw, "public_id") {
-                        stored.insert(id, document::integer(raw, "type_id"));
+                        stored.insert(id, document::integer(raw, "type_id").unwrap_or_default());
                     }
                 }
             }

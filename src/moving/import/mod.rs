@@ -116,7 +116,10 @@ enum Action {
     /// What it says is there.
     Keep,
     Create(RawDocumentBuf),
-    Replace { before: RawDocumentBuf, after: RawDocumentBuf },
+    Replace {
+        before: RawDocumentBuf,
+        after: RawDocumentBuf,
+    },
 }
 
 struct Import<'a> {

@@ -19,8 +19,8 @@ pub(super) struct World {
     pub(super) types: HashMap<i64, KnownType>,
     pub(super) groups: HashSet<i64>,
     pub(super) users: HashSet<i64>,
-    /// The objects of the package so far, with their types.
-    pub(super) objects: HashMap<i64, Option<i64>>,
+    /// The objects of the package so far, with their types; 0 where a line names none.
+    pub(super) objects: HashMap<i64, i64>,
 }
 
 /// A type, compiled.
@@ -79,7 +79,8 @@ pub(super) fn read(part: Part, line: &Document, stored: Option<&Document>, world
 
 fn group(line: &Document, id: i64) -> Result<Document, Vec<Violation>> {
     let accepted = group_input::read(line, |name| rights::find(name).is_some())?;
-    let has_all = accepted.get_array("rights").is_ok_and(|rights| rights.iter().any(|right| right.as_str() == Some("base.*")));
+    let has_all =
+        accepted.get_array("rights").is_ok_and(|rights| rights.iter().any(|right| right.as_str() == Some("base.*")));
     if id == ADMIN_GROUP && !has_all {
         return Err(vec![Violation::new("/rights", "group 1 keeps the right base.*")]);
     }
@@ -120,7 +121,8 @@ fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, no
     read.wrong.extend(violations);
     let Some(known) = input.type_id.and_then(|id| world.types.get(&id)) else {
         if read.wrong.iter().all(|violation| violation.pointer != "/type_id") {
-            let reason = input.type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
+            let reason =
+                input.type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
             read.wrong.push(Violation::new("/type_id", reason));
         }
         return;

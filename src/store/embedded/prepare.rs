@@ -9,9 +9,7 @@ use crate::store::{CollectionSpec, StoreError};
 use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::index::keys_of;
-use super::tables::{
-    DataDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, delete_index,
-};
+use super::tables::{DataDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, delete_index};
 
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;

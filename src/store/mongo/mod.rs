@@ -235,7 +235,7 @@ impl Store for MongoStore {
     }
 
     async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
-        let session = self.run(COPY_BOUND, async |inner| picture::Session::open(&inner).await).await?;
+        let session = self.run(COPY_BOUND, async |inner| picture::Everything::open(&inner).await).await?;
         Ok(Box::new(session))
     }
 

@@ -31,13 +31,13 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const CATALOG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See [`Picture`].
-pub(super) struct Session {
+pub(super) struct Everything {
     inner: Arc<Inner>,
     session: ClientSession,
     collections: Vec<String>,
 }
 
-impl Session {
+impl Everything {
     /// Chooses the point in time.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let until = Instant::now() + CATALOG_PATIENCE;
@@ -84,7 +84,7 @@ async fn look(inner: &Inner, session: &mut ClientSession, collections: &[String]
 }
 
 #[async_trait]
-impl Picture for Session {
+impl Picture for Everything {
     fn collections(&self) -> &[String] {
         &self.collections
     }
@@ -118,10 +118,7 @@ impl Picture for Session {
 }
 
 /// The next documents; none at the end.
-async fn piece(
-    cursor: &mut SessionCursor<RawDocumentBuf>,
-    session: &mut ClientSession,
-) -> Result<Documents, Error> {
+async fn piece(cursor: &mut SessionCursor<RawDocumentBuf>, session: &mut ClientSession) -> Result<Documents, Error> {
     let mut piece = Documents::new();
     while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES && cursor.advance(session).await? {
         piece.push(cursor.current());
