@@ -17,6 +17,7 @@ pub mod cli;
 pub mod clock;
 pub mod demo;
 pub mod domain;
+pub mod exchange;
 pub mod http;
 pub mod json;
 pub mod logging;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::ConfigError;
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use self::sources::Layer;
@@ -64,7 +65,8 @@ pub struct ServerSettings {
     pub max_body_bytes: usize,
     /// Time budget of a request as a whole, in seconds.
     pub request_timeout_s: u64,
-    /// Addresses of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed, separated by commas.
+    /// Addresses and networks (`10.0.0.0/8`) of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed,
+    /// separated by commas.
     pub trusted_proxies: String,
     /// What a connection and a request may cost.
     pub limits: LimitSettings,
@@ -341,15 +343,17 @@ impl StoreSettings {
 }
 
 impl ServerSettings {
-    /// The addresses in `server.trusted_proxies`.
+    /// The networks in `server.trusted_proxies`; an address is a network of one.
     ///
     /// # Errors
-    /// When one of them is no address.
-    pub fn proxies(&self) -> Result<Vec<IpAddr>, SettingsError> {
+    /// When one of them is neither.
+    pub fn proxies(&self) -> Result<Vec<IpNet>, SettingsError> {
         let names = self.trusted_proxies.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let network = |name: &str| name.parse().or_else(|_| name.parse::<IpAddr>().map(IpNet::from));
         names
             .map(|name| {
-                name.parse().map_err(|_| invalid("server.trusted_proxies", &format!("{name} is no IP address")))
+                let message = format!("{name} is neither an IP address nor a network such as 10.0.0.0/8");
+                network(name).map_err(|_| invalid("server.trusted_proxies", &message))
             })
             .collect()
     }

@@ -60,13 +60,20 @@ struct Rule {
     default: Bson,
 }
 
+/// What the values of a field are, whatever the field looks like to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ValueKind {
+pub enum ValueKind {
+    /// Strings.
     Text,
+    /// Numbers of any type.
     Number,
+    /// `true` or `false`.
     Checkbox,
+    /// Ids of objects.
     Reference,
+    /// Moments.
     Date,
+    /// Whatever JSON can say.
     Any,
 }
 
@@ -216,7 +223,8 @@ impl Rule {
 }
 
 impl ValueKind {
-    fn named(kind: &str) -> Self {
+    /// Of a field of this `type`; unknown ones hold anything.
+    pub fn named(kind: &str) -> Self {
         match kind {
             "text" | "password" | "textarea" | "select" | "radio" | "email" | "tel" | "href" => Self::Text,
             "number" => Self::Number,
@@ -227,7 +235,8 @@ impl ValueKind {
         }
     }
 
-    fn expectation(self) -> &'static str {
+    /// What a value must be, for people.
+    pub fn expectation(self) -> &'static str {
         match self {
             Self::Text => "must be a string or null",
             Self::Number => "must be a number or null",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
+use ipnet::IpNet;
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::edge::forwarded;
@@ -34,8 +35,8 @@ const QUERY_VALUE: &AsciiSet = &CONTROLS
 pub struct LinkSettings {
     /// The setting `api.base_url`; empty: the request says it.
     pub base_url: String,
-    /// Proxies whose forwarding headers are believed.
-    pub trusted_proxies: Vec<IpAddr>,
+    /// Networks of proxies whose forwarding headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// Whether clients speak TLS with this service itself.
     pub tls: bool,
     /// Host and port that is listened on, for requests that name none.
@@ -57,7 +58,7 @@ impl LinkSettings {
         let scheme = if self.tls { "https" } else { "http" };
         let peer = request.peer_addr().map(|address| address.ip());
         let info = request.connection_info();
-        if peer.is_some_and(|peer| self.trusted_proxies.contains(&peer)) && is_host(info.host()) {
+        if peer.is_some_and(|peer| forwarded::is_trusted(peer, &self.trusted_proxies)) && is_host(info.host()) {
             return format!("{}://{}", if info.scheme() == "https" { "https" } else { scheme }, info.host());
         }
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     fn settings(base_url: &str, proxies: &[&str]) -> LinkSettings {
-        let trusted_proxies = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
+        let trusted_proxies = proxies.iter().map(|proxy| proxy.parse().expect("a network")).collect();
         LinkSettings { base_url: base_url.to_owned(), trusted_proxies, tls: false, address: "localhost".to_owned() }
     }
 
@@ -114,8 +115,8 @@ mod tests {
     #[test]
     fn forwarding_headers_count_only_from_trusted_proxies() {
         assert_eq!(settings("", &[]).origin(&request("10.0.0.9")), "http://inventory.local:8080");
-        assert_eq!(settings("", &["10.0.0.9"]).origin(&request("10.0.0.9")), "https://evil.example");
-        assert_eq!(settings("", &["10.0.0.8"]).origin(&request("10.0.0.9")), "http://inventory.local:8080");
+        assert_eq!(settings("", &["10.0.0.9/32"]).origin(&request("10.0.0.9")), "https://evil.example");
+        assert_eq!(settings("", &["10.0.0.8/32"]).origin(&request("10.0.0.9")), "http://inventory.local:8080");
     }
 
     #[test]

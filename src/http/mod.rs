@@ -11,6 +11,7 @@ mod docs;
 pub mod edge;
 pub mod envelope;
 pub mod error;
+mod exchange;
 mod groups;
 pub mod links;
 pub mod listing;

@@ -30,7 +30,7 @@ use crate::service::{Caller, references, rendering};
 use crate::store::{Documents, StoreError};
 
 const VIEWS: &[&str] = &["native", "render"];
-const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
+pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
 /// Decisions 9: the list of unclean objects is whole unless a limit is given.
 const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX };
 

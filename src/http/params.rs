@@ -237,7 +237,11 @@ impl ListParams {
     }
 }
 
-fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
+/// Reads `order`: 1 or -1.
+///
+/// # Errors
+/// 400 for anything else.
+pub(super) fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
     match sent.get("order") {
         None => Ok(None),
         Some("1") => Ok(Some(1)),
@@ -248,7 +252,11 @@ fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
     }
 }
 
-fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result<Sort, ApiError> {
+/// Reads `sort`; the key of the route ends it, so that no two documents are equal.
+///
+/// # Errors
+/// 400 naming what is no path.
+pub(super) fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result<Sort, ApiError> {
     let text = sent.get("sort").unwrap_or(route.key);
     let many = text.contains(',') || text.starts_with('-');
     if many && order.is_some() {

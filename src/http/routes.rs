@@ -10,7 +10,9 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
 use super::caller::{Access, authorize, is_own};
-use super::{auth, bulk, categories, docs, groups, objects, rights, root, types, user_settings, user_tokens, users};
+use super::{
+    auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings, user_tokens, users,
+};
 use crate::service::Caller;
 use Access::{OwnOr, Public, Right, SignedIn};
 
@@ -67,6 +69,8 @@ pub fn all() -> Routes {
     add.get("/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references);
     add.get("/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state);
     add.put("/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state);
+
+    add.get("/rest/export/objects", Right("base.export.object.*"), exchange::export_objects);
 
     add.get("/rest/types/", Right("base.framework.type.view"), types::list_types);
     add.post("/rest/types/", Right("base.framework.type.add"), types::create_type);

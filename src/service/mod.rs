@@ -10,6 +10,7 @@ pub mod categories;
 pub mod credentials;
 pub mod directory;
 mod error;
+pub mod export;
 pub mod first_start;
 pub mod groups;
 pub mod keys;

@@ -19,7 +19,7 @@ use crate::render::{Catalog, Gathering, RenderContext, render_object};
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// The right whose holders see the values of password fields.
-const EDIT: &str = "base.framework.object.edit";
+pub(super) const EDIT: &str = "base.framework.object.edit";
 
 /// The member in front of every view, which is another one each time.
 const RENDER_TIME: &[u8] = b"{\"current_render_time\":";

@@ -14,11 +14,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &["json", "raw"]),
     ("store", &["query", "metrics"]),
     ("render", &["domain", "json", "raw"]),
+    ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "raw", "store", "render", "auth", "clock", "metrics"]),
+    ("service", &["domain", "query", "json", "raw", "store", "render", "exchange", "auth", "clock", "metrics"]),
     ("moving", &["service", "query", "json", "store", "auth", "domain", "progress"]),
     ("progress", &[]),
-    ("http", &["service", "query", "json", "store", "auth", "domain", "settings", "logging", "metrics"]),
+    ("http", &["service", "query", "json", "store", "exchange", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 
 /// Every Rust file below a folder of the package.

@@ -68,6 +68,8 @@ const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "dele
 const BULK_WRITES: Of = Operations(&["create_objects", "patch_selected_objects", "delete_selected_objects"]);
 /// Operations that write the objects that a filter selects.
 const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selected_objects"]);
+/// Operations that write objects into files.
+const EXPORTS: Of = Operations(&["export_objects"]);
 /// Operations that change a user or what he signs in with.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
@@ -82,6 +84,7 @@ const OBJECT_ACCESS: Of = Operations(&[
     "get_state",
     "list_references",
     "list_unclean",
+    "export_objects",
     "clean_objects",
     "update_object",
     "patch_object",
@@ -133,6 +136,7 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "too_many_objects", BULK_WRITES, "more objects than `api.max_bulk` allows in one request"),
     code(400, "if_match_on_several", OBJECT_DELETES, "`If-Match` speaks of one object"),
     code(400, "if_match_on_several", SELECTED_WRITES, "`If-Match` speaks of one object"),
+    code(400, "export_does_not_fit", EXPORTS, "the form has no room for these objects, or no such character"),
     code(400, "state_invalid", Operations(&["set_state"]), "the body is neither true nor false"),
     code(400, "type_public_id_taken", Operations(&["create_type"]), "another type has this id"),
     code(400, "type_name_taken", TYPE_WRITES, "another type has this name"),
@@ -180,6 +184,7 @@ pub const CODES: &[ErrorCode] = &[
     code(404, "object_not_found", OBJECT_ACCESS, "there is no such object"),
     code(404, "type_not_found", Below("/rest/types/{public_id}"), "there is no such type"),
     code(404, "type_not_found", Below("/rest/objects/clean/"), "there is no such type"),
+    code(404, "type_not_found", EXPORTS, "there is no such type"),
     code(404, "category_not_found", Below("/rest/categories/{public_id}"), "there is no such category"),
     code(404, "user_not_found", Below("/rest/users/{public_id}"), "there is no such user"),
     code(404, "setting_not_found", Variable("name"), "the user has no such setting"),

@@ -14,6 +14,8 @@ const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     refer_to_components(&mut annotated);
     add_components(&mut annotated);
+    // Relative to where the description was read, so that a proxy may add a path in front.
+    annotated["servers"] = json!([{"url": ".", "description": "Where this description was read."}]);
     copy_query(&mut annotated);
     for route in routes {
         let method = member_of(route);
@@ -98,6 +100,7 @@ fn finish_operation(operation: &mut Value, route: &RouteInfo) {
     add_right(operation, route.access);
     add_variables(operation, route.path);
     say_optional_plainly(operation);
+    lift_descriptions(operation);
     let facts = Facts::of(operation, route);
     add_errors(operation, &facts);
     add_headers(operation, &facts);
@@ -153,6 +156,16 @@ fn say_optional_plainly(operation: &mut Value) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         if let Some(Value::Array(kinds)) = parameter["schema"].get_mut("type") {
             kinds.retain(|kind| kind != "null");
+        }
+    }
+}
+
+/// What a schema says of a parameter is said by the parameter.
+fn lift_descriptions(operation: &mut Value) {
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        let said = parameter["schema"].as_object_mut().and_then(|schema| schema.remove("description"));
+        if let Some(said) = said {
+            parameter["description"] = said;
         }
     }
 }

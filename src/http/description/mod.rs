@@ -22,8 +22,8 @@ pub(super) use self::bodies::{
     UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Atomic, Cascade, CategoryListing, Explain, GroupMembers, IfMatch, IfNoneMatch, Listing, ObjectListing, References,
-    RightListing, RouteInQuestion, Selected,
+    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IfMatch, IfNoneMatch, Listing,
+    ObjectListing, References, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,
@@ -31,7 +31,8 @@ pub(super) use self::views::{
     RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type, Updated, User, UserSetting, UserToken,
 };
 use super::{
-    auth, bulk, categories, docs, groups, objects, rights, root, routes, types, user_settings, user_tokens, users,
+    auth, bulk, categories, docs, exchange, groups, objects, rights, root, routes, types, user_settings, user_tokens,
+    users,
 };
 
 /// Every handler that has a route.
@@ -68,6 +69,7 @@ use super::{
         objects::list_references,
         objects::get_state,
         objects::set_state,
+        exchange::export_objects,
         types::list_types,
         types::create_type,
         types::get_type,

@@ -1,4 +1,7 @@
 //! Parameters in queries and headers, as the description shows them; `http::params` and the handlers read them.
+//!
+//! What a parameter with `schema_with` is for stands in its schema, as the macro passes over its comment;
+//! [`finish`](super::finish) puts it where it belongs.
 
 use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -14,10 +17,10 @@ pub struct Listing {
     /// `fields.<name>` sorts by the value of that field.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
-    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
+    /// Upwards or downwards.
     #[param(required = false, schema_with = order)]
     pub order: i64,
-    /// The page, from 1.
+    /// The page.
     #[param(required = false, schema_with = page)]
     pub page: u64,
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
@@ -26,6 +29,45 @@ pub struct Listing {
     /// `true` tells how the list is found, in place of the list.
     #[param(required = false, default = false)]
     pub explain: bool,
+}
+
+/// What an export of objects knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ExportParameters {
+    /// The type whose objects are written; lines of JSON may leave it out, and are then of all types.
+    #[param(required = false, minimum = 1)]
+    pub type_id: i64,
+    /// A table as text, lines of JSON, or a table for spreadsheets.
+    #[param(required = false, schema_with = export_format)]
+    pub format: String,
+    /// A MongoDB filter as Extended JSON (relaxed or canonical).
+    #[param(required = false, format = "mongodb-filter", default = "{}")]
+    pub filter: String,
+    /// As in a list of objects.
+    #[param(required = false, min_length = 1, format = "sort-keys")]
+    pub sort: String,
+    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
+    #[param(required = false, schema_with = order)]
+    pub order: i64,
+    /// `true` leaves out inactive objects.
+    #[param(required = false, default = false)]
+    pub active: bool,
+    /// For tables: id, state and fields, or everything that objects have.
+    #[param(required = false, schema_with = export_columns)]
+    pub columns: String,
+    /// For CSV: what stands between two cells.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: which cells are in quotes.
+    #[param(required = false, schema_with = quoting)]
+    pub quoting: String,
+    /// For CSV: how characters are bytes.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+    /// For CSV: whether the file begins with a byte-order mark.
+    #[param(required = false, default = false)]
+    pub bom: bool,
 }
 
 /// What the lists know that have no pages.
@@ -41,7 +83,7 @@ pub struct Explain {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ObjectListing {
-    /// Objects as they are stored, or rendered.
+    /// What the items look like.
     #[param(required = false, schema_with = object_view)]
     pub view: String,
     /// `true` leaves out inactive objects.
@@ -56,7 +98,7 @@ pub struct ObjectListing {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CategoryListing {
-    /// Categories one after the other, or as a tree.
+    /// A list or a tree.
     #[param(required = false, schema_with = tree_view)]
     pub view: String,
 }
@@ -65,7 +107,7 @@ pub struct CategoryListing {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RightListing {
-    /// Rights one after the other, or as a tree; `filter`, `sort` and `order` do not go with the tree.
+    /// A list or a tree.
     #[param(required = false, schema_with = tree_view)]
     pub view: String,
     /// Another name of `view`.
@@ -86,7 +128,7 @@ pub struct Cascade {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct References {
-    /// What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null.
+    /// What becomes of references to the object.
     #[param(required = false, schema_with = on_references)]
     pub on_references: String,
 }
@@ -117,7 +159,7 @@ pub struct Atomic {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupMembers {
-    /// What becomes of the users of the group; needed when it has some.
+    /// What becomes of the users of the group.
     #[param(required = false, schema_with = member_action)]
     pub action: String,
     /// The group that the users are moved to; needed with `action=MOVE`.
@@ -156,30 +198,62 @@ pub struct IfNoneMatch {
 }
 
 fn order() -> Schema {
-    ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1])).into()
+    let order = ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1]));
+    let said = "1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.";
+    order.description(Some(said)).into()
 }
 
 fn page() -> Schema {
     let page = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).default(Some(1.into()));
-    page.maximum(Some(9_007_199_254_740_991_i64)).into()
+    page.maximum(Some(9_007_199_254_740_991_i64)).description(Some("The page, from 1.")).into()
 }
 
 fn object_view() -> Schema {
-    words(&["native", "render"]).default(Some("native".into())).into()
+    let said = "Objects as they are stored, or rendered.";
+    words(said, &["native", "render"]).default(Some("native".into())).into()
 }
 
 fn tree_view() -> Schema {
-    words(&["list", "tree"]).default(Some("list".into())).into()
+    let said =
+        "Items one after the other, or as a tree. `filter`, `sort` and `order` do not go with the tree of rights.";
+    words(said, &["list", "tree"]).default(Some("list".into())).into()
 }
 
 fn on_references() -> Schema {
-    words(&["keep", "refuse", "clear"]).default(Some("keep".into())).into()
+    let said = "What becomes of references to the object: they stay and lead nowhere, keep it from being deleted, or become null.";
+    words(said, &["keep", "refuse", "clear"]).default(Some("keep".into())).into()
 }
 
 fn member_action() -> Schema {
-    words(&["MOVE", "DELETE"]).into()
+    words("What becomes of the users of the group; needed when it has some.", &["MOVE", "DELETE"]).into()
 }
 
-fn words(words: &[&str]) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.iter().copied()))
+fn export_format() -> Schema {
+    let said = "A table as text, lines of JSON, or a table for spreadsheets.";
+    words(said, &["csv", "ndjson", "xlsx"]).default(Some("csv".into())).into()
+}
+
+fn export_columns() -> Schema {
+    let said = "For tables: id, state and fields, or everything that objects have.";
+    words(said, &["fields", "all"]).default(Some("fields".into())).into()
+}
+
+fn delimiter() -> Schema {
+    let said = "For CSV: what stands between two cells; a comma when nothing is said.";
+    words(said, &[",", ";", "\t", "|", "comma", "semicolon", "tab", "pipe"]).into()
+}
+
+fn quoting() -> Schema {
+    let said = "For CSV: which cells are in quotes; those that need it when nothing is said.";
+    words(said, &["necessary", "all"]).into()
+}
+
+fn encoding() -> Schema {
+    let said = "For CSV: how characters are bytes; UTF-8 when nothing is said.";
+    words(said, &crate::exchange::encoding::NAMES).into()
+}
+
+fn words(said: &str, words: &[&str]) -> ObjectBuilder {
+    let word = ObjectBuilder::new().schema_type(Type::String).description(Some(said));
+    word.enum_values(Some(words.iter().copied()))
 }

@@ -6,21 +6,26 @@
 use std::net::{IpAddr, SocketAddr};
 
 use actix_web::http::header::{self, HeaderMap, HeaderName};
+use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// Whether the address is in one of the networks. An IPv4 address may come as IPv6 (`::ffff:10.0.0.1`).
+pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|network| network.contains(&address.to_canonical()))
+}
+
 /// The last address on the way from the client to `peer` that is no trusted proxy.
-pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &[IpAddr]) -> IpAddr {
-    let is_trusted = |address: &IpAddr| trusted.iter().any(|proxy| proxy.to_canonical() == address.to_canonical());
+pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
     let mut nearest = peer;
-    if !is_trusted(&peer) {
+    if !is_trusted(peer, trusted) {
         return nearest;
     }
     for name in way(headers).into_iter().rev() {
         // A proxy that hides whom it heard from (`unknown`, `_name`) is the last that is known.
         let Some(address) = read_address(&name) else { break };
         nearest = address;
-        if !is_trusted(&address) {
+        if !is_trusted(address, trusted) {
             break;
         }
     }
@@ -58,11 +63,11 @@ mod tests {
 
     use super::*;
 
-    const PROXIES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
+    const PROXIES: [&str; 3] = ["10.0.0.1/32", "10.0.0.2/32", "172.16.0.0/12"];
 
     fn client(peer: &str, header: &str, value: &str) -> String {
         let request = TestRequest::get().insert_header((header, value)).to_http_request();
-        let trusted = PROXIES.map(|proxy| proxy.parse().expect("an address"));
+        let trusted = PROXIES.map(|proxy| proxy.parse().expect("a network"));
         client_address(request.headers(), peer.parse().expect("an address"), &trusted).to_string()
     }
 
@@ -82,6 +87,13 @@ mod tests {
     fn trusted_proxies_in_a_row_are_passed_over() {
         assert_eq!(client("10.0.0.1", "X-Forwarded-For", "198.51.100.1, 10.0.0.2"), "198.51.100.1");
         assert_eq!(client("10.0.0.1", "X-Forwarded-For", "10.0.0.2"), "10.0.0.2");
+    }
+
+    #[test]
+    fn every_address_of_a_trusted_network_is_a_proxy() {
+        assert_eq!(client("172.20.0.3", "X-Forwarded-For", "198.51.100.1, 172.31.255.254"), "198.51.100.1");
+        assert_eq!(client("::ffff:172.20.0.3", "X-Forwarded-For", "198.51.100.1"), "198.51.100.1");
+        assert_eq!(client("172.32.0.1", "X-Forwarded-For", "198.51.100.1"), "172.32.0.1");
     }
 
     #[test]

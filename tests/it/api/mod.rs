@@ -5,6 +5,7 @@ mod categories;
 mod common;
 mod concurrency;
 mod explain;
+mod export;
 mod groups;
 mod lists;
 mod malformed;

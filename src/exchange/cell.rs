@@ -1,0 +1,327 @@
+//! A cell of a table and the value that it stands for.
+//!
+//! - An empty cell is null.
+//! - A cell that begins with `'` and then ends, or goes on with one of `= + - @ TAB CR '`, is the text behind the
+//!   apostrophe. The writer puts one before text that is empty or would otherwise be read so, and before text that begins
+//!   with what spreadsheets take for a formula.
+//! - Values that the kind of a field has no cells for, which other tools may have stored, are written as JSON.
+
+use std::borrow::Cow;
+
+use bson::spec::ElementType;
+use bson::{Bson, DateTime, Document, RawDocumentBuf};
+
+use crate::domain::object_fields::{ValueKind, parse_date};
+use crate::json;
+use crate::json::write::{DateStyle, write_value};
+use crate::raw::{CorruptBson, Elements, Value};
+
+/// A value as a table shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// Null.
+    Empty,
+    /// A whole number.
+    Integer(i64),
+    /// Any other number; finite.
+    Double(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Text as it stands in the cell, with its apostrophe if it needs one.
+    Text(Cow<'a, str>),
+}
+
+/// Milliseconds of the years 0 to 9999: others need a sign, which would look like a formula.
+const DATES: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+
+impl<'a> Cell<'a> {
+    /// The cell of a value in a column of this kind.
+    ///
+    /// # Errors
+    /// When the bytes are not BSON.
+    pub fn of(kind: ValueKind, value: Value<'a>) -> Result<Self, CorruptBson> {
+        use ValueKind::{Any, Checkbox, Date, Number, Reference, Text};
+        Ok(match (value.element_type(), kind) {
+            (ElementType::Null | ElementType::Undefined, _) => Self::Empty,
+            (ElementType::String, Text) => Self::Text(guarded(text(value)?)),
+            (ElementType::String, Any) if !is_like_json(text(value)?) => Self::Text(guarded(text(value)?)),
+            (ElementType::Int32 | ElementType::Int64, Number | Reference | Any) => {
+                Self::Integer(value.as_integer().unwrap_or_default())
+            }
+            (ElementType::Double, Number | Any) if f64::from_le_bytes(value.fixed()).is_finite() => {
+                Self::Double(f64::from_le_bytes(value.fixed()))
+            }
+            (ElementType::Boolean, Checkbox | Any) => Self::Flag(value.as_bool().unwrap_or_default()),
+            (ElementType::DateTime, Date) if value.as_millis().is_some_and(|millis| DATES.contains(&millis)) => {
+                let moment = DateTime::from_millis(value.as_millis().unwrap_or_default()).to_chrono();
+                Self::Text(moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true).into())
+            }
+            _ => {
+                let mut out = Vec::new();
+                write_value(value, DateStyle::Millis, &mut out)?;
+                Self::Text(String::from_utf8(out).map_err(|_| CorruptBson("text that is not UTF-8"))?.into())
+            }
+        })
+    }
+
+    /// The text of the cell where cells are text.
+    pub fn as_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Empty => "".into(),
+            Self::Integer(number) => number.to_string().into(),
+            Self::Double(number) => double(*number).into(),
+            Self::Flag(flag) => if *flag { "true" } else { "false" }.into(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// The text of the cell of a value that is not stored.
+///
+/// # Errors
+/// When the value cannot be stored.
+pub fn text_of(kind: ValueKind, value: &Bson) -> Result<String, CorruptBson> {
+    let mut holder = Document::new();
+    holder.insert("value", value.clone());
+    let raw = RawDocumentBuf::try_from(&holder).map_err(|_| CorruptBson("a value that cannot be stored"))?;
+    let value = Elements::of(&raw).member("value")?.unwrap_or(Value::NULL);
+    Ok(Cell::of(kind, value)?.as_text().into_owned())
+}
+
+/// The value of a cell in a column of this kind. Whole numbers are as short as JSON's: 32 bits where they fit.
+///
+/// # Errors
+/// What the cell must be, for people.
+pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
+    if cell.is_empty() {
+        return Ok(Bson::Null);
+    }
+    if let Some(text) = unguarded(cell) {
+        return Ok(Bson::String(text.to_owned()));
+    }
+    let plain = cell.trim();
+    let value = match kind {
+        ValueKind::Text => return Ok(Bson::String(cell.to_owned())),
+        ValueKind::Number => number(plain),
+        ValueKind::Checkbox => flag(plain),
+        ValueKind::Reference => plain.parse().ok().map(Bson::Int64),
+        ValueKind::Date => parse_date(plain).map(Bson::DateTime),
+        ValueKind::Any => json::read::value_from_str(cell).ok(),
+    };
+    match value {
+        Some(value) => Ok(value),
+        None if begins_like_json(cell) => {
+            json::read::value_from_str(cell).map_err(|error| format!("is not as JSON has to be: {error}"))
+        }
+        None if kind == ValueKind::Any => Ok(Bson::String(cell.to_owned())),
+        None => Err(expectation(kind).to_owned()),
+    }
+}
+
+/// The text of a cell that holds a name.
+pub fn name(cell: &str) -> &str {
+    unguarded(cell).unwrap_or(cell)
+}
+
+/// Text as it stands in a cell.
+pub fn guarded(text: &str) -> Cow<'_, str> {
+    let is_formula = text.starts_with(FORMULA);
+    if text.is_empty() || is_formula || unguarded(text).is_some() {
+        return Cow::Owned(format!("'{text}"));
+    }
+    Cow::Borrowed(text)
+}
+
+/// What spreadsheets take for the beginning of a formula.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// The text behind an apostrophe that says that this is text.
+fn unguarded(cell: &str) -> Option<&str> {
+    let text = cell.strip_prefix('\'')?;
+    (text.is_empty() || text.starts_with('\'') || text.starts_with(FORMULA)).then_some(text)
+}
+
+fn text(value: Value<'_>) -> Result<&str, CorruptBson> {
+    value.as_str().ok_or(CorruptBson("text that is not UTF-8"))
+}
+
+/// Whether a cell of this text would be read as something else than text.
+fn is_like_json(text: &str) -> bool {
+    begins_like_json(text) || json::read::value_from_str(text).is_ok()
+}
+
+fn begins_like_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"'])
+}
+
+fn double(number: f64) -> String {
+    let mut out = Vec::new();
+    json::write::write_f64(number, &mut out);
+    String::from_utf8(out).expect("digits are UTF-8")
+}
+
+fn number(text: &str) -> Option<Bson> {
+    if let Ok(whole) = text.parse::<i64>() {
+        return Some(i32::try_from(whole).map_or(Bson::Int64(whole), Bson::Int32));
+    }
+    // No `inf` and `nan`, which Rust reads too.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    text.parse::<f64>().ok().filter(|number| is_plain && number.is_finite()).map(Bson::Double)
+}
+
+fn flag(text: &str) -> Option<Bson> {
+    let is = |words: [&str; 3]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match () {
+        () if is(["true", "1", "yes"]) => Some(true.into()),
+        () if is(["false", "0", "no"]) => Some(false.into()),
+        () => None,
+    }
+}
+
+fn expectation(kind: ValueKind) -> &'static str {
+    match kind {
+        ValueKind::Checkbox => "must be true, false, yes, no, 1, 0 or empty",
+        ValueKind::Date => "must be an ISO 8601 date or moment, or empty",
+        ValueKind::Reference => "must be the id of an object, or empty",
+        ValueKind::Number => "must be a number, with a point for decimals, or empty",
+        ValueKind::Text | ValueKind::Any => kind.expectation(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{DateTime, Decimal128, doc};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KINDS: [ValueKind; 6] = [
+        ValueKind::Text,
+        ValueKind::Number,
+        ValueKind::Checkbox,
+        ValueKind::Reference,
+        ValueKind::Date,
+        ValueKind::Any,
+    ];
+
+    fn written(kind: ValueKind, value: impl Into<Bson>) -> String {
+        text_of(kind, &value.into()).expect("it can be stored")
+    }
+
+    #[test]
+    fn formulas_are_text() {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "=HYPERLINK(\"http://x\")"] {
+            for kind in [ValueKind::Text, ValueKind::Any] {
+                let cell = written(kind, formula);
+                assert!(cell.starts_with('\'') || cell.starts_with('"'), "{cell}");
+                assert_eq!(read(kind, &cell), Ok(formula.into()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_apostrophe_is_added_only_where_it_is_needed() {
+        assert_eq!(written(ValueKind::Text, "'t Hooft"), "'t Hooft");
+        assert_eq!(written(ValueKind::Text, ""), "'");
+        assert_eq!(written(ValueKind::Text, "'"), "''");
+        assert_eq!(written(ValueKind::Text, "'=1"), "''=1");
+        assert_eq!(written(ValueKind::Text, "plain"), "plain");
+        assert_eq!(read(ValueKind::Text, "'t Hooft"), Ok("'t Hooft".into()));
+        assert_eq!(read(ValueKind::Text, "-5"), Ok("-5".into()));
+    }
+
+    #[test]
+    fn numbers_are_numbers() {
+        assert_eq!(written(ValueKind::Number, -5), "-5");
+        assert_eq!(written(ValueKind::Number, 5.0), "5.0");
+        assert_eq!(read(ValueKind::Number, "5.0"), Ok(Bson::Double(5.0)));
+        assert_eq!(read(ValueKind::Number, " 5 "), Ok(Bson::Int32(5)));
+        assert_eq!(read(ValueKind::Number, "1e3"), Ok(Bson::Double(1000.0)));
+        for odd in ["NaN", "inf", "five", "5,5", "", "'-5"] {
+            assert!(!matches!(read(ValueKind::Number, odd), Ok(Bson::Double(_) | Bson::Int32(_))), "{odd}");
+        }
+    }
+
+    #[test]
+    fn people_write_yes_and_no_in_many_ways() {
+        for yes in ["true", "TRUE", "1", "yes", " Yes"] {
+            assert_eq!(read(ValueKind::Checkbox, yes), Ok(true.into()));
+        }
+        for no in ["false", "False", "0", "NO"] {
+            assert_eq!(read(ValueKind::Checkbox, no), Ok(false.into()));
+        }
+        assert!(read(ValueKind::Checkbox, "maybe").is_err());
+    }
+
+    #[test]
+    fn dates_are_iso_in_utc_with_milliseconds() {
+        let date = DateTime::from_millis(1_700_000_000_123);
+        assert_eq!(written(ValueKind::Date, date), "2023-11-14T22:13:20.123Z");
+        assert_eq!(read(ValueKind::Date, "2023-11-14T23:13:20.123+01:00"), Ok(date.into()));
+        assert_eq!(read(ValueKind::Date, "2023-11-14"), Ok(DateTime::from_millis(1_699_920_000_000).into()));
+        assert!(read(ValueKind::Date, "14.11.2023").is_err());
+    }
+
+    #[test]
+    fn text_that_looks_like_json_is_told_from_json() {
+        for text in ["5", "true", "null", "{}", "[1", "\"", " 7", "{not json"] {
+            let cell = written(ValueKind::Any, text);
+            assert_eq!(read(ValueKind::Any, &cell), Ok(text.into()), "{cell}");
+        }
+        assert_eq!(written(ValueKind::Any, "rack 5"), "rack 5");
+        assert_eq!(read(ValueKind::Any, "[1, \"a\"]"), Ok(bson::bson!([1, "a"])));
+        assert!(read(ValueKind::Any, "{not json").is_err());
+    }
+
+    /// Values that objects have in fields of this kind when they came through this service.
+    fn value_of(kind: ValueKind) -> BoxedStrategy<Bson> {
+        let text = || prop_oneof![any::<String>(), "['=+@\t\r -]{0,3}[a-z\"{\\[0-9]{0,4}"].prop_map(Bson::String);
+        let number = || {
+            prop_oneof![
+                any::<i32>().prop_map(Bson::Int32),
+                any::<i64>().prop_filter("short ones are short", |n| i32::try_from(*n).is_err()).prop_map(Bson::Int64),
+                any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(Bson::Double),
+                (-1000..1000_i32).prop_map(|n| Bson::Double(f64::from(n))),
+            ]
+        };
+        let date = || any::<i64>().prop_map(|millis| Bson::DateTime(DateTime::from_millis(millis)));
+        let near =
+            || (-99_999_999_999_999..999_999_999_999_999_i64).prop_map(|ms| Bson::DateTime(DateTime::from_millis(ms)));
+        let some = match kind {
+            ValueKind::Text => text().boxed(),
+            ValueKind::Number => {
+                let decimal = Just("1.50".parse::<Decimal128>().expect("a number")).prop_map(Bson::Decimal128);
+                prop_oneof![9 => number(), 1 => decimal].boxed()
+            }
+            ValueKind::Checkbox => any::<bool>().prop_map(Bson::Boolean).boxed(),
+            ValueKind::Reference => any::<i64>().prop_map(Bson::Int64).boxed(),
+            ValueKind::Date => prop_oneof![date(), near()].boxed(),
+            ValueKind::Any => prop_oneof![text(), number(), date(), any::<bool>().prop_map(Bson::Boolean)]
+                .prop_recursive(3, 16, 4, |inner| {
+                    prop_oneof![
+                        proptest::collection::vec(inner.clone(), 0..4).prop_map(Bson::Array),
+                        ("[a-z =']{1,5}", inner).prop_map(|(name, value)| Bson::Document(doc! {name: value})),
+                    ]
+                })
+                .boxed(),
+        };
+        prop_oneof![9 => some, 1 => Just(Bson::Null)].boxed()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back_as_the_same_value(
+            (kind, value) in proptest::sample::select(&KINDS[..]).prop_flat_map(|kind| (Just(kind), value_of(kind))),
+        ) {
+            let cell = written(kind, value.clone());
+            prop_assert_eq!(read(kind, &cell), Ok(value.clone()), "{}", cell);
+            let is_number = matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
+            prop_assert!(is_number || !cell.starts_with(FORMULA), "{}", cell);
+        }
+
+        #[test]
+        fn no_cell_makes_reading_panic(cell in any::<String>(), kind in proptest::sample::select(&KINDS[..])) {
+            let _ = read(kind, &cell);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The columns of a type's table: what every object has, then the fields of the type in their order.
+
+use std::sync::Arc;
+
+use bson::raw::RawDocument;
+
+use super::cell::{self, Cell};
+use crate::domain::object_fields::ValueKind;
+use crate::domain::object_type::ObjectType;
+use crate::raw::{CorruptBson, Elements, Value};
+
+/// What objects have beside their fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Own {
+    /// The id.
+    PublicId,
+    /// Whether the object is in use.
+    Active,
+    /// Kept as it comes.
+    Status,
+    /// Three numbers.
+    Version,
+    /// Who made it.
+    AuthorId,
+    /// Who changed it last.
+    EditorId,
+    /// When it was made.
+    CreationTime,
+    /// When it was changed last.
+    LastEditTime,
+    /// A counter of clients.
+    Views,
+}
+
+/// The own columns: their names, what is in them, and whether a table has them without being asked.
+const OWN: [(Own, &str, ValueKind, bool); 9] = [
+    (Own::PublicId, "public_id", ValueKind::Number, true),
+    (Own::Active, "active", ValueKind::Checkbox, true),
+    (Own::Status, "status", ValueKind::Checkbox, false),
+    (Own::Version, "version", ValueKind::Text, false),
+    (Own::AuthorId, "author_id", ValueKind::Number, false),
+    (Own::EditorId, "editor_id", ValueKind::Number, false),
+    (Own::CreationTime, "creation_time", ValueKind::Date, false),
+    (Own::LastEditTime, "last_edit_time", ValueKind::Date, false),
+    (Own::Views, "views", ValueKind::Number, false),
+];
+
+/// What names of fields begin with that are also names of own columns.
+const FIELDS: &str = "fields.";
+
+impl Own {
+    /// The column of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        OWN.iter().find(|(_, known, ..)| *known == name).map(|(own, ..)| *own)
+    }
+
+    /// What is in it.
+    pub fn kind(self) -> ValueKind {
+        OWN.iter().find(|(own, ..)| *own == self).map_or(ValueKind::Any, |(_, _, kind, _)| *kind)
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        OWN.iter().find(|(own, ..)| *own == self).map_or("", |(_, name, ..)| name)
+    }
+}
+
+/// The columns in which objects of a type are written.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    object_type: Arc<ObjectType>,
+    own: Vec<Own>,
+    /// Positions of the fields in the type, with their kinds.
+    fields: Vec<(usize, ValueKind)>,
+}
+
+impl Columns {
+    /// The columns of a type: `all` those that objects have beside their fields, too. Password fields only for those who
+    /// may see their values.
+    pub fn of(object_type: &Arc<ObjectType>, all: bool, passwords: bool) -> Self {
+        let own = OWN.iter().filter(|(.., always)| all || *always).map(|(own, ..)| *own).collect();
+        let fields = object_type.fields.iter().enumerate();
+        let shown = fields.filter(|(_, field)| passwords || !field.is_password());
+        let fields = shown.map(|(position, field)| (position, ValueKind::named(&field.kind))).collect();
+        Self { object_type: Arc::clone(object_type), own, fields }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.own.len() + self.fields.len()
+    }
+
+    /// The cells of the header.
+    pub fn header(&self) -> Vec<String> {
+        let own = self.own.iter().map(|own| own.name().to_owned());
+        let fields = self.fields.iter().map(|(position, _)| header_of(&self.object_type.fields[*position].name));
+        own.chain(fields).collect()
+    }
+
+    /// The cells of an object.
+    ///
+    /// # Errors
+    /// When its bytes are not BSON.
+    pub fn row<'a>(&self, object: &'a RawDocument) -> Result<Vec<Cell<'a>>, CorruptBson> {
+        let mut own = vec![Value::NULL; self.own.len()];
+        let mut fields: Vec<Option<Value<'a>>> = vec![None; self.object_type.fields.len()];
+        let mut members = Elements::of(object);
+        while let Some(member) = members.next_element()? {
+            if member.name == b"fields" {
+                self.read_fields(member.value, &mut fields)?;
+            } else if let Some(place) = self.own.iter().position(|own| own.name().as_bytes() == member.name) {
+                own[place] = member.value;
+            }
+        }
+        let own = self.own.iter().zip(own).map(|(own, value)| Cell::of(own.kind(), value));
+        let fields = self
+            .fields
+            .iter()
+            .map(|&(position, kind)| fields[position].map_or(Ok(Cell::Empty), |value| Cell::of(kind, value)));
+        own.chain(fields).collect()
+    }
+
+    /// Of several entries of one name the first counts, as everywhere.
+    fn read_fields<'a>(&self, entries: Value<'a>, values: &mut [Option<Value<'a>>]) -> Result<(), CorruptBson> {
+        for entry in entries.elements() {
+            let (mut name, mut value) = (None, None);
+            let mut members = entry.value.elements();
+            while let Some(member) = members.next_element()? {
+                match member.name {
+                    b"name" => name = member.value.as_str(),
+                    b"value" => value = Some(member.value),
+                    _ => {}
+                }
+            }
+            let position = name.and_then(|name| self.object_type.position(name));
+            if let (Some(position), Some(value)) = (position, value) {
+                values[position].get_or_insert(value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The header cell of a field.
+pub fn header_of(name: &str) -> String {
+    if Own::named(name).is_some() || name.starts_with(FIELDS) {
+        return format!("{FIELDS}{name}");
+    }
+    cell::guarded(name).into_owned()
+}
+
+/// What a header cell stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heading {
+    /// What objects have beside their fields.
+    Own(Own),
+    /// The field of the type at this position.
+    Field(usize),
+    /// The field at this position, which refers to the object of the type `type_name` whose `field` has the cell's value.
+    Link {
+        /// The position of the field.
+        position: usize,
+        /// The name of the type that is referred to.
+        type_name: String,
+        /// The name of a field of that type.
+        field: String,
+    },
+}
+
+impl Heading {
+    /// What a header cell of a type's table stands for.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn read(cell: &str, object_type: &ObjectType) -> Result<Self, String> {
+        let name = cell::name(cell);
+        if let Some(own) = Own::named(name) {
+            return Ok(Self::Own(own));
+        }
+        let position = |name: &str| object_type.position(name.strip_prefix(FIELDS).unwrap_or(name));
+        if let Some(position) = position(name) {
+            return Ok(Self::Field(position));
+        }
+        let unknown = || format!("the type {} has no field {name}", object_type.name);
+        let (left, target) = name.split_once('=').ok_or_else(unknown)?;
+        let position = position(left).ok_or_else(unknown)?;
+        let (type_name, field) = target
+            .split_once('/')
+            .filter(|(type_name, field)| !type_name.is_empty() && !field.is_empty())
+            .ok_or_else(|| format!("write {left}=<type>/<field>: the type that {left} refers to, and a field of it"))?;
+        if !object_type.fields[position].is_reference() {
+            return Err(format!("the field {left} does not refer to objects"));
+        }
+        Ok(Self::Link { position, type_name: type_name.to_owned(), field: field.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+
+    use super::*;
+
+    fn rack() -> Arc<ObjectType> {
+        let document = doc! { "public_id": 1, "name": "rack", "fields": [
+            { "name": "name", "type": "text" },
+            { "name": "active", "type": "checkbox" },
+            { "name": "=cmd", "type": "text" },
+            { "name": "room", "type": "ref" },
+            { "name": "pin", "type": "password" },
+        ] };
+        let raw = bson::RawDocumentBuf::try_from(document).unwrap();
+        Arc::new(ObjectType::from_document(&raw).unwrap())
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_stay_apart_from_own_columns() {
+        let columns = Columns::of(&rack(), false, true);
+        assert_eq!(columns.header(), ["public_id", "active", "name", "fields.active", "'=cmd", "room", "pin"]);
+        let all = Columns::of(&rack(), true, false).header();
+        assert_eq!(
+            all[2..9],
+            ["status", "version", "author_id", "editor_id", "creation_time", "last_edit_time", "views"]
+        );
+        assert!(!all.contains(&"pin".to_owned()));
+    }
+
+    #[test]
+    fn every_header_cell_is_understood_again() {
+        let rack = rack();
+        for (place, cell) in Columns::of(&rack, false, true).header().iter().enumerate().skip(2) {
+            assert_eq!(Heading::read(cell, &rack), Ok(Heading::Field(place - 2)), "{cell}");
+        }
+        assert_eq!(Heading::read("active", &rack), Ok(Heading::Own(Own::Active)));
+        let link = Heading::Link { position: 3, type_name: "room".to_owned(), field: "name".to_owned() };
+        assert_eq!(Heading::read("room=room/name", &rack), Ok(link));
+        for wrong in ["colour", "name=room/name", "room=room", "room=/x", ""] {
+            assert!(Heading::read(wrong, &rack).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_row_takes_the_first_entry_of_a_name_and_leaves_missing_ones_empty() {
+        let object = rawdoc! { "public_id": 7_i64, "active": true, "fields": [
+            { "name": "name", "value": "a" }, { "name": "name", "value": "b" }, { "name": "gone", "value": 1 },
+        ] };
+        let row: Vec<String> = Columns::of(&rack(), false, false)
+            .row(&object)
+            .unwrap()
+            .iter()
+            .map(|cell| cell.as_text().into_owned())
+            .collect();
+        assert_eq!(row, ["7", "true", "a", "", "", ""]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Objects as files, out of the inventory and into it.
+
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpRequest, HttpResponse};
+use futures::StreamExt;
+
+use super::caller::Authenticated;
+use super::description::ExportParameters;
+use super::error::ApiError;
+use super::objects::LIST;
+use super::params::{Parameters, read_filter, read_order, read_sort};
+use super::state::HttpState;
+use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
+use crate::exchange::encoding::{self, TextEncoding};
+use crate::query::Filter;
+use crate::service::export::{self as service, Access, ExportQuery, Form};
+use crate::store::StoreError;
+
+/// What an export knows.
+const EXPORT: [&str; 11] =
+    ["type_id", "format", "filter", "sort", "order", "active", "columns", "delimiter", "quoting", "encoding", "bom"];
+/// What of it only a CSV file can have.
+const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
+
+/// Write objects into a file: a table (CSV, xlsx) or lines of JSON.
+#[utoipa::path(
+    get, path = "/rest/export/objects",
+    params(ExportParameters),
+    responses((status = 200, description = "The file.", content(
+        (String = "text/csv"),
+        (String = "application/x-ndjson"),
+        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ))),
+)]
+pub(super) async fn export_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&EXPORT, state.params.unknown)?;
+    let query = export_query(&state, &sent)?;
+    let (media_type, extension) = match query.form {
+        Form::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
+        Form::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
+        Form::Xlsx => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet".to_owned(), "xlsx"),
+    };
+    let export = service::export_objects(&state.services, Access::Of(&caller.0), query).await?;
+    let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
+    let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
+    let bytes = export.bytes.map(|piece| match piece {
+        Ok(piece) => Ok(Bytes::from(piece)),
+        Err(error) => {
+            log::error!("an export ends early: {error}");
+            Err(StoreError::backend("the export ends early"))
+        }
+    });
+    Ok(HttpResponse::Ok()
+        .content_type(media_type)
+        .insert_header((header::CONTENT_DISPOSITION, disposition))
+        .streaming(bytes))
+}
+
+fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuery, ApiError> {
+    let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or("csv");
+    if format != "csv"
+        && let Some(name) = OF_CSV.iter().find(|name| sent.get(name).is_some())
+    {
+        return Err(ApiError::parameter(name, "goes with format=csv only"));
+    }
+    let columns = sent.one_of("columns", &["fields", "all"])?;
+    if columns.is_some() && format == "ndjson" {
+        return Err(ApiError::parameter("columns", "does not go with format=ndjson, whose lines have everything"));
+    }
+    let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+    if type_id.is_none() && format != "ndjson" {
+        return Err(ApiError::parameter("type_id", format!("is needed with format={format}: a table is of one type")));
+    }
+    let form = match format {
+        "csv" => Form::Csv(csv_style(sent)?),
+        "xlsx" => Form::Xlsx,
+        _ => Form::Ndjson,
+    };
+    let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
+    let filter = read_filter(filter, &state.params.limits, state.services.now())?;
+    let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
+    let sort = read_sort(sent, read_order(sent)?, &LIST)?;
+    Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all") })
+}
+
+fn csv_style(sent: &Parameters) -> Result<CsvStyle, ApiError> {
+    Ok(CsvStyle {
+        delimiter: delimiter(sent)?.unwrap_or_default(),
+        quote_all: sent.one_of("quoting", &["necessary", "all"])? == Some("all"),
+        encoding: text_encoding(sent)?.unwrap_or_default(),
+        mark: sent.flag("bom")?,
+    })
+}
+
+fn delimiter(sent: &Parameters) -> Result<Option<Delimiter>, ApiError> {
+    let Some(name) = sent.get("delimiter") else { return Ok(None) };
+    let known = Delimiter::named(name);
+    known.map(Some).ok_or_else(|| ApiError::parameter("delimiter", format!("must be one of {DELIMITER_NAMES}")))
+}
+
+fn text_encoding(sent: &Parameters) -> Result<Option<TextEncoding>, ApiError> {
+    Ok(sent.one_of("encoding", &encoding::NAMES)?.and_then(TextEncoding::named))
+}
+
+/// The name by which browsers know an encoding.
+fn charset(encoding: TextEncoding) -> &'static str {
+    if encoding == TextEncoding::Latin1 { "iso-8859-1" } else { encoding.name() }
+}
+
+/// A name of a file that every system takes.
+fn plain(name: &str) -> String {
+    let kept =
+        |character: char| if character.is_ascii_alphanumeric() || "-_".contains(character) { character } else { '_' };
+    name.chars().take(100).map(kept).collect()
+}

@@ -1,0 +1,235 @@
+//! Objects as files: which ones, in which form, and the file as it is written.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use tokio::task::spawn_blocking;
+
+use super::rendering::EDIT;
+use super::resource::{Objects, Resource, Types as TypesResource};
+use super::type_catalog::Types;
+use super::{Caller, ServiceError, Services};
+use crate::domain::acl::Permission;
+use crate::exchange::columns::Columns;
+use crate::exchange::csv::{self, CsvStyle};
+use crate::exchange::xlsx::Sheet;
+use crate::exchange::{WriteError, ndjson};
+use crate::query::{Filter, Sort};
+use crate::store::{Documents, FindQuery, StoreError};
+
+/// Pieces that are written ahead of the one that is being sent.
+const AHEAD: usize = 2;
+/// So much of a finished file is read at a time, in bytes.
+const CHUNK: usize = 1024 * 1024;
+
+/// The form of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A table as text.
+    Csv(CsvStyle),
+    /// An object a line, as it is stored.
+    Ndjson,
+    /// A table for spreadsheets.
+    Xlsx,
+}
+
+/// Which objects go into a file, and how.
+#[derive(Debug, Clone)]
+pub struct ExportQuery {
+    /// Their type; only lines can have all types.
+    pub type_id: Option<i64>,
+    /// Which of them.
+    pub filter: Filter,
+    /// In which order.
+    pub sort: Sort,
+    /// The form of the file.
+    pub form: Form,
+    /// Whether a table has the columns that objects have beside id, state and fields.
+    pub all_columns: bool,
+}
+
+/// Whose access lists an export or an import heeds.
+#[derive(Debug, Clone, Copy)]
+pub enum Access<'a> {
+    /// Those of a caller.
+    Of(&'a Caller),
+    /// None: whoever can open the store may do everything anyway.
+    Operator,
+}
+
+/// A file on its way.
+pub struct Export {
+    /// What it is about: the name of the type, or `objects`.
+    pub name: String,
+    /// Its bytes; an error ends them. Nothing that follows on an error is part of a whole file.
+    pub bytes: BoxStream<'static, Result<Vec<u8>, ServiceError>>,
+}
+
+/// Writes objects that the caller may read. What can be refused at once is refused before the first byte.
+///
+/// # Errors
+/// An unknown type, one that the caller may not read, a form that needs a type, objects that do not fit into the form, and
+/// what the store reports.
+pub async fn export_objects(
+    services: &Services,
+    access: Access<'_>,
+    query: ExportQuery,
+) -> Result<Export, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let passwords = access.may_see_passwords();
+    let mut filter = query.filter;
+    let entry = match query.type_id {
+        None => None,
+        Some(id) => {
+            let entry = types.get(id).ok_or_else(|| ServiceError::not_found(TypesResource::NAME, id))?;
+            access.permit(entry, Permission::Read)?;
+            filter = filter.and(Filter::equals("type_id", id));
+            Some(entry)
+        }
+    };
+    if let Access::Of(caller) = access
+        && let Some(visible) = types.visible_to(caller)
+    {
+        filter = filter.and(visible);
+    }
+    let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
+    let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
+    let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
+    let pieces = services.store.pieces(Objects::COLLECTION, &question).await?;
+    let documents = pieces.documents.map_err(ServiceError::from).boxed();
+    let bytes = match (query.form, columns) {
+        (Form::Ndjson, _) => {
+            let hidden = HiddenFields { types, passwords };
+            written(documents, move |piece| ndjson::lines(piece.iter(), |type_id| hidden.of(type_id)))
+        }
+        (Form::Csv(style), Some(columns)) => {
+            let header = csv::header(&columns, style)?;
+            let rows = written(documents, move |piece| csv::rows(&columns, style, piece.iter()));
+            stream::once(async { Ok(header) }).chain(rows).boxed()
+        }
+        (Form::Xlsx, Some(columns)) => {
+            Sheet::check_rows(pieces.total)?;
+            whole(spreadsheet(columns, documents).await?)
+        }
+        (Form::Csv(_) | Form::Xlsx, None) => {
+            return Err(ServiceError::invalid("type_needed", "a table is of one type; say which one, or export lines"));
+        }
+    };
+    Ok(Export { name, bytes: begun(bytes).await? })
+}
+
+impl Access<'_> {
+    /// Refuses what the access list of a type does not allow.
+    ///
+    /// # Errors
+    /// As [`TypeEntry::permit`](super::type_catalog::TypeEntry::permit).
+    pub(super) fn permit(
+        self,
+        entry: &super::type_catalog::TypeEntry,
+        permission: Permission,
+    ) -> Result<(), ServiceError> {
+        match self {
+            Self::Of(caller) => entry.permit(caller, permission),
+            Self::Operator => Ok(()),
+        }
+    }
+
+    fn may_see_passwords(self) -> bool {
+        match self {
+            Self::Of(caller) => caller.rights.grants(EDIT),
+            Self::Operator => true,
+        }
+    }
+}
+
+/// The fields whose values a caller does not see.
+struct HiddenFields {
+    types: Arc<Types>,
+    passwords: bool,
+}
+
+impl HiddenFields {
+    fn of(&self, type_id: i64) -> Vec<String> {
+        let entry = self.types.get(type_id).filter(|_| !self.passwords);
+        let fields = entry.into_iter().flat_map(|entry| &entry.object_type.fields);
+        fields.filter(|field| field.is_password()).map(|field| field.name.clone()).collect()
+    }
+}
+
+type Pieces = BoxStream<'static, Result<Documents, ServiceError>>;
+type Bytes = BoxStream<'static, Result<Vec<u8>, ServiceError>>;
+
+/// The pieces as text, written on other threads than those that answer requests.
+fn written(
+    documents: Pieces,
+    write: impl Fn(Documents) -> Result<Vec<u8>, WriteError> + Send + Sync + 'static,
+) -> Bytes {
+    let write = Arc::new(write);
+    let texts = documents.map(move |piece| {
+        let write = Arc::clone(&write);
+        async move {
+            let piece = piece?;
+            Ok(joined(spawn_blocking(move || write(piece)).await)??)
+        }
+    });
+    texts.buffered(AHEAD).boxed()
+}
+
+/// Waits for the first two pieces, so that what fails at once fails before the answer begins.
+async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
+    let mut first = Vec::new();
+    while first.len() < 2 {
+        let Some(piece) = bytes.try_next().await? else { break };
+        first.push(Ok(piece));
+    }
+    Ok(stream::iter(first).chain(bytes).boxed())
+}
+
+/// The rows on the disk, for the format cannot be sent before all of them are known.
+async fn spreadsheet(columns: Columns, mut documents: Pieces) -> Result<File, ServiceError> {
+    let mut sheet = joined(spawn_blocking(move || Sheet::begin(columns)).await)??;
+    while let Some(piece) = documents.try_next().await? {
+        let step = spawn_blocking(move || sheet.rows(piece.iter()).map(|()| sheet));
+        sheet = joined(step.await)??;
+    }
+    let finished = spawn_blocking(move || {
+        let failed = |error: std::io::Error| WriteError::Io(error.to_string());
+        let mut file = tempfile::tempfile().map_err(failed)?;
+        sheet.finish(std::io::BufWriter::new(&file))?;
+        file.rewind().map_err(failed)?;
+        Ok::<File, WriteError>(file)
+    });
+    Ok(joined(finished.await)??)
+}
+
+fn whole(file: File) -> Bytes {
+    let chunks = stream::try_unfold(file, |mut file| async move {
+        let read = spawn_blocking(move || {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            (&mut file).take(CHUNK as u64).read_to_end(&mut chunk).map(|_| (chunk, file))
+        });
+        let read = joined(read.await)?;
+        let (chunk, file) = read.map_err(|error| WriteError::Io(error.to_string()))?;
+        Ok((!chunk.is_empty()).then_some((chunk, file)))
+    });
+    chunks.boxed()
+}
+
+fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> Result<T, ServiceError> {
+    outcome.map_err(|error| StoreError::backend(error).into())
+}
+
+impl From<WriteError> for ServiceError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Corrupt(error) => StoreError::Corrupt { what: error.to_string() }.into(),
+            WriteError::Encoding { .. } | WriteError::TooLarge(_) => {
+                Self::invalid("export_does_not_fit", error.to_string())
+            }
+            WriteError::Io(_) => StoreError::backend(error).into(),
+        }
+    }
+}

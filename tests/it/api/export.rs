@@ -1,0 +1,220 @@
+//! Objects as files.
+
+use std::io::Cursor;
+
+use calamine::{Data, Reader, Xlsx};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::people::Person;
+use crate::support::app::{TestApp, on_each_store, send};
+
+/// A file as bytes.
+async fn file(app: &TestApp, parameters: &[(&str, &str)]) -> Vec<u8> {
+    let request = app.request(Method::GET, "/export/objects").query(parameters);
+    let response = request.send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    response.bytes().await.expect("the whole file").to_vec()
+}
+
+async fn text(app: &TestApp, parameters: &[(&str, &str)]) -> String {
+    String::from_utf8(file(app, parameters).await).expect("UTF-8")
+}
+
+/// A type with a field of each kind.
+async fn server(app: &TestApp) -> i64 {
+    app.create_type(
+        "server",
+        &[
+            ("name", "text"),
+            ("cores", "number"),
+            ("rented", "checkbox"),
+            ("bought", "date"),
+            ("rack", "ref"),
+            ("more", "json"),
+        ],
+    )
+    .await
+}
+
+on_each_store! {
+    async fn a_table_has_a_column_a_field_and_a_row_an_object(app) {
+        let server = server(app).await;
+        let id = app.create_object(server, &json!({
+            "name": "web, \"one\"", "cores": 8, "rented": true, "bought": "2024-02-29T12:00:00Z", "more": {"a": [1]},
+        })).await;
+        app.create_object(server, &json!({"name": "", "cores": 1.0, "rack": id})).await;
+        let answer = app.get(&format!("/export/objects?type_id={server}")).await;
+        let expected = format!(
+            "public_id,active,name,cores,rented,bought,rack,more\n\
+             {id},true,\"web, \"\"one\"\"\",8,true,2024-02-29T12:00:00.000Z,,\"{{\"\"a\"\":[1]}}\"\n\
+             {},true,',1.0,,,{id},\n",
+            id + 1
+        );
+        assert_eq!(answer.text, expected);
+        assert_eq!(answer.header("content-type"), "text/csv; charset=utf-8; header=present");
+        assert_eq!(answer.header("content-disposition"), "attachment; filename=\"server.csv\"");
+    }
+
+    async fn filter_sort_and_state_choose_the_rows(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        for name in ["b", "a", "c"] {
+            app.create_object(rack, &json!({"name": name})).await;
+        }
+        let last = app.create_object(rack, &json!({"name": "d"})).await;
+        app.put(&format!("/objects/{last}/state"), &json!(false)).await;
+        let rack = rack.to_string();
+        let filter = json!({"fields.value": {"$ne": "c"}}).to_string();
+        let chosen = text(app, &[("type_id", &rack), ("filter", &filter), ("sort", "-fields.name"), ("active", "true")]).await;
+        let names: Vec<&str> = chosen.lines().skip(1).map(|line| line.rsplit(',').next().expect("a cell")).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+
+    async fn all_columns_have_what_objects_have_beside_their_fields(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await.to_string();
+        app.create_object(rack.parse().expect("an id"), &json!({"name": "a"})).await;
+        let table = text(app, &[("type_id", &rack), ("columns", "all")]).await;
+        let (header, row) = table.split_once('\n').expect("two lines");
+        assert_eq!(header, "public_id,active,status,version,author_id,editor_id,creation_time,last_edit_time,views,name");
+        let cells: Vec<&str> = row.trim().split(',').collect();
+        assert_eq!((&cells[1..6], &cells[7..]), (&["true", "true", "1.0.0", "1", ""][..], &["", "0", "a"][..]));
+    }
+
+    async fn lines_are_objects_as_they_are_stored_of_one_type_or_of_all(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let room = app.create_type("room", &[("name", "text")]).await;
+        app.create_object(rack, &json!({"name": "a"})).await;
+        app.create_object(room, &json!({"name": "b"})).await;
+        let stored = app.get("/objects/").await.json()["results"].as_array().cloned().expect("results");
+        let lines = |text: String| -> Vec<Value> {
+            text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+        };
+        assert_eq!(lines(text(app, &[("format", "ndjson")]).await), stored);
+        let room = room.to_string();
+        assert_eq!(lines(text(app, &[("format", "ndjson"), ("type_id", &room)]).await), stored[1..]);
+    }
+
+    async fn no_cell_is_a_formula(app) {
+        let rack = app.create_type("rack", &[("name", "text"), ("=1+1", "text")]).await;
+        let formulas = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"];
+        for formula in formulas {
+            app.create_object(rack, &json!({"name": formula, "=1+1": "'t Hooft"})).await;
+        }
+        let rack = rack.to_string();
+        let table = text(app, &[("type_id", &rack)]).await;
+        let mut reader = csv::Reader::from_reader(table.as_bytes());
+        let header = reader.headers().expect("a header").clone();
+        assert_eq!(header.iter().collect::<Vec<_>>(), ["public_id", "active", "name", "'=1+1"]);
+        for (row, formula) in reader.records().zip(formulas) {
+            let row = row.expect("a row");
+            assert_eq!((&row[2], &row[3]), (format!("'{formula}").as_str(), "'t Hooft"));
+        }
+        let cells = sheet(&file(app, &[("type_id", &rack), ("format", "xlsx")]).await);
+        assert_eq!(cells[1][2], Data::String("'=cmd|' /C calc'!A0".to_owned()));
+    }
+
+    async fn a_spreadsheet_has_the_same_cells(app) {
+        let server = server(app).await;
+        app.create_object(server, &json!({
+            "name": "web", "cores": 8, "rented": true, "bought": "2024-02-29T12:00:00Z", "more": 9_007_199_254_740_993_i64,
+        })).await;
+        app.create_object(server, &json!({"name": "", "cores": 1.0, "more": 0.5})).await;
+        let cells = sheet(&file(app, &[("type_id", &server.to_string()), ("format", "xlsx")]).await);
+        let text = |text: &str| Data::String(text.to_owned());
+        assert_eq!(cells[0][2..], ["name", "cores", "rented", "bought", "rack", "more"].map(text));
+        let web = [text("web"), Data::Float(8.0), Data::Bool(true), text("2024-02-29T12:00:00.000Z"), Data::Empty];
+        assert_eq!(cells[1][2..7], web);
+        assert_eq!(cells[1][7], text("9007199254740993"));
+        assert_eq!(cells[2][2..], [text("'"), text("1.0"), Data::Empty, Data::Empty, Data::Empty, Data::Float(0.5)]);
+    }
+
+    async fn what_a_cell_of_a_spreadsheet_cannot_hold_is_refused_before_anything_is_sent(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let id = app.create_object(rack, &json!({"name": "x".repeat(32_768)})).await;
+        let answer = app.get(&format!("/export/objects?type_id={rack}&format=xlsx")).await;
+        let error = answer.error(400, "export_does_not_fit");
+        assert!(error["message"].as_str().expect("a message").contains(&format!("object {id}: name")), "{error}");
+        app.get(&format!("/export/objects?type_id={rack}")).await;
+    }
+
+    async fn a_csv_file_is_written_as_it_is_asked_for(app) {
+        let rack = app.create_type("rack", &[("name", "text")]).await;
+        let id = app.create_object(rack, &json!({"name": "K\u{e4}rcher;1"})).await;
+        let rack = rack.to_string();
+        let of = |more: &[(&str, &str)]| [&[("type_id", rack.as_str())], more].concat().iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        let get = async |more: &[(&str, &str)]| {
+            let parameters = of(more);
+            let parameters: Vec<(&str, &str)> = parameters.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+            file(app, &parameters).await
+        };
+        assert_eq!(
+            get(&[("delimiter", ";"), ("bom", "true")]).await,
+            format!("\u{feff}public_id;active;name\n{id};true;\"K\u{e4}rcher;1\"\n").as_bytes()
+        );
+        assert_eq!(
+            get(&[("delimiter", "tab"), ("quoting", "all")]).await,
+            format!("\"public_id\"\t\"active\"\t\"name\"\n\"{id}\"\t\"true\"\t\"K\u{e4}rcher;1\"\n").as_bytes()
+        );
+        for encoding in ["windows-1252", "latin1"] {
+            assert!(get(&[("encoding", encoding)]).await.ends_with(b"K\xe4rcher;1\n"), "{encoding}");
+        }
+        let wide = get(&[("encoding", "utf-16le"), ("bom", "true")]).await;
+        assert!(wide.starts_with(b"\xff\xfep\0u\0") && wide.ends_with(b";\x001\0\n\0"), "{wide:?}");
+        app.create_object(rack.parse().expect("an id"), &json!({"name": "\u{4e2d}"})).await;
+        let answer = app.get(&format!("/export/objects?type_id={rack}&encoding=latin1")).await;
+        answer.error(400, "export_does_not_fit");
+    }
+
+    async fn parameters_that_do_not_go_together_are_refused(app) {
+        for (parameters, name) in [
+            ("", "type_id"),
+            ("?format=xlsx", "type_id"),
+            ("?format=ods&type_id=1", "format"),
+            ("?format=ndjson&delimiter=;", "delimiter"),
+            ("?format=ndjson&columns=all", "columns"),
+            ("?type_id=1&delimiter=x", "delimiter"),
+            ("?type_id=1&encoding=ebcdic", "encoding"),
+            ("?type_id=1&limit=5", "limit"),
+        ] {
+            let answer = app.get(&format!("/export/objects{parameters}")).await;
+            answer.error(400, "parameter_invalid");
+            assert_eq!(answer.pointers(), [name], "{parameters}");
+        }
+        app.get("/export/objects?type_id=77").await.error(404, "type_not_found");
+    }
+
+    async fn nobody_exports_what_he_may_not_read(app) {
+        let person = Person::with_rights(app, "exporter", &["base.export.object.*"]).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["CREATE", "READ", "UPDATE"]}}});
+        let closed = json!({"name": "closed", "author_id": 1, "fields": [], "acl": acl});
+        let closed = app.created("/types/", &closed).await;
+        app.create_object(closed, &json!({})).await;
+        let open = app.create_type("open", &[("name", "text"), ("pin", "password")]).await;
+        let id = app.create_object(open, &json!({"name": "a", "pin": "1234"})).await;
+        person.get(app, &format!("/export/objects?type_id={closed}")).await.error(403, "acl_denied");
+        let table = person.get(app, &format!("/export/objects?type_id={open}")).await;
+        assert_eq!(table.text, format!("public_id,active,name\n{id},true,a\n"), "values of passwords stay hidden");
+        let lines = person.get(app, "/export/objects?format=ndjson").await.text;
+        assert!(lines.lines().count() == 1 && !lines.contains("1234"), "{lines}");
+        assert!(text(app, &[("type_id", &open.to_string())]).await.contains("1234"));
+        assert_eq!(send(app.request(Method::HEAD, "/export/objects?format=ndjson")).await.text, "");
+    }
+}
+
+fn sheet(bytes: &[u8]) -> Vec<Vec<Data>> {
+    let mut workbook: Xlsx<_> = calamine::open_workbook_from_rs(Cursor::new(bytes)).expect("a workbook");
+    let range = workbook.worksheet_range_at(0).expect("a sheet").expect("a readable sheet");
+    range.rows().map(<[Data]>::to_vec).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_is_not_bounded_by_the_limit_of_lists() {
+    let app = TestApp::embedded_with(&[("api.max_limit", "10")]).await;
+    let rack = app.create_type("rack", &[("name", "text")]).await;
+    let body = |number: u32| json!({"type_id": rack, "author_id": 1, "fields": [{"name": "name", "value": format!("r{number}")}]});
+    let bodies: Vec<Value> = (0..2500).map(body).collect();
+    assert_eq!(app.post("/objects/bulk", &bodies.into()).await.status, 200);
+    let table = text(&app, &[("type_id", &rack.to_string())]).await;
+    assert_eq!(table.lines().count(), 2501);
+    assert_eq!(table.lines().last(), Some("2500,true,r2499"));
+}
