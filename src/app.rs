@@ -28,6 +28,7 @@ use crate::http::params::ParamSettings;
 use crate::http::routes;
 use crate::http::state::HttpState;
 use crate::metrics::Metrics;
+use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
@@ -239,6 +240,7 @@ impl Application {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone())?;
+        let _control = self.control();
         let server = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -251,6 +253,17 @@ impl Application {
         });
         log::info!("listening on {scheme}://{address}");
         server.await
+    }
+
+    /// Answers `inventory-service backup`, where there is a file to back up.
+    fn control(&self) -> Option<Control> {
+        let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
+        let started = Control::start(Arc::clone(&self.services().store), &directory);
+        started
+            .inspect_err(|error| {
+                log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display())
+            })
+            .ok()
     }
 
     /// The same without an ear for signals and without a log line, for a process that has more than one service in it.

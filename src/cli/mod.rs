@@ -1,11 +1,14 @@
 //! The commands, a file each. All but `serve` end by themselves, and work on the store without a running service.
 
+mod backup;
 pub mod check;
 mod compact;
 mod demo;
 mod export;
 mod import;
+mod migrate;
 mod openapi;
+mod restore;
 mod serve;
 pub mod user;
 
@@ -41,6 +44,12 @@ pub enum Command {
     Export(export::ExportCommand),
     /// Read what `export` wrote into the store.
     Import(import::ImportCommand),
+    /// Copy an embedded store into a file, also while the service works on it.
+    Backup(backup::BackupCommand),
+    /// Put a backup in the place of an embedded store.
+    Restore(restore::RestoreCommand),
+    /// Copy everything from one store into another one, of whatever kind.
+    Migrate(migrate::MigrateCommand),
     /// Print the description of the interface, in OpenAPI 3.1.
     Openapi,
     /// Manage users and the key of their tokens directly in the store.
@@ -61,6 +70,9 @@ impl Command {
             Self::Demo(command) => command.run(settings).await,
             Self::Export(command) => command.run(settings).await,
             Self::Import(command) => command.run(settings).await,
+            Self::Backup(command) => command.run(settings).await,
+            Self::Restore(command) => command.run(settings).await,
+            Self::Migrate(command) => command.run(settings).await,
             Self::Openapi => openapi::run(),
             Self::User(command) => {
                 let services = services(&settings).await?;

@@ -41,6 +41,25 @@ pub enum MovingError {
         /// How many.
         lines: u64,
     },
+    /// The target of a migration holds something else.
+    #[error(
+        "the target holds other data: {0}; nothing was changed; name an empty one, or say --force to let that give way"
+    )]
+    NotEmpty(String),
+    /// The source was not filled to its end itself.
+    #[error("the source was being filled from {0}, which did not end; repeat that migration first")]
+    SourceIncomplete(String),
+    /// A newer version was at work on the source.
+    #[error("the source was migrated by a newer version of this service (migration {0}); use that version")]
+    Newer(i64),
+    /// The target is not what the source is.
+    #[error(
+        "{collection} is not the same in both stores, somebody else wrote to one of them; the target stays marked as incomplete, repeat the command"
+    )]
+    Differs {
+        /// The collection.
+        collection: String,
+    },
     /// Writing failed on the way.
     #[error("importing {file} stopped: {}; what was written stays, the same command goes on from there", .source.in_full())]
     Stopped {

@@ -14,6 +14,7 @@ pub mod export;
 pub mod first_start;
 pub mod groups;
 pub mod keys;
+pub mod lease;
 pub mod migrations;
 pub mod objects;
 pub mod precondition;

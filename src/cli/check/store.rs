@@ -68,6 +68,10 @@ fn migrated(state: &migrations::State) -> Finding {
             "migrations",
             format!("{numbers:?} are pending; the next start makes them: back up before it"),
         ),
+        migrations::State::Incomplete(from) => Finding::wrong(
+            "migrations",
+            format!("inventory-service migrate was filling it from {from} and did not end; repeat that command"),
+        ),
         migrations::State::Newer(number) => Finding::wrong(
             "migrations",
             format!("a newer version made migration {number}; start that one, or restore a backup from before it"),

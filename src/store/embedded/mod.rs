@@ -11,6 +11,7 @@
 //! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
 
 mod acknowledged;
+mod backup;
 mod batch;
 mod bounds;
 mod candidate;
@@ -48,6 +49,7 @@ mod validate;
 mod wide;
 mod writer;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,6 +108,8 @@ pub struct EmbeddedStore {
     published: writer::Published,
     writer: writer::Handle,
     location: open::Location,
+    /// One copy at a time: each takes as much room as the store.
+    backing_up: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl EmbeddedStore {
@@ -122,7 +126,7 @@ impl EmbeddedStore {
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
-        Ok(Self { published, writer, location })
+        Ok(Self { published, writer, location, backing_up: Arc::default() })
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -295,6 +299,18 @@ impl Store for EmbeddedStore {
 
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         self.writer.clear(collection.to_owned()).await
+    }
+
+    async fn backup(&self) -> Result<File, StoreError> {
+        let turn = Arc::clone(&self.backing_up).try_lock_owned();
+        let turn = turn.map_err(|_| failure::unavailable(&"another backup is being made"))?;
+        let (snapshot, location) = (self.snapshot()?, self.location.clone());
+        let copy = tokio::task::spawn_blocking(move || {
+            let copied = failure::guarded(|| backup::copy_of(&location, &snapshot, Some(backup::LONGEST)));
+            drop(turn);
+            copied
+        });
+        copy.await.unwrap_or_else(|error| Err(StoreError::backend(error)))
     }
 
     fn report_to(&self, metrics: &Arc<Metrics>) {

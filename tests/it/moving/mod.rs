@@ -1,7 +1,11 @@
 //! Moving and keeping data: packages, migrations, backups.
 
+mod backup;
 mod export;
 mod import;
+mod killed;
+mod migrate;
+mod together;
 
 use std::fs;
 use std::path::Path;
