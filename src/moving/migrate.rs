@@ -13,7 +13,7 @@ use futures::StreamExt;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::domain::document::{integer, raw};
-use crate::progress::Progress;
+use crate::progress::{Progress, Silent};
 use crate::query::{Filter, Sort};
 use crate::service::migrations::{self, INCOMPLETE, State};
 use crate::store::collections::{self, MIGRATIONS};
@@ -87,7 +87,7 @@ pub async fn migrate(
             mark(to, name).await?;
         }
     }
-    let written = copy(&mut *source, to, progress).await?;
+    let written = copy(from, &mut *source, to, progress).await?;
     let verified = compare(&mut *source, to).await?;
     let collections = verified.map_err(|collection| MovingError::Differs { collection })?;
     let unmark = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
@@ -120,7 +120,12 @@ async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
 }
 
 /// Brings over every collection that is not equal in both; returns how many documents were written.
-async fn copy(source: &mut dyn Picture, to: &dyn Store, progress: &dyn Progress) -> Result<u64, MovingError> {
+async fn copy(
+    from: &dyn Store,
+    source: &mut dyn Picture,
+    to: &dyn Store,
+    progress: &dyn Progress,
+) -> Result<u64, MovingError> {
     let (ours, mut theirs) = (names(source), to.picture().await?);
     let all: BTreeSet<String> = ours.union(&names(&*theirs)).cloned().collect();
     let mut pending = Vec::new();
@@ -138,16 +143,27 @@ async fn copy(source: &mut dyn Picture, to: &dyn Store, progress: &dyn Progress)
         to.clear(name).await?;
     }
     to.prepare(collections::ALL).await?;
+    let mut total = 0;
+    for name in &pending {
+        total += expected(from, name).await;
+    }
+    progress.begin("documents", total);
     let mut written = 0;
     for name in pending {
         written += copy_collection(source, to, &name, progress).await?;
     }
     let others = Filter::none_of("_id", vec![Bson::from(INCOMPLETE)]);
     to.commit(Unit::of(Change::DeleteMany { collection: MIGRATIONS, filter: others })).await?;
-    written += copy_collection(source, to, MIGRATIONS, progress).await?;
+    written += copy_collection(source, to, MIGRATIONS, &Silent).await?;
     to.clear(COUNTERS).await?;
-    copy_collection(source, to, COUNTERS, progress).await?;
+    copy_collection(source, to, COUNTERS, &Silent).await?;
+    progress.end();
     Ok(written)
+}
+
+/// About how many documents there are, for the progress alone.
+async fn expected(from: &dyn Store, name: &str) -> u64 {
+    from.count(name, &Filter::all(), MAX_TIME).await.unwrap_or_default()
 }
 
 /// While some documents are stored, the next ones are read.
@@ -157,8 +173,7 @@ async fn copy_collection(
     name: &str,
     progress: &dyn Progress,
 ) -> Result<u64, MovingError> {
-    let total = source.collections().iter().any(|known| known == name);
-    if !total {
+    if !source.collections().iter().any(|known| known == name) {
         return Ok(0);
     }
     let mut pieces = source.documents(name, &Sort::default()).await?;
@@ -175,12 +190,9 @@ async fn copy_collection(
             }
         };
         let read = async {
-            while batch.len() < BATCH_DOCUMENTS && batch.bytes() < BATCH_BYTES {
+            while !is_over && batch.len() < BATCH_DOCUMENTS && batch.bytes() < BATCH_BYTES {
                 match pieces.next().await {
-                    None => {
-                        is_over = true;
-                        break;
-                    }
+                    None => is_over = true,
                     Some(piece) => {
                         let piece = piece?;
                         piece

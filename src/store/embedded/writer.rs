@@ -229,7 +229,11 @@ impl Writer {
                     let _ = reply.send(result);
                 }
                 Job::Append { collection, documents, reply } => {
-                    let _ = reply.send(self.in_batch(|batch| batch.append(&collection, &documents)));
+                    let result = self.in_batch(|batch| batch.append(&collection, &documents));
+                    if let Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) = &result {
+                        self.fail(error);
+                    }
+                    let _ = reply.send(result);
                 }
                 Job::Clear { collection, reply } => {
                     let _ = reply.send(self.clear(&collection));
