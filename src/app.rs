@@ -261,7 +261,7 @@ impl Application {
         let started = Control::start(Arc::clone(&self.services().store), &directory);
         started
             .inspect_err(|error| {
-                log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display())
+                log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display());
             })
             .ok()
     }
