@@ -4,15 +4,14 @@
 //! The positional projection knows only the order in which conditions are written, so what cannot fail keeps that one;
 //! MongoDB does not have the two together.
 
-use std::cmp::Ordering;
-
 use super::bits::BitQuestion;
+use super::expr::Comparisons;
+use super::schema::Sort;
 use super::tree::{Node, Test};
 
-/// The parts of one `$and`, `$or` or `$nor`, in order; parts that are alike keep theirs.
-///
-/// `inner` takes the parts out of a part that is of the same sort. With expressions those come after the others.
-pub(super) fn arranged(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec<Node>>) -> Vec<Node> {
+/// The parts of one `$and` or `$or` with those of parts of the same sort, which `inner` takes out of them. With expressions
+/// those come after the others.
+pub(super) fn absorbed(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec<Node>>) -> Vec<Node> {
     let fails = nodes.iter().any(has_expression);
     let (mut outer, mut absorbed) = (Vec::with_capacity(nodes.len()), Vec::new());
     for mut node in nodes {
@@ -23,13 +22,34 @@ pub(super) fn arranged(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec
         }
     }
     outer.append(&mut absorbed);
-    if fails {
-        outer.sort_by(compare);
-    }
     outer
 }
 
-fn has_expression(node: &Node) -> bool {
+/// The parts of one `$and`, `$or` or `$nor` in their order, which shows where one of them can fail; parts that are alike keep
+/// theirs.
+pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
+    if nodes.iter().any(has_expression) {
+        nodes.sort_by_cached_key(Key::of);
+    }
+    nodes
+}
+
+/// The parts of one `$and` in their order, those of schemas one by one.
+pub(super) fn sorted_in_and(nodes: Vec<Node>) -> Vec<Node> {
+    if !nodes.iter().any(has_expression) {
+        return nodes;
+    }
+    let apart = |node| match node {
+        Node::Schema(schema) => schema.parts().into_iter().map(|part| Node::Schema(Box::new(part))).collect(),
+        other => vec![other],
+    };
+    let mut nodes: Vec<Node> = nodes.into_iter().flat_map(apart).collect();
+    nodes.sort_by_cached_key(Key::in_and);
+    nodes
+}
+
+/// Whether part of it may fail on a document.
+pub(super) fn has_expression(node: &Node) -> bool {
     match node {
         Node::Expr(_) => true,
         Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_expression),
@@ -37,67 +57,108 @@ fn has_expression(node: &Node) -> bool {
     }
 }
 
-fn compare(left: &Node, right: &Node) -> Ordering {
-    let here = rank(left).cmp(&rank(right)).then_with(|| path(left).cmp(path(right)));
-    here.then_with(|| {
-        let (left, right) = (parts(left), parts(right));
-        let mut pairs = left.iter().zip(&right).map(|(left, right)| compare(left, right));
-        pairs.find(|order| order.is_ne()).unwrap_or_else(|| left.len().cmp(&right.len()))
-    })
+/// What MongoDB compares of two conditions: their sorts, their paths, then what is in them, part by part.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    rank: u8,
+    path: String,
+    parts: Vec<Key>,
 }
 
-/// The parts in the order in which MongoDB has them, which is not theirs where none can fail.
-fn parts(node: &Node) -> Vec<&Node> {
-    let (Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes)) = node else { return Vec::new() };
-    let mut parts: Vec<&Node> = nodes.iter().collect();
-    parts.sort_by(|left, right| compare(left, right));
-    parts
-}
+const AND: u8 = 0;
+const OR: u8 = 1;
+const NOT: u8 = 18;
+const EXPRESSION: u8 = 23;
+/// The conditions that MongoDB makes of the comparisons in an expression, behind all others.
+const SCHEMA: u8 = 31;
+const COMPARISONS: [(&str, u8); 5] = [("$eq", 26), ("$gt", 27), ("$gte", 28), ("$lt", 29), ("$lte", 30)];
 
-fn path(node: &Node) -> &str {
-    match node {
-        Node::Path(path, _) => path.as_str(),
-        _ => "",
+impl Key {
+    fn of(node: &Node) -> Self {
+        match node {
+            Node::And(nodes) => Self::list(AND, nodes.iter().map(Self::in_and)),
+            Node::Or(nodes) => Self::list(OR, nodes.iter().map(Self::of)),
+            // One alone is a negation like that of a test.
+            Node::Nor(nodes) if nodes.len() == 1 => Self::list(NOT, nodes.iter().map(Self::of)),
+            Node::Nor(nodes) => Self::list(19, nodes.iter().map(Self::of)),
+            Node::Path(path, test) => Self::of_test(path.as_str(), test),
+            Node::Expr(expression) => match expression.comparisons() {
+                Some(comparisons) => {
+                    let comparisons = match Self::of_comparisons(&comparisons) {
+                        Self { rank: AND, parts, .. } => parts,
+                        other => vec![other],
+                    };
+                    Self::list(AND, comparisons.into_iter().chain([Self::alone(EXPRESSION)]))
+                }
+                None => Self::alone(EXPRESSION),
+            },
+            Node::Schema(schema) => match schema.sort() {
+                Sort::All => Self::alone(AND),
+                Sort::Any => Self::alone(OR),
+                Sort::Exists(path) => Self::of_test(path, &Test::Exists),
+                Sort::Not => Self::alone(NOT),
+                Sort::Own => Self::alone(SCHEMA),
+            },
+            Node::Server(_) => Self::alone(21),
+            // An `$and` of nothing.
+            Node::Always => Self::alone(AND),
+            Node::Never => Self::alone(24),
+            Node::Holds => Self::alone(25),
+        }
     }
-}
 
-fn rank(node: &Node) -> u8 {
-    match node {
-        Node::And(_) => 0,
-        // A schema becomes conditions of its own, mostly alternatives.
-        Node::Or(_) | Node::Schema(_) => 1,
-        Node::Path(_, test) => rank_of_test(test),
-        Node::Nor(_) => 19,
-        Node::Server(_) => 21,
-        Node::Expr(_) => 23,
-        Node::Never => 24,
-        Node::Always => 25,
+    /// Of a part of an `$and`, which has taken the comparisons of an expression in beside it.
+    fn in_and(node: &Node) -> Self {
+        if matches!(node, Node::Expr(_)) { Self::alone(EXPRESSION) } else { Self::of(node) }
     }
-}
 
-fn rank_of_test(test: &Test) -> u8 {
-    match test {
-        Test::All(_) => 0,
-        Test::ElemMatchDocument(_) => 2,
-        Test::ElemMatchValue(_) => 3,
-        Test::Size(_) => 4,
-        Test::Eq(_) => 5,
-        Test::Lte(_) => 6,
-        Test::Lt(_) => 7,
-        Test::Gt(_) => 8,
-        Test::Gte(_) => 9,
-        Test::Regex(_) => 10,
-        Test::Mod { .. } => 11,
-        Test::Exists => 12,
-        Test::In(_) => 13,
-        Test::Bits(bits) => match bits.question() {
-            BitQuestion::AllSet => 14,
-            BitQuestion::AllClear => 15,
-            BitQuestion::AnySet => 16,
-            BitQuestion::AnyClear => 17,
-        },
-        Test::Not(_) => 18,
-        Test::Type(_) => 20,
-        Test::Server(_) => 21,
+    fn alone(rank: u8) -> Self {
+        Self { rank, path: String::new(), parts: Vec::new() }
+    }
+
+    fn list(rank: u8, parts: impl Iterator<Item = Self>) -> Self {
+        let mut parts: Vec<Self> = parts.collect();
+        parts.sort();
+        Self { parts, ..Self::alone(rank) }
+    }
+
+    fn of_test(path: &str, test: &Test) -> Self {
+        let rank = match test {
+            // Both say of other tests what becomes of them, and have no path of their own.
+            Test::Not(test) => return Self::list(NOT, [Self::of_test(path, test)].into_iter()),
+            Test::All(tests) => return Self::list(AND, tests.iter().map(|test| Self::of_test(path, test))),
+            Test::ElemMatchDocument(_) => 2,
+            Test::ElemMatchValue(_) => 3,
+            Test::Size(_) => 4,
+            Test::Eq(_) => 5,
+            Test::Lte(_) => 6,
+            Test::Lt(_) => 7,
+            Test::Gt(_) => 8,
+            Test::Gte(_) => 9,
+            Test::Regex(_) => 10,
+            Test::Mod { .. } => 11,
+            Test::Exists => 12,
+            Test::In(_) => 13,
+            Test::Bits(bits) => match bits.question() {
+                BitQuestion::AllSet => 14,
+                BitQuestion::AllClear => 15,
+                BitQuestion::AnySet => 16,
+                BitQuestion::AnyClear => 17,
+            },
+            Test::Type(_) => 20,
+            Test::Server(_) => 21,
+        };
+        Self { path: path.to_owned(), ..Self::alone(rank) }
+    }
+
+    fn of_comparisons(comparisons: &Comparisons) -> Self {
+        match comparisons {
+            Comparisons::All(parts) => Self::list(AND, parts.iter().map(Self::of_comparisons)),
+            Comparisons::Any(parts) => Self::list(OR, parts.iter().map(Self::of_comparisons)),
+            Comparisons::One(operator, path) => {
+                let rank = COMPARISONS.iter().find(|(name, _)| name == operator).map_or(EXPRESSION, |(_, rank)| *rank);
+                Self { path: path.clone(), ..Self::alone(rank) }
+            }
+        }
     }
 }

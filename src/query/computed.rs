@@ -5,7 +5,7 @@ use bson::raw::RawDocument;
 
 use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
-use super::expr::Expression;
+use super::expr::{Comparisons, Expression};
 
 /// An expression ready to run.
 #[derive(Debug, Clone)]
@@ -17,6 +17,11 @@ impl Computed {
     /// Reads an expression.
     pub(super) fn parse(value: &Bson, at: &mut Location) -> Result<Self, QueryError> {
         Expression::parse(value, at).map(|expression| Self { expression })
+    }
+
+    /// The comparisons in it that MongoDB makes conditions of.
+    pub(super) fn comparisons(&self) -> Option<Comparisons> {
+        self.expression.comparisons()
     }
 
     /// The value for a document; nothing when it is missing.

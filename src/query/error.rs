@@ -103,6 +103,11 @@ impl Location {
         Self { root, steps: Vec::new(), max_regex_chars: usize::MAX, now: None, budget: Budget::default() }
     }
 
+    /// The document that it is in.
+    pub(crate) fn root(&self) -> &'static str {
+        self.root
+    }
+
     /// With a limit to the length of regular expressions.
     pub(crate) fn with_max_regex_chars(self, max_regex_chars: usize) -> Self {
         Self { max_regex_chars, ..self }

@@ -11,7 +11,7 @@ use super::budget::Budget;
 use super::compare::{NUMBERS, compare_views, number, rank_of_kind};
 use super::error::{EvalError, code};
 use super::number::Number;
-use super::path::{Leaf, Path};
+use super::path::{Leaf, Part, Path};
 use super::raw::{Elements, Value, kind};
 use super::tree::{InSet, Node, Operand, Test};
 
@@ -52,7 +52,7 @@ pub(super) fn matched_position(
 
 fn node_matches(node: &Node, document: &[u8], run: &mut Run<'_>) -> bool {
     match node {
-        Node::Always => true,
+        Node::Always | Node::Holds => true,
         Node::Never | Node::Server(_) => false,
         Node::And(nodes) => nodes.iter().all(|node| node_matches(node, document, run)),
         // MongoDB does not remember positions below `$or`.
@@ -222,13 +222,48 @@ fn has_size(array: Value<'_>, size: i64) -> bool {
     i64::try_from(Elements::within(array.bytes).count()).is_ok_and(|count| count == size)
 }
 
+/// A condition that a document is seen not to meet when the member it is about comes first and is another one.
+///
+/// Elements of an array mostly have the same members in the same order, and the name that tells them apart in front.
+#[derive(Clone, Copy)]
+struct Probe<'f> {
+    part: &'f Part,
+    operand: &'f Operand,
+}
+
+impl<'f> Probe<'f> {
+    fn of(node: &'f Node) -> Option<Self> {
+        match node {
+            Node::And(nodes) => nodes.iter().find_map(Self::of),
+            Node::Path(path, Test::Eq(operand)) if operand.is_bytes() => match path.parts() {
+                [part] => Some(Self { part, operand }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Values of other types may be equal, and arrays have the operand in them.
+    #[inline]
+    fn excludes(self, document: &[u8]) -> bool {
+        let wanted = self.operand.value();
+        self.part
+            .at_start(document)
+            .is_some_and(|(tag, value)| tag == wanted.kind() && !value.starts_with(wanted.bytes))
+    }
+}
+
 fn element_matches(node: &Node, array: Value<'_>, run: &mut Run<'_>) -> bool {
     if !array.is_array() {
         return false;
     }
+    let probe = Probe::of(node);
     for (index, element) in Elements::within(array.bytes).enumerate() {
         let looks_inside = element.value.is_document() || element.value.is_array();
-        if looks_inside && without_position(run, |run| node_matches(node, element.value.bytes, run)) {
+        if !looks_inside || probe.is_some_and(|probe| probe.excludes(element.value.bytes)) {
+            continue;
+        }
+        if without_position(run, |run| node_matches(node, element.value.bytes, run)) {
             run.position = Some(index);
             return true;
         }

@@ -61,7 +61,6 @@ pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Resu
 fn node(path: Path, test: Test) -> Node {
     match test {
         Test::All(tests) if tests.is_empty() => Node::Never,
-        Test::In(set) if set.values().is_empty() && set.regexes().is_empty() => Node::Never,
         Test::All(tests) => Node::all_of(tests.into_iter().map(|test| node(path.clone(), test)).collect()),
         test => Node::Path(path, test),
     }
@@ -298,7 +297,7 @@ fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     if is_operators_in_elem_match(document) && !TOP_OPERATORS.contains(&first) {
         return operators(parser, document).map(Test::ElemMatchValue);
     }
-    parser.document(document, Level::Inner).map(|node| Test::ElemMatchDocument(Box::new(node)))
+    parser.document(document, Level::Inner).map(|node| Test::ElemMatchDocument(Box::new(node.settled())))
 }
 
 fn regex(parser: &mut Parser, value: &Bson, siblings: &Document) -> Result<Regex, QueryError> {

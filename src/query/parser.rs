@@ -174,9 +174,12 @@ impl Parser {
                     parse_field(parser, name, value)
                 }
             })?;
-            nodes.push(node);
+            if name != "$comment" {
+                nodes.push(node);
+            }
         }
-        Ok(Node::all_of(nodes))
+        // One condition alone is that condition, even if it always holds; a comment is none.
+        Ok(if nodes.len() == 1 { nodes.remove(0) } else { Node::all_of(nodes) })
     }
 
     fn top_operator(&mut self, name: &str, value: &Bson, level: Level) -> Result<Node, QueryError> {
@@ -197,7 +200,7 @@ impl Parser {
                 Err(self.at.malformed(code::NOT_ALLOWED, "$jsonSchema stands in filters, not in projections"))
             }
             "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
-            "$alwaysTrue" => self.constant(value, Node::Always),
+            "$alwaysTrue" => self.constant(value, Node::Holds),
             "$alwaysFalse" => self.constant(value, Node::Never),
             "$sampleRate" => self.sample(value),
             _ => {
@@ -236,7 +239,7 @@ impl Parser {
         let Some(share) = number(value.into()) else { return self.bad("$sampleRate needs a number") };
         match (share.compare(Number::Int(0)), share.compare(Number::Int(1))) {
             (Ordering::Equal, _) => Ok(Node::Never),
-            (_, Ordering::Equal) => Ok(Node::Always),
+            (_, Ordering::Equal) => Ok(Node::Holds),
             (Ordering::Greater, Ordering::Less) => {
                 self.server = self.server.or(Some("$sampleRate"));
                 Ok(Node::Server("$sampleRate"))

@@ -19,18 +19,26 @@ pub struct Path {
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
+    /// With the zero byte that ends it in a document.
     name: Box<[u8]>,
     position: Option<usize>,
 }
 
 impl Part {
     fn new(name: &str) -> Self {
-        Self { name: name.as_bytes().into(), position: position(name) }
+        Self { name: name.bytes().chain([0]).collect(), position: position(name) }
     }
 
     /// The name of the member.
     pub fn name(&self) -> &[u8] {
-        &self.name
+        &self.name[..self.name.len() - 1]
+    }
+
+    /// The type and the bytes from the value on, if the document begins with this member.
+    #[inline]
+    pub(super) fn at_start<'a>(&self, document: &'a [u8]) -> Option<(u8, &'a [u8])> {
+        let (tag, rest) = document.get(4..)?.split_first()?;
+        Some((*tag, rest.strip_prefix(&*self.name)?))
     }
 
     /// The position in an array, when the step is a number in its shortest form.
@@ -41,7 +49,7 @@ impl Part {
     /// The member that the step leads to.
     #[inline]
     pub fn member<'a>(&self, document: &'a [u8]) -> Option<Value<'a>> {
-        member(document, &self.name)
+        member(document, self.name())
     }
 }
 
@@ -63,7 +71,10 @@ pub enum Leaf {
 impl Path {
     /// Splits at the dots.
     pub fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), parts: text.split('.').map(Part::new).collect() }
+        // Conditions of our own are made for each question: nothing is allocated twice.
+        let mut parts = Vec::with_capacity(1 + text.bytes().filter(|byte| *byte == b'.').count());
+        parts.extend(text.split('.').map(Part::new));
+        Self { text: text.to_owned(), parts: parts.into_boxed_slice() }
     }
 
     /// The path as it was written.

@@ -136,7 +136,7 @@ impl Sort {
     pub fn key_of(&self, document: &RawDocument) -> Result<SortValue, EvalError> {
         let slots: Vec<Slot<'_>> = self.keys.iter().map(|key| Slot::new(key, document)).collect();
         let mut lowest = None;
-        self.tuples(slots, document.as_bytes(), true, &mut lowest)?;
+        self.tuples(slots, document.as_bytes(), &mut lowest)?;
         let values = lowest.unwrap_or_default().into_iter().map(Owned::copy).collect();
         Ok(SortValue { values })
     }
@@ -209,12 +209,12 @@ impl Sort {
         &'a self,
         mut slots: Vec<Slot<'a>>,
         document: &'a [u8],
-        expands: bool,
         lowest: &mut Option<Vec<Value<'a>>>,
     ) -> Result<(), EvalError> {
         let mut array: Option<Value<'a>> = None;
         let mut through = vec![false; slots.len()];
-        let mut expands = expands;
+        // Each array on the way says for itself whether its elements are looked at.
+        let mut expands = true;
         for (slot, through) in slots.iter_mut().zip(&mut through) {
             if slot.rest.is_empty() {
                 continue;
@@ -268,7 +268,7 @@ impl Sort {
             slot.value = if expands { element } else { array };
         }
         let inside = if element.is_document() { element.bytes } else { &[] };
-        self.tuples(slots, inside, expands, lowest)
+        self.tuples(slots, inside, lowest)
     }
 
     fn consider<'a>(&self, tuple: Vec<Value<'a>>, lowest: &mut Option<Vec<Value<'a>>>) {

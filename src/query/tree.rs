@@ -2,11 +2,11 @@
 //!
 //! Law: whatever can be checked, compiled, split or sorted was, when the tree was made.
 
-use std::mem::take;
+use std::mem::{replace, take};
 
 use bson::Bson;
 
-use super::arrange::arranged;
+use super::arrange::{absorbed, has_expression, sorted, sorted_in_and};
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
@@ -22,6 +22,8 @@ use super::types::TypeSet;
 pub enum Node {
     /// Every document matches: `{}`.
     Always,
+    /// `$alwaysTrue`, and `$or` with an entry that always holds: like [`Node::Always`], but asked last.
+    Holds,
     /// No document matches, as with `{a: {$in: []}}`.
     Never,
     /// All of them hold: `$and`, and several members of one document.
@@ -47,7 +49,7 @@ impl Node {
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().any(Self::is_costly),
             Self::Path(_, test) => test.is_costly(),
             Self::Expr(_) | Self::Schema(_) => true,
-            Self::Always | Self::Never | Self::Server(_) => false,
+            Self::Always | Self::Holds | Self::Never | Self::Server(_) => false,
         }
     }
 
@@ -56,7 +58,7 @@ impl Node {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
-                Self::Always => {}
+                Self::Always | Self::Holds => {}
                 Self::Never => return Self::Never,
                 part => nodes.push(part),
             }
@@ -64,19 +66,18 @@ impl Node {
         match nodes.len() {
             0 => Self::Always,
             1 => nodes.remove(0),
-            _ => Self::And(arranged(nodes, |node| match node {
+            _ => Self::And(sorted_in_and(absorbed(nodes, |node| match node {
                 Self::And(inner) => Some(take(inner)),
+                // With its comparisons it is an `$and` of its own.
+                Self::Expr(expression) if expression.comparisons().is_some() => Some(vec![replace(node, Self::Always)]),
                 _ => None,
-            })),
+            }))),
         }
     }
 
     /// `$nor`, in the order in which its parts are asked.
     pub fn none_of(nodes: Vec<Node>) -> Self {
-        if nodes.iter().any(|node| matches!(node, Self::Always)) {
-            return Self::Never;
-        }
-        Self::Nor(arranged(nodes, |_| None))
+        Self::Nor(sorted(nodes))
     }
 
     /// `$or`. Plain values of one path become `$in`, as they do in MongoDB.
@@ -85,18 +86,66 @@ impl Node {
     /// that was found below `$or`.
     pub fn any_of(mut nodes: Vec<Node>) -> Self {
         nodes.retain(|node| !matches!(node, Node::Never));
-        if nodes.iter().any(|node| matches!(node, Node::Always)) {
-            return Node::Always;
-        }
         match nodes.len() {
             0 => Node::Never,
             1 => nodes.remove(0),
-            _ => Self::in_of(&nodes).unwrap_or_else(|| {
-                Self::Or(arranged(nodes, |node| match node {
-                    Self::Or(inner) => Some(take(inner)),
-                    _ => None,
-                }))
-            }),
+            _ if nodes.iter().any(|node| matches!(node, Node::Always | Node::Holds)) => Node::Holds,
+            _ => Self::in_of(&nodes).unwrap_or_else(|| Self::Or(Self::alternatives(nodes))),
+        }
+    }
+
+    /// The entries of an `$or` in the order in which they are asked. Beside an expression MongoDB joins plain values of one
+    /// path as well, if it is that of the first of all, and puts what is left into a list of its own.
+    fn alternatives(nodes: Vec<Node>) -> Vec<Node> {
+        let nodes = absorbed(nodes, |node| match node {
+            Self::Or(inner) => Some(take(inner)),
+            _ => None,
+        });
+        let first = nodes.iter().find_map(Self::path_of_value).cloned();
+        let joins = |node: &Node| node.path_of_value().is_some_and(|path| Some(path) == first.as_ref());
+        if !nodes.iter().any(has_expression) || nodes.iter().filter(|node| joins(node)).count() < 2 {
+            return sorted(nodes);
+        }
+        let (values, mut others): (Vec<Node>, Vec<Node>) = nodes.into_iter().partition(joins);
+        let others = if others.len() == 1 { others.remove(0) } else { Self::Or(sorted(others)) };
+        sorted(Self::in_of(&values).into_iter().chain([others]).collect())
+    }
+
+    /// The path of a plain value, or of a regular expression in place of one.
+    fn path_of_value(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path, Test::Eq(value)) if value.value().kind() != kind::REGEX => Some(path),
+            Self::Path(path, Test::Regex(_)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The condition as it is run. Where nothing in it can fail nobody can tell what was asked, so that what always holds and
+    /// what never does is taken out; with expressions all of it is asked in its turn, as MongoDB does.
+    #[must_use]
+    pub fn settled(self) -> Self {
+        if has_expression(&self) { self } else { self.reduced() }
+    }
+
+    fn reduced(self) -> Self {
+        match self {
+            Self::Holds => Self::Always,
+            Self::Path(_, Test::In(set)) if set.is_empty() => Self::Never,
+            Self::And(nodes) => Self::all_of(nodes.into_iter().map(Self::reduced).collect()),
+            Self::Or(nodes) => match Self::any_of(nodes.into_iter().map(Self::reduced).collect()) {
+                Self::Holds => Self::Always,
+                node => node,
+            },
+            Self::Nor(nodes) => {
+                let mut nodes: Vec<Self> = nodes.into_iter().map(Self::reduced).collect();
+                nodes.retain(|node| !matches!(node, Self::Never));
+                match nodes.len() {
+                    0 => Self::Always,
+                    _ if nodes.iter().any(|node| matches!(node, Self::Always)) => Self::Never,
+                    _ => Self::Nor(nodes),
+                }
+            }
+            other => other,
         }
     }
 
@@ -275,6 +324,11 @@ impl InSet {
     /// The regular expressions among them.
     pub fn regexes(&self) -> &[Regex] {
         &self.regexes
+    }
+
+    /// Whether nothing is in it, so that it never holds.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.regexes.is_empty()
     }
 
     /// Whether `null` is in it, which a missing value equals.

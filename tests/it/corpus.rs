@@ -32,7 +32,18 @@ const REPORT: &str = "INVENTORY_CORPUS_REPORT";
 const LANES: usize = 32;
 
 /// Of how many percent of a category's cases must the answers be MongoDB's; 100 where nothing is said.
-const FLOORS: &[(&str, f64)] = &[("expr", 99.0), ("projection.computed", 99.0)];
+const FLOORS: &[(&str, f64)] = &[("projection.computed", 99.7)];
+
+/// Cases that do not pass: `$sin`, `$tanh`, `$cosh` and `$asinh` of decimals. The library that MongoDB computes them with is
+/// wrong in the last of 34 digits, or the last two; here they are rounded correctly. All other cases must pass.
+const LAST_DIGITS: [&str; 6] = [
+    "documentdb-3d44263dee",
+    "documentdb-d521f2db19",
+    "documentdb-9665300a42",
+    "documentdb-8a600c3c1b",
+    "documentdb-1dc0f25c28",
+    "documentdb-2198da6553",
+];
 
 /// How many percent of the expected errors must have MongoDB's number.
 const CODE_FLOOR: f64 = 95.0;
@@ -315,12 +326,15 @@ fn report(outcomes: &[Outcome]) {
     let passed: usize = table.values().map(|(passed, _)| passed).sum();
     println!("{passed} passed, {} failed", outcomes.len() - passed);
 
+    let unexplained = |outcome: &&Outcome| outcome.difference.is_some() && !LAST_DIGITS.contains(&outcome.id.as_str());
+    let unexplained: Vec<&str> = outcomes.iter().filter(unexplained).map(|outcome| outcome.id.as_str()).collect();
     let floor_of =
         |category: &str| FLOORS.iter().find(|(name, _)| *name == category).map_or(100.0, |(_, floor)| *floor);
     let below = table.iter().filter(|(category, (passed, total))| percent(*passed, *total) < floor_of(category));
     let below: Vec<&&str> = below.map(|(category, _)| category).collect();
     assert!(changed.is_empty(), "indexes changed the answers of {changed:?}");
     assert!(below.is_empty(), "below the floor: {below:?}");
+    assert!(unexplained.is_empty(), "no reason is written for {unexplained:?}");
     assert!(percent(agreeing, codes.len()) >= CODE_FLOOR, "too many errors have another number than MongoDB's");
 }
 

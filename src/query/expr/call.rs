@@ -116,6 +116,21 @@ impl<'a> Arguments<'a> {
         matches!(self.operands.get(index), Some(Some(Node::Constant(_))))
     }
 
+    /// An operand as it is written down.
+    pub(super) fn node(&self, index: usize) -> Option<&'a Node> {
+        self.operands.get(index).and_then(Option::as_ref)
+    }
+
+    /// The value of a part of an operand.
+    pub(super) fn evaluate(&self, node: &Node) -> Outcome {
+        node.evaluate(self.scope)
+    }
+
+    /// The operands of a call inside an operand.
+    pub(super) fn of(&self, call: &'a Call) -> Self {
+        Self::new(call, self.scope)
+    }
+
     /// The value of an operand; an absent one is missing.
     pub(super) fn value(&self, index: usize) -> Outcome {
         match self.operands.get(index) {

@@ -178,6 +178,17 @@ impl Decimal {
         if self.subtract(whole).is_zero() { whole.to_i64_truncated() } else { None }
     }
 
+    /// Whether it is odd, for a whole number of whatever size.
+    pub(super) fn is_odd(self) -> Option<bool> {
+        let Self::Finite { coefficient, exponent, .. } = self else { return None };
+        let places = exponent.min(0).unsigned_abs();
+        match 10_u128.checked_pow(places) {
+            Some(unit) if coefficient.is_multiple_of(unit) => Some(exponent <= 0 && coefficient / unit % 2 == 1),
+            None if coefficient == 0 => Some(false),
+            _ => None,
+        }
+    }
+
     /// The whole part, if it fits.
     pub(super) fn to_i64_truncated(self) -> Option<i64> {
         match self.quantized(0, Rounding::Truncate) {

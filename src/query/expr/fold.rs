@@ -102,6 +102,9 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
     if call.operands.iter().flatten().all(|operand| operand.constant().is_some()) {
         return compute(&Node::Call(Box::new(call)), budget).map(Node::Constant);
     }
+    if matches!(folding, Folding::Associative | Folding::Commutative) {
+        flatten(&mut call);
+    }
     if folding == Folding::Commutative {
         // Constants go last: a missing operand answers null before a wrong constant is looked at.
         call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
@@ -117,6 +120,28 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
         _ => {}
     }
     Ok(short_circuit(call))
+}
+
+/// Takes the operands out of operands with the same operator: `[[a, b], c]` becomes `[a, b, c]`.
+fn flatten(call: &mut Call) {
+    let operator = call.operator;
+    // One operand of these may be an array of what is gathered; it is not the same beside others.
+    let gathers = matches!(operator.name, "$sum" | "$min" | "$max");
+    if gathers && call.operands.len() == 1 {
+        return;
+    }
+    let mut operands = Vec::with_capacity(call.operands.len());
+    for operand in std::mem::take(&mut call.operands) {
+        match operand {
+            Some(Node::Call(inner))
+                if inner.operator.name == operator.name && !(gathers && inner.operands.len() == 1) =>
+            {
+                operands.extend(inner.operands);
+            }
+            other => operands.push(other),
+        }
+    }
+    call.operands = operands;
 }
 
 /// MongoDB prepares constant sets and constant arrays to be searched, and fails then if they are none.

@@ -70,12 +70,17 @@ fn append_members(message: &mut Vec<u8>, members: &[u8]) {
     append_type(message, 0);
 }
 
+/// 2 to the power of 63.
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
 fn whole_part(number: Number) -> i64 {
     match number {
         Number::Decimal(decimal) => decimal
             .quantized(0, Rounding::HalfEven)
             .to_i64_truncated()
             .unwrap_or_else(|| Number::Double(decimal.to_f64()).to_i64_saturating()),
+        // The one double that is just too large: MongoDB hands it to a conversion that turns it around.
+        Number::Double(number) if number.to_bits() == TWO_63.to_bits() => i64::MIN,
         number => number.to_i64_saturating(),
     }
 }

@@ -14,6 +14,7 @@ mod arithmetic;
 mod array;
 mod boolean;
 mod call;
+mod comparisons;
 mod convert;
 mod date;
 mod decimal;
@@ -43,6 +44,7 @@ use bson::{Bson, DateTime};
 
 use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
+pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
 use evaluate::{Node, Root, Scope};
 
@@ -86,6 +88,11 @@ impl Expression {
     /// Whether the expression is the same for every document.
     pub fn is_constant(&self) -> bool {
         matches!(self.node, Node::Constant(_))
+    }
+
+    /// The comparisons in it that stand beside it as conditions, where it is one itself.
+    pub(in crate::query) fn comparisons(&self) -> Option<Comparisons> {
+        Comparisons::of(&self.node)
     }
 
     /// The value for a document; nothing when it is missing.

@@ -158,18 +158,50 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
 }
 
 fn set_field(arguments: &Arguments<'_>) -> Outcome {
-    let [name, input] = arguments.values()?;
-    let Some(name) = text(name.as_ref()) else { return null() };
-    let mut document = match input {
-        Some(Bson::Document(document)) => document,
-        input if is_nullish(input.as_ref()) => return null(),
-        _ => return failure(4_161_105, "$setField requires 'input' to evaluate to type Object"),
-    };
-    match arguments.value(2)? {
-        Some(value) => drop(document.insert(name, value)),
-        None => drop(document.remove(name)),
+    match places_after_setting(arguments)? {
+        Some(places) => {
+            let there = places.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            found(there.collect::<Document>())
+        }
+        None => null(),
     }
-    found(document)
+}
+
+/// The members of a document in which those that are missing keep their places: while MongoDB puts a document together, what
+/// was taken out of it or never was there comes back to where it stood.
+type Places = Vec<(String, Value)>;
+
+/// Nothing when the document is absent.
+fn places_after_setting(arguments: &Arguments<'_>) -> Result<Option<Places>, EvalError> {
+    let name = arguments.value(0)?;
+    let (Some(name), Some(mut places)) = (text(name.as_ref()), places_of_input(arguments)?) else { return Ok(None) };
+    let value = arguments.value(2)?;
+    match places.iter_mut().find(|(known, _)| known == name) {
+        Some((_, place)) => *place = value,
+        None => places.push((name.to_owned(), value)),
+    }
+    Ok(Some(places))
+}
+
+fn places_of_input(arguments: &Arguments<'_>) -> Result<Option<Places>, EvalError> {
+    match arguments.node(1) {
+        Some(Node::Object(members)) => {
+            let place = |(name, node): &(String, Node)| Ok((name.clone(), arguments.evaluate(node)?));
+            return members.iter().map(place).collect::<Result<_, _>>().map(Some);
+        }
+        Some(Node::Call(call)) if call.operator.name == "$setField" || call.operator.name == "$unsetField" => {
+            arguments.budget().step(1)?;
+            return places_after_setting(&arguments.of(call));
+        }
+        _ => {}
+    }
+    match arguments.value(1)? {
+        Some(Bson::Document(document)) => {
+            Ok(Some(document.into_iter().map(|(name, value)| (name, Some(value))).collect()))
+        }
+        input if is_nullish(input.as_ref()) => Ok(None),
+        _ => failure(4_161_105, "$setField requires 'input' to evaluate to type Object"),
+    }
 }
 
 fn bson_size(arguments: &Arguments<'_>) -> Outcome {

@@ -31,6 +31,11 @@ impl<'a> Parser<'a> {
         Err(self.location.malformed(code, message))
     }
 
+    /// Whether this is an `$expr`, not part of a projection.
+    pub(super) fn is_in_filter(&self) -> bool {
+        self.location.root() == "filter"
+    }
+
     /// How many characters a regular expression may have.
     pub(super) fn max_regex_chars(&self) -> usize {
         self.location.max_regex_chars()

@@ -309,12 +309,13 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
     if y.is_zero() {
         return padded(ONE);
     }
-    let whole = y.to_exact_i64();
+    // Whether it is odd, if it is a whole number.
+    let odd = y.is_odd();
     match (x, y) {
         (Decimal::NaN, _) | (_, Decimal::NaN) => Decimal::NaN,
         _ if x.is_zero() => zero(MIN_EXPONENT),
         (Decimal::Finite { negative, coefficient, exponent }, Decimal::Finite { .. }) => {
-            if negative && whole.is_none() {
+            if negative && odd.is_none() {
                 return Decimal::NaN;
             }
             let exponent_value = ln_value(coefficient, exponent).to_decimal(0).multiply(y);
@@ -325,8 +326,7 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
             } else {
                 padded(exp(exponent_value))
             };
-            let odd = whole.is_some_and(|whole| whole % 2 != 0);
-            if negative && odd { power.negated() } else { power }
+            if negative && odd == Some(true) { power.negated() } else { power }
         }
         _ => {
             // One of them is infinite: the power grows beyond all bounds or vanishes.
@@ -335,8 +335,7 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
                 return padded(ONE);
             }
             let vanishes = distance.is_negative() != y.is_negative();
-            let odd = whole.is_some_and(|whole| whole % 2 != 0);
-            match (vanishes, x.is_negative() && odd) {
+            match (vanishes, x.is_negative() && odd == Some(true)) {
                 (true, _) => zero(MIN_EXPONENT),
                 (false, negative) => Decimal::Infinity { negative },
             }

@@ -5,13 +5,20 @@ use std::collections::BTreeSet;
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
+use super::evaluate::Node;
+use super::parse::{Parser, call};
 use super::value::{Outcome, failure, found, is_nullish, is_true, null, type_name};
 use crate::query::compare::compare_bson;
-use crate::query::error::EvalError;
+use crate::query::error::{EvalError, QueryError};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator { name: "$setEquals", shape: Shape::AtLeastTwo(17045), folding: Folding::Never, run: set_equals },
+    Operator {
+        name: "$setEquals",
+        shape: Shape::Special(parse_set_equals),
+        folding: Folding::Never,
+        run: |a| set_equals(a, true),
+    },
     Operator { name: "$setUnion", shape: Shape::Any, folding: Folding::Commutative, run: set_union },
     Operator { name: "$setIntersection", shape: Shape::Any, folding: Folding::Commutative, run: set_intersection },
     Operator { name: "$setDifference", shape: Shape::Exactly(2), folding: Folding::Whole, run: set_difference },
@@ -57,10 +64,27 @@ fn values(set: BTreeSet<Ordered>) -> Outcome {
     found(set.into_iter().map(|element| element.0).collect::<Vec<_>>())
 }
 
-/// The first constant operand, which is a set already, is what the others are compared with.
-fn set_equals(arguments: &Arguments<'_>) -> Outcome {
+/// `$setEquals` in a filter, where MongoDB forgets what it has prepared.
+const SET_EQUALS_IN_ORDER: Operator = Operator {
+    name: "$setEquals",
+    shape: Shape::AtLeastTwo(17045),
+    folding: Folding::Never,
+    run: |a| set_equals(a, false),
+};
+
+fn parse_set_equals(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+    let operands = parser.list(operand)?;
+    if operands.len() < 2 {
+        return parser.refuse(17045, format!("$setEquals needs at least two arguments, {} given", operands.len()));
+    }
+    Ok(call(if parser.is_in_filter() { &SET_EQUALS_IN_ORDER } else { operator }, operands))
+}
+
+/// `prepared`: the first constant operand, which is a set already, is what the others are compared with.
+fn set_equals(arguments: &Arguments<'_>, prepared: bool) -> Outcome {
     let mut order: Vec<usize> = (0..arguments.len()).collect();
-    if let Some(constant) = order.iter().position(|&index| arguments.is_constant(index)) {
+    let constant = order.iter().position(|&index| arguments.is_constant(index)).filter(|_| prepared);
+    if let Some(constant) = constant {
         order[..=constant].rotate_right(1);
     }
     let all_constant = order.iter().all(|&index| arguments.is_constant(index));

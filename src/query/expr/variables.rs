@@ -231,6 +231,10 @@ pub(super) fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, op
         }
         Ok(())
     })?;
+    if vars.is_empty() {
+        // MongoDB leaves no more of it, so a constant is one.
+        return parser.at("in", body);
+    }
     let body = parser.with_variables(vars.keys().cloned().collect(), "in", body)?;
     Ok(Node::Let(Box::new(Let { bindings, body })))
 }

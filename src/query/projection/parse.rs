@@ -272,7 +272,7 @@ impl Parser {
         }
         let condition = bson::doc! { name: { "$elemMatch": operand.clone() } };
         self.filter.at.leave();
-        let node = self.filter.document(&condition, Level::Inner)?;
+        let node = self.filter.document(&condition, Level::Inner)?.settled();
         self.filter.at.enter(name);
         self.has_elem_match = true;
         self.add(name, Wish::Compute(Child::ElemMatch(node)), above, branch)

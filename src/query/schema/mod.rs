@@ -8,6 +8,7 @@
 
 mod check;
 mod encrypt;
+mod order;
 mod parse;
 
 #[cfg(test)]
@@ -15,6 +16,8 @@ mod tests;
 
 use bson::Bson;
 use bson::raw::RawDocument;
+
+pub(in crate::query) use order::Sort;
 
 use super::error::{EvalError, Location, QueryError};
 use super::expr::Divisor;

@@ -58,11 +58,11 @@ pub(super) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<
         let until = longest.map(|longest| Instant::now() + longest);
         let backend = FileBackend::new(nameless.try_clone().map_err(StoreError::backend)?)
             .map_err(|error| failure::of_engine(error.into()))?;
-        let database = Database::builder()
+        let mut database = Database::builder()
             .set_cache_size(location.cache_bytes())
             .create_with_backend(backend)
             .map_err(|error| failure::of_engine(error.into()))?;
-        copy::as_of(snapshot, &database, until)
+        copy::as_of(snapshot, &mut database, until)
     });
     copied.map_err(timed_out)?;
     let mut file = nameless;

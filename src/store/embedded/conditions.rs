@@ -73,7 +73,7 @@ impl<'f> Conditions<'f> {
 
     fn add(&mut self, node: &'f Node, prefix: &str, element: Option<Element>) {
         match node {
-            Node::Always => {}
+            Node::Always | Node::Holds => {}
             Node::Never if element.is_none() => self.never = true,
             Node::And(nodes) => nodes.iter().for_each(|node| self.add(node, prefix, element)),
             Node::Path(path, test) => self.add_test(&format!("{prefix}{}", path.as_str()), test, element),

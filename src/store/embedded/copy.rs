@@ -15,6 +15,7 @@ use crate::store::StoreError;
 use super::batch::public_id;
 use super::catalog::{Catalog, Collection};
 use super::failure;
+use super::format;
 use super::prepare;
 use super::snapshot::Snapshot;
 use super::tables::{
@@ -31,12 +32,13 @@ const ENTRIES_PER_LOOK: usize = 1000;
 /// # Errors
 /// [`StoreError::Corrupt`] when the pages of the source are not what they have to be, [`StoreError::Backend`] with an
 /// [`std::io::Error`] when the target cannot be written.
-pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let (source, target) = (from.begin_read()?, to.begin_write()?);
         all_tables(&source, &target, catalog, None)?;
+        format::sign(&target)?;
         target.commit()?;
-        Ok(())
+        trim(to)
     };
     failure::caught(copy)
         .map_err(|panic| StoreError::Corrupt { what: panic })
@@ -47,12 +49,13 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
 ///
 /// # Errors
 /// As [`everything`].
-pub(super) fn as_of(from: &Snapshot, to: &Database, until: Option<Instant>) -> Result<(), StoreError> {
-    let copy = || -> Result<(), redb::Error> {
+pub(super) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
+    let mut copy = || -> Result<(), redb::Error> {
         let target = to.begin_write()?;
         all_tables(from.transaction(), &target, from.catalog(), until)?;
+        format::sign(&target)?;
         target.commit()?;
-        Ok(())
+        trim(to)
     };
     failure::guarded(|| copy().map_err(failure::of_engine))
 }
@@ -83,7 +86,7 @@ fn all_tables(
 ///
 /// # Errors
 /// As [`everything`]; [`StoreError::Duplicate`] when documents break a unique index.
-pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
@@ -95,8 +98,16 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Resu
             rebuild_collection(&target, &mut catalog, *number)?;
         }
         store_collections(&target, &mut catalog, numbers)?;
-        target.commit().map_err(|error| failure::of_engine(error.into()))
+        format::sign(&target).map_err(failure::of_engine)?;
+        target.commit().map_err(|error| failure::of_engine(error.into()))?;
+        trim(to).map_err(failure::of_engine)
     })
+}
+
+/// Ends a new file behind its last page: redb has made it longer ahead of what it wrote.
+fn trim(new: &mut Database) -> Result<(), redb::Error> {
+    new.compact()?;
+    Ok(())
 }
 
 fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Choice, Total, Wanted, plan};
+use super::planner::{Choice, Total, Wanted};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -52,29 +52,35 @@ pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
     pub(super) choice: Choice,
     pub(super) with_total: bool,
+    /// The end of its time, which began when it was asked: planning and waiting for a thread take some of it.
+    pub(super) deadline: Deadline,
 }
 
 impl<'a> Question<'a> {
     /// Plans with a look at how many keys there are.
+    ///
+    /// # Errors
+    /// As [`Reader::plan`].
     pub(super) fn new<A: Access>(
         collection: &Collection,
         tables: &Tables<A>,
         query: &'a FindQuery,
         with_total: bool,
-    ) -> Self {
+        deadline: Deadline,
+    ) -> Result<Self, StoreError> {
         let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
-        let numbers = Reader::new(collection, tables, Deadline::none());
         let wanted = Wanted { first, total: with_total };
-        Self { query, choice: plan(collection, query.filter.tree(), &query.sort, wanted, &numbers), with_total }
+        let choice =
+            Reader::new(collection, tables, deadline.clone()).plan(query.filter.tree(), &query.sort, wanted)?;
+        Ok(Self { query, choice, with_total, deadline })
     }
 
     /// Asks.
     pub(super) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
-        let deadline = Deadline::after(self.query.max_time);
-        let budget = deadline.budget();
-        let mut reader = Reader::new(collection, tables, deadline);
-        let mut answer =
-            if self.comes_in_order() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
+        let budget = self.deadline.budget();
+        let mut reader = Reader::new(collection, tables, self.deadline.clone());
+        let streams = self.comes_in_order() || self.ends_early_from_the_end();
+        let mut answer = if streams { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
         Ok(answer)
     }
@@ -92,7 +98,8 @@ impl<'a> Question<'a> {
     pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
-        if self.comes_in_order() {
+        if self.comes_in_order() || self.ends_early_from_the_end() {
+            self.turn(reader);
             let read_on = self.with_total && !self.counts_apart();
             let mut stopped = false;
             reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
@@ -128,7 +135,7 @@ impl<'a> Question<'a> {
     /// Whether every document has to be looked at, if no index helps.
     pub(super) fn reads_all(&self) -> bool {
         let counts = self.with_total && self.choice.total == Total::Documents;
-        counts || self.query.limit == 0 || !self.comes_in_order()
+        counts || self.query.limit == 0 || !(self.comes_in_order() || self.ends_early_from_the_end())
     }
 
     /// What is to be said about the work for so many documents.
@@ -143,6 +150,17 @@ impl<'a> Question<'a> {
         self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
     }
 
+    /// Whether the documents are read from the last one on until there are enough: what lies in front of them is not looked at.
+    fn ends_early_from_the_end(&self) -> bool {
+        self.query.sort.is_reversed() && self.query.limit != 0 && (!self.with_total || self.counts_apart())
+    }
+
+    fn turn<A: Access>(&self, reader: &mut Reader<'_, A>) {
+        if self.ends_early_from_the_end() {
+            reader.set_backward();
+        }
+    }
+
     /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
     /// of the order cannot be told.
     fn is_about_one_id(&self) -> bool {
@@ -154,6 +172,7 @@ impl<'a> Question<'a> {
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
+        self.turn(reader);
         let query = self.query;
         let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();

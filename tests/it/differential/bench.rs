@@ -60,6 +60,19 @@ pub(super) struct Refusal {
     pub(super) on_purpose: bool,
 }
 
+/// How the server is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    AsItIs,
+    /// Without its index on `_id`.
+    ByScan,
+    /// With a limit that takes nothing away.
+    WithLimit,
+}
+
+/// More documents than any case has.
+const MORE_THAN_ALL: u64 = 1_000_000;
+
 /// The answers to one question.
 #[derive(Debug, Clone)]
 pub(super) struct Answers {
@@ -171,18 +184,22 @@ impl Bench {
                     on_purpose: error.kind != inventory_service::query::QueryErrorKind::Malformed,
                     words: error.to_string(),
                 });
-                Answers { mongo: self.ask_server(question).await, plain: ours.clone(), indexed: ours }
+                Answers { mongo: self.ask_server(question, Asked::AsItIs).await, plain: ours.clone(), indexed: ours }
             }
         }
     }
 
-    /// Asks the server what no store would be asked.
-    async fn ask_server(&self, question: &Question) -> Answer {
+    /// Asks the server itself: what no store would be asked, or in another way.
+    pub(super) async fn ask_server(&self, question: &Question, asked: Asked) -> Answer {
         let mut command = doc! { "find": self.plain, "filter": question.filter.clone() };
         let rest = [("projection", &question.projection), ("sort", &question.sort)];
         command.extend(rest.into_iter().filter_map(|(name, part)| Some((name.to_owned(), Bson::from(part.clone()?)))));
         let count = |number: u64| Bson::Int64(i64::try_from(number).expect("small"));
-        command.extend([("skip".to_owned(), count(question.skip)), ("limit".to_owned(), count(question.limit))]);
+        let limit = if asked == Asked::WithLimit { MORE_THAN_ALL } else { question.limit };
+        command.extend([("skip".to_owned(), count(question.skip)), ("limit".to_owned(), count(limit))]);
+        if asked == Asked::ByScan {
+            command.insert("hint", doc! { "$natural": 1 });
+        }
         match self.stores.database.run_command(command).await {
             Ok(answer) => {
                 let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bson::Document;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -14,7 +15,7 @@ use super::documents::Material;
 use super::generator::Generator;
 use super::random::Random;
 use super::shrink::shrunk;
-use super::verdict::{Difference, Known, Verdict, verdict};
+use super::verdict::{Known, Verdict, verdict};
 
 /// How many sets of documents are under way at once.
 const LANES: u64 = 6;
@@ -36,10 +37,17 @@ pub(super) struct Summary {
     pub(super) failures: Vec<String>,
     /// Questions that both refuse, with different numbers: the first of each pair of numbers.
     pub(super) other_numbers: BTreeMap<(Option<i32>, Option<i32>), (u64, String)>,
+    /// Questions whose answers differ as they must: some of each sort, where they were asked for.
+    pub(super) differing: BTreeMap<Known, Vec<String>>,
 }
 
+/// So many questions are shown of each sort whose answers must differ.
+const SHOWN: usize = 40;
+
 /// Asks so many questions.
-pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64) -> Summary {
+///
+/// `shows_known`: keeps questions whose answers must differ, made smaller, which takes its time.
+pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64, shows_known: bool) -> Summary {
     let next = Arc::new(AtomicU64::new(0));
     let enough = Arc::new(AtomicBool::new(false));
     let summary = Arc::new(Mutex::new(Summary::default()));
@@ -55,7 +63,7 @@ pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64) -> Summary {
                 if left == 0 {
                     break;
                 }
-                let batch = ask_all(&mut bench, seed, number, left).await;
+                let batch = ask_all(&mut bench, (seed, number), left, shows_known).await;
                 let mut summary = summary.lock().expect("no lane panics while it adds");
                 summary.add(batch);
                 enough.fetch_or(summary.failures.len() >= ENOUGH, Ordering::Relaxed);
@@ -69,7 +77,7 @@ pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64) -> Summary {
 }
 
 /// One set of documents, and the questions about it.
-async fn ask_all(bench: &mut Bench, seed: u64, number: u64, questions: u64) -> Summary {
+async fn ask_all(bench: &mut Bench, (seed, number): (u64, u64), questions: u64, shows_known: bool) -> Summary {
     let mut random = Random::new(seed, number);
     let mut material = Material::new(&mut random);
     let indexes = random_indexes(&mut random, &material.places);
@@ -82,10 +90,18 @@ async fn ask_all(bench: &mut Bench, seed: u64, number: u64, questions: u64) -> S
         let answers = bench.ask(&question).await;
         let case = Case { documents: Vec::new(), indexes: Vec::new(), question };
         summary.cases += 1;
-        match verdict(&case, &answers) {
+        match verdict(bench, &case, &answers).await {
             Verdict::Equal { found: true } => summary.found += 1,
             Verdict::Equal { found: false } => summary.empty += 1,
-            Verdict::Known(known) => *summary.known.entry(known).or_default() += 1,
+            Verdict::Known(known) => {
+                *summary.known.entry(known).or_default() += 1;
+                if shows_known {
+                    let case = Case { documents: material.documents.clone(), indexes: indexes.clone(), ..case };
+                    let line = failure(bench, case, Verdict::Known(known)).await;
+                    summary.differing.entry(known).or_default().push(line);
+                    bench.store(&material.documents, &indexes).await;
+                }
+            }
             Verdict::Refused { same_number } => {
                 summary.refused += 1;
                 summary.same_number += u64::from(same_number);
@@ -95,9 +111,9 @@ async fn ask_all(bench: &mut Bench, seed: u64, number: u64, questions: u64) -> S
                     summary.other_numbers.entry(numbers).or_insert_with(|| (0, case.line(Vec::new()))).0 += 1;
                 }
             }
-            Verdict::Different(difference) => {
+            different @ Verdict::Different(_) => {
                 let case = Case { documents: material.documents.clone(), indexes: indexes.clone(), ..case };
-                summary.failures.push(failure(bench, case, difference).await);
+                summary.failures.push(failure(bench, case, different).await);
                 bench.store(&material.documents, &indexes).await;
             }
         }
@@ -109,15 +125,15 @@ fn number_of(answer: &Answer) -> Option<i32> {
     answer.as_ref().err().and_then(|refusal| refusal.code)
 }
 
-/// The smallest case with the same difference, as a line of a data file, and below it what the embedded store says.
-async fn failure(bench: &mut Bench, case: Case, difference: Difference) -> String {
-    let (case, answers) = shrunk(bench, case, difference).await;
+/// The smallest case of the same sort, as a line of a data file, and below it what the embedded store says.
+async fn failure(bench: &mut Bench, case: Case, verdict: Verdict) -> String {
+    let (case, answers) = shrunk(bench, case, verdict).await;
     let mut line = case.line(expected(&answers.mongo));
-    let _ = write!(line, "\n    {difference:?}\n    embedded: {}", show(&answers.plain));
+    let _ = write!(line, "\n    {verdict:?}\n    embedded: {}", show(&answers.plain));
     if let Err(refusal) = &answers.mongo {
         let _ = write!(line, "\n    mongodb:  {}", refusal.words);
     }
-    if difference.by_index {
+    if show(&answers.indexed) != show(&answers.plain) {
         let _ = write!(line, "\n    indexed:  {}", show(&answers.indexed));
     }
     line
@@ -126,7 +142,11 @@ async fn failure(bench: &mut Bench, case: Case, difference: Difference) -> Strin
 fn expected(answer: &Answer) -> Vec<(&'static str, Value)> {
     let mut expected = match answer {
         Ok(found) => {
-            let results = found.documents.iter().map(|document| json_of(&document.try_into().expect("valid BSON")));
+            let results = found.documents.iter().map(|document| match Document::try_from(document) {
+                Ok(document) => json_of(&document),
+                // A server may answer with what is no BSON, which no data file can expect.
+                Err(error) => json!({ "$broken": format!("{error}: {:02x?}", document.as_bytes()) }),
+            });
             let total = found.total.map(|total| ("total", json!(total)));
             [("results", Value::Array(results.collect()))].into_iter().chain(total).collect()
         }
@@ -156,6 +176,11 @@ impl Summary {
         }
         for (numbers, (count, example)) in other.other_numbers {
             self.other_numbers.entry(numbers).or_insert((0, example)).0 += count;
+        }
+        for (known, lines) in other.differing {
+            let all = self.differing.entry(known).or_default();
+            all.extend(lines);
+            all.truncate(SHOWN);
         }
         self.failures.extend(other.failures);
     }

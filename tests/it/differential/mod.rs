@@ -2,7 +2,8 @@
 //! the embedded store through the port. The answers must be equal to the byte, or both must refuse.
 //!
 //! `INVENTORY_DIFFERENTIAL_CASES` sets the number of questions, `INVENTORY_DIFFERENTIAL_SEED` what they are;
-//! `INVENTORY_DIFFERENTIAL_NUMBERS` names a file for questions that both refuse with different numbers. A question is also
+//! `INVENTORY_DIFFERENTIAL_NUMBERS` names a file for questions that both refuse with different numbers, and those whose answers
+//! differ as they must. A question is also
 //! asked of a collection of the embedded store with random indexes. One that is answered differently is made smaller and
 //! printed as a line for a file of `tests/questions`, whose cases are asked of both stores each time.
 
@@ -51,13 +52,17 @@ async fn both_stores_give_the_same_answers_to_random_questions() {
     // A standalone server gives documents in the order of their insertion, as the embedded store does.
     let server = Mongod::start(program, Deployment::Standalone).await;
     let stores = bench::Stores::on(&server).await;
-    let summary = lanes::run(stores, seed, cases).await;
+    let summary = lanes::run(stores, seed, cases, std::env::var_os(NUMBERS).is_some()).await;
     eprintln!("{SEED}={seed} {}", summary.line());
     if let Some(path) = std::env::var_os(NUMBERS) {
-        let lines = summary.other_numbers.iter().fold(String::new(), |mut lines, ((mongo, ours), (count, example))| {
-            let _ = writeln!(lines, "{count} MongoDB {mongo:?}, here {ours:?}: {example}");
-            lines
-        });
+        let mut lines =
+            summary.other_numbers.iter().fold(String::new(), |mut lines, ((mongo, ours), (count, example))| {
+                let _ = writeln!(lines, "{count} MongoDB {mongo:?}, here {ours:?}: {example}");
+                lines
+            });
+        for line in summary.differing.values().flatten() {
+            let _ = writeln!(lines, "{line}");
+        }
         std::fs::write(path, lines).expect("the file can be written");
     }
     assert!(summary.failures.is_empty(), "with {SEED}={seed}:\n{}", summary.failures.join("\n"));

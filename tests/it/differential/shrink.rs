@@ -4,13 +4,13 @@ use bson::{Bson, Document};
 
 use super::bench::{Answers, Bench};
 use super::case::Case;
-use super::verdict::{Difference, Verdict, verdict};
+use super::verdict::{Verdict, verdict};
 
 /// So many smaller cases are tried at the most.
 const ATTEMPTS: usize = 1500;
 
 /// The smallest case that was found, with its answers.
-pub(super) async fn shrunk(bench: &mut Bench, mut case: Case, difference: Difference) -> (Case, Answers) {
+pub(super) async fn shrunk(bench: &mut Bench, mut case: Case, wanted: Verdict) -> (Case, Answers) {
     let mut attempts = 0;
     let mut position = 0;
     loop {
@@ -23,7 +23,7 @@ pub(super) async fn shrunk(bench: &mut Bench, mut case: Case, difference: Differ
         for at in order {
             attempts += 1;
             let candidate = candidates[at].take().expect("each is tried once");
-            if attempts < ATTEMPTS && differs(bench, &candidate, difference).await {
+            if attempts < ATTEMPTS && is_still(bench, &candidate, wanted).await {
                 better = Some((at, candidate));
                 break;
             }
@@ -38,9 +38,13 @@ pub(super) async fn shrunk(bench: &mut Bench, mut case: Case, difference: Differ
     (case, answers)
 }
 
-async fn differs(bench: &mut Bench, case: &Case, difference: Difference) -> bool {
+async fn is_still(bench: &mut Bench, case: &Case, wanted: Verdict) -> bool {
     let kept = bench.store(&case.documents, &case.indexes).await;
-    kept.iter().all(|kept| *kept) && verdict(case, &bench.ask(&case.question).await) == Verdict::Different(difference)
+    if !kept.iter().all(|kept| *kept) {
+        return false;
+    }
+    let answers = bench.ask(&case.question).await;
+    verdict(bench, case, &answers).await == wanted
 }
 
 /// Cases with a little less in them, what saves most first.

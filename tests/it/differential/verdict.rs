@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::bench::{Answer, Answers, Found, Refusal};
+use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
 
 /// What the answers come to.
@@ -36,13 +36,18 @@ pub(super) enum Known {
     RegularExpression,
     /// MongoDB computes exponentials, logarithms, roots and angles of decimals with a library whose last digits are its own.
     LastDigits,
-    /// MongoDB may project before it sorts; a path with a position then leads elsewhere, since arrays are shorter.
+    /// Without a limit MongoDB may project before it sorts, and takes a path with a position for one that its projection has
+    /// kept as it was; arrays are shorter then. With a limit it sorts first, and answers as the embedded store does.
     SortOfProjected,
     /// The server fails on its own plan: no document and no index of the embedded store has anything to do with it.
     ServerFault,
-    /// A query that fails on a document need not look at it when an index leads past it. With an index, that on `_id` too, and
-    /// with a schema MongoDB asks conditions in another order, so that another one may decide before the failing one.
-    FailureNotMet,
+    /// A query that fails on a document does not look at it when an index of the embedded store leads past it.
+    FailurePassedByIndex,
+    /// With an index MongoDB asks conditions in another order and passes documents by, so that it meets other failures than
+    /// without one. The collection here has one on `_id`. Told to scan, it answers as the embedded store does.
+    FailureByPlan,
+    /// The server takes texts apart between the bytes of a character: what it answers is no BSON.
+    NotText,
 }
 
 impl Known {
@@ -54,7 +59,9 @@ impl Known {
             Self::SortOfProjected => "an order by a position in what is projected",
             Self::ServerFault => "a fault of the server's planner",
             Self::LastDigits => "the last digits of a decimal function",
-            Self::FailureNotMet => "a failing document that was not looked at",
+            Self::FailurePassedByIndex => "a failing document that an index led past",
+            Self::FailureByPlan => "a failure that the server meets or not as it has an index",
+            Self::NotText => "a text of the server's that is no text",
         }
     }
 }
@@ -66,8 +73,8 @@ const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
 const TRANSCENDENTAL: [&str; 10] =
     ["$exp", "$ln", "$log", "$log10", "$pow", "$sqrt", "$sin", "$atan2", "$tanh", "$degreesToRadians"];
 
-/// Compares the answers to the question of the case.
-pub(super) fn verdict(case: &Case, answers: &Answers) -> Verdict {
+/// Compares the answers to the question of the case, which is what the bench has stored; may ask the server again.
+pub(super) async fn verdict(bench: &Bench, case: &Case, answers: &Answers) -> Verdict {
     let Answers { mongo, plain, indexed } = answers;
     let by_index = !is_same_answer(plain, indexed);
     let difference = Difference { mongodb_answers: mongo.is_ok(), embedded_answers: plain.is_ok(), by_index };
@@ -76,11 +83,11 @@ pub(super) fn verdict(case: &Case, answers: &Answers) -> Verdict {
             Verdict::Equal { found: !mongo.documents.is_empty() }
         }
         (Err(mongo), Err(plain), Err(_)) => Verdict::Refused { same_number: mongo.code == plain.code },
-        _ => known(case, answers).map_or(Verdict::Different(difference), Verdict::Known),
+        _ => known(bench, case, answers).await.map_or(Verdict::Different(difference), Verdict::Known),
     }
 }
 
-fn known(case: &Case, answers: &Answers) -> Option<Known> {
+async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     let Answers { mongo, plain, indexed } = answers;
     if matches!(plain, Err(Refusal { on_purpose: true, .. })) {
         return Some(Known::Refused);
@@ -91,20 +98,90 @@ fn known(case: &Case, answers: &Answers) -> Option<Known> {
     if mongo.as_ref().is_err_and(|refusal| refusal.code == Some(CANNOT_INVERT_BOUNDS)) {
         return Some(Known::ServerFault);
     }
-    let filter = &case.question.filter;
-    let asked_in_another_order = names(filter, &["$expr"]) && names(filter, &["_id", "$jsonSchema", "$alwaysTrue"]);
-    if mongo.is_err() && plain.is_err() && indexed.is_ok() || mongo.is_ok() != plain.is_ok() && asked_in_another_order {
-        return Some(Known::FailureNotMet);
+    if mongo.as_ref().is_ok_and(|found| found.documents.iter().any(|document| Document::try_from(document).is_err())) {
+        return Some(Known::NotText);
     }
-    let question = [Some(&case.question.filter), case.question.projection.as_ref()];
-    let position =
-        |path: &str| path.split('.').any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
-    let sorts_by_position = case.question.sort.as_ref().is_some_and(|sort| sort.keys().any(|path| position(path)));
-    if sorts_by_position && case.question.projection.is_some() && mongo.is_ok() {
+    if mongo.is_err() && plain.is_err() && indexed.is_ok() {
+        return Some(Known::FailurePassedByIndex);
+    }
+    if !is_same_answer(plain, indexed) {
+        return None;
+    }
+    let question = &case.question;
+    if mongo.is_ok() != plain.is_ok() && is_same_answer(&bench.ask_server(question, Asked::ByScan).await, plain) {
+        return Some(Known::FailureByPlan);
+    }
+    let is_position = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let sorts_by_position = question.sort.iter().flat_map(Document::keys).any(|path| path.split('.').any(is_position));
+    if sorts_by_position
+        && question.projection.is_some()
+        && question.limit == 0
+        && is_same_answer(&bench.ask_server(question, Asked::WithLimit).await, plain)
+    {
         return Some(Known::SortOfProjected);
     }
-    let transcendental = question.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
-    (transcendental && mongo.is_ok() && plain.is_ok() && is_same_answer(plain, indexed)).then_some(Known::LastDigits)
+    let parts = [Some(&question.filter), question.projection.as_ref()];
+    let transcendental = parts.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
+    match (mongo, plain) {
+        (Ok(mongo), Ok(plain)) if transcendental && is_near_found(mongo, plain) => Some(Known::LastDigits),
+        _ => None,
+    }
+}
+
+/// Whether only the last digits of decimals differ.
+fn is_near_found(left: &Found, right: &Found) -> bool {
+    left.documents.len() == right.documents.len()
+        && left.documents.iter().zip(&right.documents).all(|(left, right)| {
+            match (Document::try_from(left), Document::try_from(right)) {
+                (Ok(left), Ok(right)) => is_near(&left.into(), &right.into()),
+                _ => false,
+            }
+        })
+}
+
+fn is_near(left: &Bson, right: &Bson) -> bool {
+    match (left, right) {
+        (Bson::Decimal128(left), Bson::Decimal128(right)) => {
+            left == right || are_near(&left.to_string(), &right.to_string())
+        }
+        // What was made of a decimal.
+        (Bson::String(left), Bson::String(right)) => left == right || are_near(left, right),
+        (Bson::Document(left), Bson::Document(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|((name, left), (other, right))| name == other && is_near(left, right))
+        }
+        (Bson::Array(left), Bson::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_near(left, right))
+        }
+        (left, right) => is_same(left, right),
+    }
+}
+
+/// How many units of the last of 34 digits MongoDB may be off.
+const OFF_BY: u128 = 1000;
+
+fn are_near(left: &str, right: &str) -> bool {
+    let same_sign = left.starts_with('-') == right.starts_with('-');
+    match (digits(left), digits(right)) {
+        (Some((left, left_exponent)), Some((right, right_exponent))) => {
+            // The same size of numbers, in units of the 34th digit.
+            same_sign && left_exponent == right_exponent && left.abs_diff(right) <= OFF_BY
+        }
+        _ => false,
+    }
+}
+
+/// The number with 34 digits, and the power of ten of the last one.
+fn digits(text: &str) -> Option<(u128, i64)> {
+    let text = text.trim_start_matches('-');
+    let (mantissa, exponent) = text.split_once('E').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let significant = all.trim_start_matches('0');
+    let missing = 34_usize.checked_sub(significant.len())?;
+    let number = format!("{significant}{}", "0".repeat(missing)).parse().ok()?;
+    let places = i64::try_from(fraction.len() + missing).ok()?;
+    Some((number, exponent.parse::<i64>().ok()? - places))
 }
 
 /// Whether one of the names is anywhere in the document.

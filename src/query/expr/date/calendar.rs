@@ -62,8 +62,10 @@ pub(super) fn first_iso_monday(year: i64) -> i64 {
 
 impl Moment {
     /// Of milliseconds since 1970 by the clock on the wall.
-    pub(super) fn of_local(millis: i64) -> Self {
-        Self::of_seconds(millis.div_euclid(1000), millis.rem_euclid(1000))
+    pub(super) fn of_local(millis: i128) -> Self {
+        // Both fit: a date and the distance of any two of them are less than 66 bits of milliseconds.
+        let part = |number: i128| i64::try_from(number).unwrap_or_default();
+        Self::of_seconds(part(millis.div_euclid(1000)), part(millis.rem_euclid(1000)))
     }
 
     /// Of seconds since 1970 by the clock on the wall, and the milliseconds beyond them.

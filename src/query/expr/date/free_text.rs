@@ -54,7 +54,8 @@ pub(in crate::query::expr) fn parse_text(text: &str, zone: Option<Zone>) -> Resu
         return Ok(millis);
     }
     let zone = zone.unwrap_or(Zone::UTC);
-    Ok(zone.to_utc(zone.to_local(millis) + (days + reader.days) * DAY))
+    let moved = zone.to_utc(zone.to_local(millis) + i128::from((days + reader.days) * DAY));
+    i64::try_from(moved).or_else(|_| unreadable(text))
 }
 
 /// `1500000000`, `1500000000.5`: in milliseconds.
@@ -145,9 +146,7 @@ impl Reader<'_> {
                 self.short_time(6, time, tail);
                 Some(())
             }
-            (2, Some('-')) if tail[1..].bytes().take_while(u8::is_ascii_digit).count() == 2 && !has_long_year(tail) => {
-                self.year_first(full_year(value, 2), tail)
-            }
+            (1..=2, Some('-')) if is_short_date(tail) => self.year_first(full_year(value, 2), tail),
             (1..=2, _) if self.parts.year.is_some() && self.parts.hour.is_none() && self.after_t => self.time(),
             (1..=2, Some('/')) => self.american(value, tail),
             (1..=2, Some('-' | '.')) => self.day_first(value, tail),
@@ -226,13 +225,16 @@ impl Reader<'_> {
         self.set_date(year, month, day)
     }
 
-    /// `08-02-2017`, `8.2.2017`, `08-Feb-2017`.
+    /// `08-02-2017`, `8.2.2017`, `08-Feb-2017`, `8-Feb-17`.
     fn day_first(&mut self, day: i64, tail: &str) -> Option<()> {
         let separator = tail.chars().next()?;
         let mut rest = &tail[1..];
+        let by_name = !rest.starts_with(|next: char| next.is_ascii_digit());
         let month = month(&mut rest)?;
         rest = rest.strip_prefix(separator)?;
-        let year = digits(&mut rest, 4, 4)?;
+        let before = rest.len();
+        let year = digits(&mut rest, if by_name { 1 } else { 4 }, 4)?;
+        let year = full_year(year, before - rest.len());
         self.rest = copy_end(self.rest, rest);
         self.set_date(year, month, day)
     }
@@ -245,19 +247,27 @@ impl Reader<'_> {
         let mut rest = self.rest;
         let mut hour = digits(&mut rest, 1, 2)?;
         let (mut minute, mut second, mut millisecond) = (0, 0, 0);
+        // A minute or second of one digit ends the time: no fraction, no `am` or `pm` behind it.
+        let mut in_full = true;
+        let mut two = |rest: &mut &str| {
+            let before = rest.len();
+            let number = digits(rest, 1, 2);
+            in_full &= before - rest.len() == 2;
+            number
+        };
         if let Some(tail) = rest.strip_prefix(':') {
             rest = tail;
-            minute = digits(&mut rest, 2, 2)?;
+            minute = two(&mut rest)?;
             if let Some(tail) = rest.strip_prefix(':') {
                 rest = tail;
-                second = digits(&mut rest, 2, 2)?;
-                if let Some(tail) = rest.strip_prefix(['.', ':']) {
+                second = two(&mut rest)?;
+                if let Some(tail) = rest.strip_prefix(['.', ':']).filter(|_| in_full) {
                     rest = tail;
                     millisecond = fraction(&mut rest)?;
                 }
             }
         }
-        if is_meridian(rest) {
+        if in_full && is_meridian(rest) {
             let tail = rest.trim_start();
             let afternoon = tail.starts_with(['p', 'P']);
             if !(1..=12).contains(&hour) {
@@ -340,9 +350,12 @@ fn month(text: &mut &str) -> Option<i64> {
     name_index(&MONTHS, name).map(|index| index + 1)
 }
 
-/// Whether `-07-2017` ends in a year of four digits.
-fn has_long_year(tail: &str) -> bool {
-    tail.get(4..).is_some_and(|year| year.bytes().take_while(u8::is_ascii_digit).count() == 4)
+/// Whether `-2-09` goes on a date that begins with its year: behind a month in digits there is no year, unlike in `-07-2017`.
+fn is_short_date(tail: &str) -> bool {
+    let count = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let month = count(&tail[1..]);
+    let rest = tail.get(month + 2..).unwrap_or_default();
+    (1..=2).contains(&month) && tail[month + 1..].starts_with('-') && (1..=2).contains(&count(rest))
 }
 
 /// The end of `whole` that is as long as `end`, which is one.

@@ -118,7 +118,10 @@ impl Parts {
                 failure(FAILED, "time zone information in the text cannot go together with a timezone argument")
             }
             (Some(seconds), None) => Ok(local - seconds * 1000),
-            (None, zone) => Ok(zone.unwrap_or(Zone::UTC).to_utc(local)),
+            (None, zone) => {
+                let instant = zone.unwrap_or(Zone::UTC).to_utc(i128::from(local));
+                i64::try_from(instant).or_else(|_| unreadable(text))
+            }
         }
     }
 }

@@ -167,7 +167,7 @@ fn time_zone(arguments: &Arguments<'_>, index: usize) -> Result<Option<Zone>, Ev
 /// A timestamp as C's `ctime` writes it, without the year: `Jan  1 00:00:05:6`.
 pub(super) fn timestamp_text(time: Timestamp) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let moment = Moment::of_local(i64::from(time.time) * 1000);
+    let moment = Moment::of_local(i128::from(time.time) * 1000);
     let month = usize::try_from(moment.month - 1).ok().and_then(|index| MONTHS.get(index)).unwrap_or(&"");
     let (day, hour, minute, second) = (moment.day, moment.hour, moment.minute, moment.second);
     format!("{month} {day:>2} {hour:02}:{minute:02}:{second:02}:{}", time.increment)

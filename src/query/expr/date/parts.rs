@@ -195,8 +195,8 @@ pub(super) fn from_parts(arguments: &Arguments<'_>) -> Outcome {
         .and_then(|seconds| seconds.checked_mul(1000))
         .and_then(|time| time.checked_add(millisecond))
         .and_then(|time| time.checked_add(day * DAY));
-    match local {
-        Some(local) => found(DateTime::from_millis(zone.to_utc(local))),
+    match local.and_then(|local| i64::try_from(zone.to_utc(i128::from(local))).ok()) {
+        Some(millis) => found(DateTime::from_millis(millis)),
         None => failure(159, "the parts make no date that can be represented"),
     }
 }

@@ -77,31 +77,32 @@ fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {
-        Unit::Millis(length) => amount.checked_mul(length).and_then(|distance| start.checked_add(distance)),
+        Unit::Millis(length) => i128::from(start) + i128::from(amount) * i128::from(length),
         Unit::Days(length) => {
-            let local = zone.to_local(start);
-            amount
-                .checked_mul(length)
-                .and_then(|days| days.checked_mul(DAY))
-                .and_then(|distance| local.checked_add(distance))
-                .map(|local| zone.to_utc(local))
+            let distance = i128::from(amount) * i128::from(length * DAY);
+            zone.to_utc(zone.to_local(start) + distance)
         }
-        Unit::Months(length) => add_months(zone.to_local(start), amount * length).map(|local| zone.to_utc(local)),
+        Unit::Months(length) => zone.to_utc(add_months(zone.to_local(start), amount * length)),
     };
+    if unit == Unit::Millis(1) {
+        return i64::try_from(sum).or_else(|_| failure(159, "overflow while adding milliseconds"));
+    }
     // MongoDB takes dates before 1970 apart at whole seconds and loses one where there are milliseconds.
-    let lost = if start < 0 && start % 1000 != 0 && unit != Unit::Millis(1) { 1000 } else { 0 };
-    match sum.and_then(|millis| millis.checked_sub(lost)) {
-        Some(millis) => Ok(millis),
-        None if unit == Unit::Millis(1) => failure(159, "overflow while adding milliseconds"),
-        None => failure(5_166_406, "dateAdd overflowed"),
+    let lost = if start < 0 && start % 1000 != 0 { 1000 } else { 0 };
+    let sum = sum - lost;
+    // It puts the seconds together first, which do not reach down to the very first date.
+    let seconds = i64::try_from(sum.div_euclid(1000) * 1000);
+    match (seconds, i64::try_from(sum)) {
+        (Ok(_), Ok(millis)) => Ok(millis),
+        _ => failure(5_166_406, "dateAdd overflowed"),
     }
 }
 
 /// A day that the month reached does not have becomes its last one.
-fn add_months(local: i64, months: i64) -> Option<i64> {
+fn add_months(local: i128, months: i64) -> i128 {
     let moment = super::Moment::of_local(local);
     let month = moment.year * 12 + moment.month - 1 + months;
     let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
     let day = moment.day.min(days_in_month(year, month));
-    days_from_civil(year, month, day).checked_mul(DAY)?.checked_add(local.rem_euclid(DAY))
+    i128::from(days_from_civil(year, month, day)) * i128::from(DAY) + local.rem_euclid(i128::from(DAY))
 }

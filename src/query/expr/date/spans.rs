@@ -91,12 +91,11 @@ fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<
         }
         Unit::Millis(1) => end.checked_sub(start)?,
         Unit::Millis(length) => {
-            // By the clock, less the whole units of its offset: an hour that it shows twice counts twice.
-            let index = |millis| {
-                let (offset, length) = (i128::from(zone.offset_at(millis)) * 1000, i128::from(length));
-                (i128::from(millis) + offset).div_euclid(length) - offset / length
-            };
-            i64::try_from(index(end) - index(start)).ok()?
+            // By the clock, less the whole units that it was put forward: an hour that it shows twice counts twice.
+            let length = i128::from(length);
+            let forward = i128::from(zone.offset_at(end) - zone.offset_at(start)) * 1000 / length;
+            let index = |millis| zone.to_local(millis).div_euclid(length);
+            i64::try_from(index(end) - index(start) - forward).ok()?
         }
     })
 }
@@ -152,20 +151,25 @@ fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option
             let months = (moment.year - 2000) * 12 + moment.month - 1;
             let bin = length.checked_mul(size)?;
             let days = days_from_civil(2000, 1 + months.div_euclid(bin) * bin, 1);
-            Some(zone.to_utc(days.checked_mul(DAY)?))
+            midnight(days, zone)
         }
         Unit::Days(length) => {
             // The first week of 2000 that is a whole one.
             let origin = if length == 7 { reference + (first - weekday(reference)).rem_euclid(7) } else { reference };
             let bin = length.checked_mul(size)?;
-            let days = origin + (local.div_euclid(DAY) - origin).div_euclid(bin) * bin;
-            Some(zone.to_utc(days.checked_mul(DAY)?))
+            let today = i64::try_from(local.div_euclid(i128::from(DAY))).ok()?;
+            midnight(origin + (today - origin).div_euclid(bin) * bin, zone)
         }
         Unit::Millis(length) => {
             let bin = length.checked_mul(size)?;
             // Counted in real time, whatever the clock did in between.
-            let into = date.checked_sub(zone.to_utc(reference * DAY))?.rem_euclid(bin);
-            date.checked_sub(into)
+            let reference = i64::try_from(zone.to_utc(i128::from(reference * DAY))).ok()?;
+            date.checked_sub(date.checked_sub(reference)?.rem_euclid(bin))
         }
     }
+}
+
+/// When a day begins by the clock of the time zone.
+fn midnight(days: i64, zone: Zone) -> Option<i64> {
+    i64::try_from(zone.to_utc(i128::from(days) * i128::from(DAY))).ok()
 }

@@ -41,15 +41,19 @@ impl Zone {
 
     /// Seconds east of Greenwich at an instant.
     pub(super) fn offset_at(self, millis: i64) -> i64 {
+        self.offset_of(i128::from(millis))
+    }
+
+    fn offset_of(self, millis: i128) -> i64 {
         match self {
             Self::Fixed(seconds) => seconds,
             Self::Named(zone) => i64::from(zone.offset_from_utc_datetime(&naive(millis)).fix().local_minus_utc()),
         }
     }
 
-    /// What the clock on the wall shows at an instant, in milliseconds.
-    pub(super) fn to_local(self, millis: i64) -> i64 {
-        millis.saturating_add(self.offset_at(millis) * 1000)
+    /// What the clock on the wall shows at an instant, in milliseconds. That may be more than a date can hold.
+    pub(super) fn to_local(self, millis: i64) -> i128 {
+        i128::from(millis) + i128::from(self.offset_at(millis)) * 1000
     }
 
     /// What the clock on the wall shows at an instant.
@@ -61,34 +65,35 @@ impl Zone {
 
     /// The instant at which the clock shows this. Of two such instants the later one; where the clock was put
     /// forward over it, as if that had not yet happened.
-    pub(super) fn to_utc(self, local: i64) -> i64 {
+    pub(super) fn to_utc(self, local: i128) -> i128 {
         let seconds = match self {
             Self::Fixed(seconds) => seconds,
             Self::Named(zone) => match zone.offset_from_local_datetime(&naive(local)) {
                 MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(_, offset) => {
                     i64::from(offset.fix().local_minus_utc())
                 }
-                MappedLocalTime::None => self.offset_at(local.saturating_sub(DAY)),
+                MappedLocalTime::None => self.offset_of(local - i128::from(DAY)),
             },
         };
-        local.saturating_sub(seconds * 1000)
+        local - i128::from(seconds) * 1000
     }
 }
 
 /// Before the years that the database can be asked about, its first year answers. Behind the last year that it
 /// lists one by one, a late year answers that has the same days of the week: from March on, or before March.
-fn naive(millis: i64) -> NaiveDateTime {
-    const FIRST: i64 = -8_000_000_000_000_000;
+fn naive(millis: i128) -> NaiveDateTime {
+    const FIRST: i128 = -8_000_000_000_000_000;
     const LAST_YEAR: i64 = 2037;
     let moment = Moment::of_local(millis);
     let millis = if moment.year > LAST_YEAR {
         let anchor = |year| days_from_civil(year, if moment.month >= 3 { 3 } else { 1 }, 1);
         let alike = |year: &i64| weekday(anchor(*year)) == weekday(anchor(moment.year));
         let year = (LAST_YEAR - 11..=LAST_YEAR).find(alike).unwrap_or(LAST_YEAR);
-        millis - (anchor(moment.year) - anchor(year)) * DAY
+        millis - i128::from((anchor(moment.year) - anchor(year)) * DAY)
     } else {
         millis.max(FIRST)
     };
+    let millis = i64::try_from(millis).unwrap_or_default();
     DateTime::from_timestamp_millis(millis).unwrap_or_default().naive_utc()
 }
 

@@ -1,0 +1,62 @@
+//! The comparisons that MongoDB takes out of an expression in a filter, to look them up in an index.
+//!
+//! They say no more than the expression, but stand beside it: with them it is an `$and`, and is asked when an `$and` is.
+
+use bson::Bson;
+
+use super::call::Call;
+use super::evaluate::Node;
+
+/// What is compared in an expression that must be true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::query) enum Comparisons {
+    /// All of them hold.
+    All(Vec<Comparisons>),
+    /// One of them holds.
+    Any(Vec<Comparisons>),
+    /// The operator as it reads with the path in front, and the path.
+    One(&'static str, String),
+}
+
+impl Comparisons {
+    /// Of an expression whose constants were computed.
+    pub(super) fn of(node: &Node) -> Option<Self> {
+        let Node::Call(call) = node else { return None };
+        let inner = || call.operands.iter().map(|operand| operand.as_ref().and_then(Self::of));
+        match call.operator.name {
+            "$and" => {
+                let mut parts: Vec<Self> = Vec::new();
+                for part in inner().flatten() {
+                    match part {
+                        Self::All(inner) => parts.extend(inner),
+                        part => parts.push(part),
+                    }
+                }
+                Some(parts).filter(|parts| !parts.is_empty()).map(|parts| Self::listed(parts, Self::All))
+            }
+            "$or" => inner().collect::<Option<Vec<Self>>>().map(|parts| Self::listed(parts, Self::Any)),
+            _ => Self::one(call),
+        }
+    }
+
+    fn listed(mut parts: Vec<Self>, list: fn(Vec<Self>) -> Self) -> Self {
+        if parts.len() == 1 { parts.remove(0) } else { list(parts) }
+    }
+
+    /// A path beside a constant, whichever comes first.
+    fn one(call: &Call) -> Option<Self> {
+        const TURNED: [(&str, &str); 5] =
+            [("$eq", "$eq"), ("$gt", "$lt"), ("$gte", "$lte"), ("$lt", "$gt"), ("$lte", "$gte")];
+        let (name, turned) = TURNED.into_iter().find(|(name, _)| *name == call.operator.name)?;
+        let comparable = |value: &Option<Bson>| !matches!(value, None | Some(Bson::Array(_) | Bson::Undefined));
+        match call.operands.as_slice() {
+            [Some(Node::Path(path)), Some(Node::Constant(value))] if comparable(value) && !path.is_empty() => {
+                Some(Self::One(name, path.join(".")))
+            }
+            [Some(Node::Constant(value)), Some(Node::Path(path))] if comparable(value) && !path.is_empty() => {
+                Some(Self::One(turned, path.join(".")))
+            }
+            _ => None,
+        }
+    }
+}
