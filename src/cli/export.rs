@@ -9,7 +9,7 @@ use crate::moving::export::export;
 use crate::progress;
 use crate::settings::Settings;
 
-use super::{Outcome, existing_store};
+use super::{Outcome, existing_store, services, there_is_a_store};
 
 /// Where to write to.
 #[derive(Debug, Args)]
@@ -19,13 +19,23 @@ pub struct ExportCommand {
     /// Put it in the place of an earlier export.
     #[arg(long)]
     force: bool,
+    /// Write the objects of each type as a table too: objects/TYPE.csv.
+    #[arg(long)]
+    csv: bool,
 }
 
 impl ExportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
-        let store = existing_store(&settings).await?;
         let progress = progress::on_stderr();
-        let manifest = export(&*store, &self.directory, self.force, SystemClock.now(), &*progress).await?;
+        let now = SystemClock.now();
+        let manifest = if self.csv {
+            there_is_a_store(&settings)?;
+            let services = services(&settings).await?;
+            export(&*services.store, &self.directory, self.force, now, Some(&services), &*progress).await?
+        } else {
+            let store = existing_store(&settings).await?;
+            export(&*store, &self.directory, self.force, now, None, &*progress).await?
+        };
         for file in &manifest.files {
             println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
         }

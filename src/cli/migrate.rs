@@ -12,9 +12,8 @@ use crate::progress;
 use crate::service::migrations::{self, State};
 use crate::settings::{Settings, StoreUri};
 use crate::store::Store;
-use crate::store::embedded::{OpenError, has_store};
 
-use super::Outcome;
+use super::{Outcome, there_is_a_store};
 
 /// From where to where; what is not said is the store that `store.uri` names.
 #[derive(Debug, Args)]
@@ -77,10 +76,8 @@ fn at(settings: &Settings, uri: Option<&str>) -> Result<Settings, StartError> {
 
 /// A store that is there already, as it is.
 async fn existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    match settings.store.location()? {
-        StoreUri::Embedded(directory) if !has_store(&directory) => Err(OpenError::NoStore(directory).into()),
-        _ => app::open_store(&settings.store).await,
-    }
+    there_is_a_store(settings)?;
+    app::open_store(&settings.store).await
 }
 
 async fn status(settings: &Settings) -> Outcome {

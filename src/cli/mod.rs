@@ -100,9 +100,15 @@ async fn bare_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
 
 /// The same, where there must be one.
 async fn existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    there_is_a_store(settings)?;
+    bare_store(settings).await
+}
+
+/// Refuses to make a new store in the place of one that is only misspelt.
+fn there_is_a_store(settings: &Settings) -> Result<(), StartError> {
     match settings.store.location()? {
         StoreUri::Embedded(directory) if !has_store(&directory) => Err(OpenError::NoStore(directory).into()),
-        _ => bare_store(settings).await,
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::service::ServiceError;
 use crate::store::StoreError;
 
 /// Why data was not moved.
@@ -41,6 +42,9 @@ pub enum MovingError {
         /// How many.
         lines: u64,
     },
+    /// A table could not be written.
+    #[error("a table could not be written: {0}")]
+    Table(#[source] ServiceError),
     /// The target of a migration holds something else.
     #[error(
         "the target holds other data: {0}; nothing was changed; name an empty one, or say --force to let that give way"

@@ -16,16 +16,18 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::Filter;
+use crate::service::Services;
 use crate::store::{Documents, Picture, Store, StoreError};
 
-use super::MovingError;
 use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
+use super::{MovingError, tables};
 
 /// How long counting may take, for the progress alone.
 const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Writes all that `store` holds of the inventory into a package at `place`, as of one moment where the store can.
 ///
+/// With `tables` the objects of each type are in it as CSV too, and their use cases write them.
 /// With `force` a package that is there, and nothing else, gives way to the new one. Nobody but the owner can read the files.
 /// Needs memory for some pieces of documents only, however many there are.
 ///
@@ -36,6 +38,7 @@ pub async fn export(
     place: &Path,
     force: bool,
     now: DateTime<Utc>,
+    tables: Option<&Services>,
     progress: &dyn Progress,
 ) -> Result<Manifest, MovingError> {
     let replaces = may_take(place, force)?;
@@ -47,6 +50,9 @@ pub async fn export(
         progress.begin(part.things(), total);
         files.push(write_part(&mut *picture, part, &draft.path, progress).await?);
         progress.end();
+    }
+    if let Some(services) = tables {
+        tables::write(services, &draft.path).await?;
     }
     let manifest = Manifest {
         format: FORMAT,

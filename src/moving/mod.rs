@@ -11,5 +11,6 @@ pub mod export;
 pub mod import;
 pub mod migrate;
 pub mod package;
+mod tables;
 
 pub use self::error::MovingError;

@@ -73,10 +73,10 @@ on_each_kind! {
     async fn a_package_gives_way_to_a_new_one_only_by_force(place) {
         let store = place.empty().await;
         place.exported(&*store, "package").await;
-        let refused = export(&*store, &place.path("package"), false, EPOCH, &Silent).await.expect_err("it is there");
+        let refused = export(&*store, &place.path("package"), false, EPOCH, None, &Silent).await.expect_err("it is there");
         assert!(matches!(refused, MovingError::Exists(_)), "{refused}");
         fs::write(place.path("package/note"), "mine").expect("a file");
-        export(&*store, &place.path("package"), true, EPOCH, &Silent).await.expect("a new one");
+        export(&*store, &place.path("package"), true, EPOCH, None, &Silent).await.expect("a new one");
         assert!(!place.path("package/note").exists() && !place.path("package.partial").exists());
     }
 
@@ -84,9 +84,27 @@ on_each_kind! {
         let store = place.empty().await;
         fs::create_dir(place.path("mine")).expect("a directory");
         fs::write(place.path("mine/note"), "mine").expect("a file");
-        let refused = export(&*store, &place.path("mine"), true, EPOCH, &Silent).await.expect_err("not a package");
+        let refused = export(&*store, &place.path("mine"), true, EPOCH, None, &Silent).await.expect_err("not a package");
         assert!(refused.to_string().contains("the directory has other things in it"), "{refused}");
         assert_eq!(fs::read_dir(place.path("mine")).expect("it is there").count(), 1);
+    }
+
+    async fn tables_stand_beside_the_package_when_they_are_wanted(place) {
+        let services = place.demo().await;
+        let package = place.path("package");
+        export(&*services.store, &package, false, EPOCH, Some(&services), &Silent).await.expect("an export");
+        let types = fs::read_to_string(package.join("types.ndjson")).expect("a file").lines().count();
+        let tables: Vec<String> = fs::read_dir(package.join("objects"))
+            .expect("tables")
+            .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a table"))
+            .collect();
+        assert_eq!(tables.len(), types);
+        assert!(tables.iter().all(|table| table.starts_with("public_id,active,")), "{tables:?}");
+        let rows: usize = tables.iter().map(|table| table.lines().count() - 1).sum();
+        assert!(rows >= 300, "{rows}");
+        // They do not stand in the way of an import.
+        let store = place.empty().await;
+        place.imported(&*store, "package", inventory_service::moving::import::ImportOptions::default()).await.0.expect("an import");
     }
 
     async fn only_the_owner_reads_a_package(place) {

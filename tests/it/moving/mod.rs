@@ -99,7 +99,7 @@ impl Place {
 
     /// What `export` writes of the store.
     pub(crate) async fn exported(&self, store: &dyn Store, name: &str) -> Manifest {
-        export(store, &self.path(name), false, chrono::DateTime::UNIX_EPOCH, &Silent).await.expect("an export")
+        export(store, &self.path(name), false, chrono::DateTime::UNIX_EPOCH, None, &Silent).await.expect("an export")
     }
 
     /// Imports a package, and gives what was said of bad lines.
