@@ -187,6 +187,7 @@ impl Application {
             metrics,
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
+            transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
                 header_bytes: settings.server.limits.max_header_bytes,
@@ -194,6 +195,7 @@ impl Application {
             bodies: BodyLimits {
                 max_bytes: settings.server.max_body_bytes,
                 max_bulk_bytes: settings.api.max_bulk_body_bytes,
+                max_import_bytes: settings.api.max_import_bytes,
                 timeout: settings.server.limits.body_timeout(),
             },
             rate_limits: RateLimits::new(&settings.server.rate_limit),

@@ -72,6 +72,32 @@ impl FromRequest for JsonItems {
     }
 }
 
+/// A body that is a file of objects.
+pub(super) struct File(pub Vec<u8>);
+
+/// The types of such files, as programs call them that do not know better, too.
+const FILES: [&str; 3] = ["text/csv", "text/plain", "application/octet-stream"];
+
+impl FromRequest for File {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let sent = Sent::of(request, true, |limits| limits.max_import_bytes);
+        let is_file = essence(request)
+            .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
+        let payload = payload.take();
+        Box::pin(async move {
+            if !is_file {
+                let message = "send the file as it is, with Content-Type: text/csv or application/x-ndjson";
+                return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
+            }
+            // The whole request has a time budget of its own.
+            sent?.within(Duration::MAX).read(payload).await.map(Self)
+        })
+    }
+}
+
 /// The types of JSON, one value a line.
 const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
 
@@ -113,6 +139,8 @@ pub struct BodyLimits {
     pub max_bytes: usize,
     /// In bytes, where a body holds many objects.
     pub max_bulk_bytes: usize,
+    /// In bytes, where a body is a file.
+    pub max_import_bytes: usize,
     /// From the head of the request to the last byte.
     pub timeout: Duration,
 }
@@ -144,6 +172,10 @@ impl Sent {
             return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
         Ok(Self { most, timeout: limits.timeout, coding: coding(request)? })
+    }
+
+    fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     async fn read_text(self, payload: Payload) -> Result<String, ApiError> {

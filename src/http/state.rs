@@ -33,6 +33,8 @@ pub struct HttpState {
     pub metrics_token: Option<Secret>,
     /// The time budget of a request as a whole.
     pub request_timeout: Duration,
+    /// The time budget of an export until its first byte, and of an import.
+    pub transfer_timeout: Duration,
     /// How long URIs and headers may be.
     pub head_limits: HeadLimits,
     /// How large bodies may be and how long they may take.
