@@ -10,6 +10,7 @@ mod migrate;
 mod openapi;
 mod restore;
 mod serve;
+mod tables;
 pub mod user;
 
 use std::error::Error;
@@ -42,7 +43,7 @@ pub enum Command {
     Demo(demo::DemoCommand),
     /// Write the inventory into a directory: types, categories, groups, users, objects, settings.
     Export(export::ExportCommand),
-    /// Read what `export` wrote into the store.
+    /// Read what `export` wrote into the store, or objects of one type from a table.
     Import(import::ImportCommand),
     /// Copy an embedded store into a file, also while the service works on it.
     Backup(backup::BackupCommand),
