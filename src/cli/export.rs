@@ -40,7 +40,7 @@ impl ExportCommand {
             println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
         }
         if !manifest.of_one_moment {
-            println!("this MongoDB server has no snapshots: what was written meanwhile may be there in part");
+            println!("what others wrote to MongoDB meanwhile may be in it or not");
         }
         println!("exported to {}; what users sign in with is not in it", self.directory.display());
         Ok(())

@@ -55,7 +55,7 @@ impl MigrateCommand {
             println!("{collection}: {documents} documents, verified");
         }
         if !done.of_one_moment {
-            println!("the source has no snapshots: make sure that nobody wrote to it meanwhile");
+            println!("make sure that nobody wrote to the source meanwhile");
         }
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = done.written as f64 / seconds.max(0.001);

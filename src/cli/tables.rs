@@ -15,11 +15,11 @@ use super::Outcome;
 
 /// How a file of objects is read.
 #[derive(Debug, Args)]
-pub struct TableOptions {
+pub(super) struct TableOptions {
     /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, anything else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
-    /// The field by whose value objects are found, instead of public_id.
+    /// The field by whose value objects are found, instead of its id.
     #[arg(long, value_name = "FIELD", requires = "type_name")]
     key: Option<String>,
     /// What stands between two cells: comma, semicolon, tab or pipe; without it the header tells.

@@ -1,7 +1,5 @@
-//! Everything in the database: read in a session whose reads are all of one point in time, where the deployment has such.
-//!
-//! The server keeps the past for some minutes (`minSnapshotHistoryWindowInSeconds`, 300 by default); reading that takes longer
-//! than that ends with an error instead of with documents of another time.
+//! Everything in the database, one collection after the other. What is written meanwhile may be in it or not: the driver
+//! sends its own read concern beside that of a snapshot session, and the server takes the former.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +13,6 @@ use mongodb::results::CollectionType;
 use mongodb::{ClientSession, SessionCursor};
 
 use super::Inner;
-use super::connect::Topology;
 use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
 use super::find::plain_order;
 use super::marks::REMOVALS;
@@ -38,13 +35,12 @@ pub(super) struct Everything {
 }
 
 impl Everything {
-    /// Chooses the point in time.
+    /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let until = Instant::now() + CATALOG_PATIENCE;
         loop {
             let collections = collections(inner).await.map_err(|error| command_error(&error))?;
-            let start = inner.database.client().start_session().snapshot(is_of_one_moment(inner));
-            let mut session = start.await.map_err(|error| command_error(&error))?;
+            let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
             match look(inner, &mut session, &collections).await {
                 Ok(()) => return Ok(Self { inner: Arc::clone(inner), session, collections }),
                 Err(error) if is_snapshot_lost(&error) && Instant::now() < until => {
@@ -54,10 +50,6 @@ impl Everything {
             }
         }
     }
-}
-
-fn is_of_one_moment(inner: &Inner) -> bool {
-    inner.topology != Topology::Standalone
 }
 
 /// What is a collection of documents; marks of this adapter come and go and are not among them.
@@ -75,7 +67,7 @@ async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Whether each collection can be read at the session's point in time.
+/// Whether each collection can be read.
 async fn look(inner: &Inner, session: &mut ClientSession, collections: &[String]) -> Result<(), Error> {
     for name in collections {
         inner.collection(name).find_one(doc! {}).projection(doc! { "_id": 1 }).session(&mut *session).await?;
@@ -90,7 +82,7 @@ impl Picture for Everything {
     }
 
     fn is_of_one_moment(&self) -> bool {
-        is_of_one_moment(&self.inner)
+        false
     }
 
     async fn documents(

@@ -20,7 +20,9 @@ async fn read(picture: &mut dyn Picture, collection: &str, order: &Sort) -> Vec<
 
 fn packed(documents: &[Document]) -> Documents {
     let mut packed = Documents::new();
-    documents.iter().for_each(|document| packed.push(&raw(document)));
+    for document in documents {
+        packed.push(&raw(document));
+    }
     packed
 }
 
