@@ -10,6 +10,7 @@ use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
@@ -25,11 +26,12 @@ use crate::http::links::LinkSettings;
 use crate::http::metrics;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
-use crate::http::routes;
+use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
+use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart};
 use crate::service::migrations::{self, MigrationError};
@@ -44,6 +46,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Between later ones.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Imports that may be under way at once.
+const IMPORTS_AT_ONCE: usize = 2;
+
 /// A service that is ready to answer.
 pub struct Application {
     state: web::Data<HttpState>,
@@ -53,6 +58,7 @@ pub struct Application {
     certificates: Option<Arc<Certificates>>,
     cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
+    routes: fn() -> Routes,
 }
 
 /// Why a service could not be started.
@@ -188,6 +194,7 @@ impl Application {
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
+            import_places: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
                 header_bytes: settings.server.limits.max_header_bytes,
@@ -203,7 +210,13 @@ impl Application {
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
         });
-        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin })
+        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin, routes: routes::all })
+    }
+
+    /// The same with other routes than [`routes::all`].
+    #[must_use]
+    pub fn with_routes(self, routes: fn() -> Routes) -> Self {
+        Self { routes, ..self }
     }
 
     /// The address that is listened on.
@@ -277,7 +290,7 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, monitor, certificates, cors, .. } = self;
+        let Self { state, settings, listener, monitor, certificates, cors, routes, .. } = self;
         if let Some(monitor) = monitor {
             log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
             tokio::spawn(metrics::serve(monitor, state.clone())?);
@@ -290,7 +303,7 @@ impl Application {
                 .wrap(from_fn(gate))
                 .wrap(cors.layer())
                 .wrap(from_fn(outermost))
-                .configure(|config| routes::all().configure(config))
+                .configure(|config| routes().configure(config))
                 .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
@@ -354,7 +367,8 @@ pub async fn build_services(
     };
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
-    Ok((Services { store, types, directory, accounts, clock, max_time }, first_admin))
+    let companions = Companions::default();
+    Ok((Services { store, types, companions, directory, accounts, clock, max_time }, first_admin))
 }
 
 /// Makes what every command needs: collections, indexes, and documents stored as this version does.

@@ -7,6 +7,11 @@ use clap::Parser;
 use inventory_service::cli::{Command, Outcome};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
+use mimalloc::MiMalloc;
+
+/// Requests are many small pieces of memory that are soon given back: see `docs/performance.md`.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// An inventory of types, objects and categories over REST.
 #[derive(Parser)]

@@ -96,7 +96,7 @@ fn time(nanoseconds: f64) -> String {
 }
 
 /// Writes the rows to `name` in the folder that the program was built in, and returns where that is.
-pub(crate) fn save(name: &str, rows: &[Row]) -> io::Result<PathBuf> {
+pub(crate) fn save(name: &str, rows: &[impl serde::Serialize]) -> io::Result<PathBuf> {
     let path = target_folder()?.join(name);
     fs::write(&path, serde_json::to_vec_pretty(rows)?)?;
     Ok(path)

@@ -85,7 +85,7 @@ impl Figure {
 }
 
 /// The middle of sorted numbers.
-fn median(sorted: &[f64]) -> f64 {
+pub(crate) fn median(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
         length if length % 2 == 1 => sorted[length / 2],

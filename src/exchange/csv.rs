@@ -1,5 +1,7 @@
 //! Tables as CSV (RFC 4180, with line feeds between rows).
 
+use std::io::Read;
+
 use bson::raw::RawDocument;
 pub use csv::StringRecord;
 
@@ -132,22 +134,28 @@ pub struct Table {
 /// more or fewer cells than the header.
 ///
 /// # Errors
-/// A sentence for people, when there is no header.
-pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, String> {
-    let first = text.lines().find(|line| !line.is_empty()).ok_or("the file is empty; it needs a header at least")?;
+/// A line and a sentence for people, when there is no header, or a quote that opens a cell is never closed.
+pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, String)> {
+    let empty = || (1, "the file is empty; it needs a header at least".to_owned());
+    let first = text.lines().find(|line| !line.is_empty()).ok_or_else(empty)?;
     let delimiter = delimiter.unwrap_or_else(|| Delimiter::guess(first));
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter.byte())
         .has_headers(false)
         .flexible(true)
-        .from_reader(text.as_bytes());
+        .from_reader(text.as_bytes().chain(END.as_bytes()));
     let mut table = Table::default();
     let (mut line, mut counted) = (1, 0);
     for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
+        let record = record.map_err(|error| (line, error.to_string()))?;
         let begin = record.position().map_or(0, |position| usize::try_from(position.byte()).unwrap_or(usize::MAX));
         // The position of a record is that of the empty lines in front of it.
-        let begin = begin + text.as_bytes()[begin..].iter().take_while(|byte| b"\r\n".contains(byte)).count();
+        let begin = begin
+            + text.as_bytes().get(begin..).unwrap_or_default().iter().take_while(|byte| b"\r\n".contains(byte)).count();
+        // The end is a record of its own, so all cells are closed.
+        if begin >= text.len() {
+            return Ok(table);
+        }
         line += text.as_bytes()[counted..begin].split(|byte| *byte == b'\n').count() as u64 - 1;
         counted = begin;
         if table.header.is_empty() {
@@ -156,8 +164,12 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, String> {
             table.rows.push((line, record));
         }
     }
-    Ok(table)
+    // The line behind the last one is part of a cell.
+    Err((line, "a quote that opens a cell here, or in one of the lines behind, is not closed".to_owned()))
 }
+
+/// A line that is read behind the last one of a file: unless a quote is open, it is one of its own.
+const END: &str = "\nend";
 
 #[cfg(test)]
 mod tests {
@@ -169,6 +181,15 @@ mod tests {
         assert_eq!(table.header, ["a", "b"]);
         let rows: Vec<(u64, Vec<&str>)> = table.rows.iter().map(|(line, row)| (*line, row.iter().collect())).collect();
         assert_eq!(rows, [(4, vec!["1", "two\nlines"]), (8, vec!["3"]), (9, vec!["4", "5", "6"])]);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_an_error_with_its_line() {
+        assert_eq!(read("a,b\n1,2\n3,\"4\n5,6\n", None).map_err(|(line, _)| line).err(), Some(3));
+        assert_eq!(read("a,\"b\n1,2\n", None).map_err(|(line, _)| line).err(), Some(1));
+        for closed in ["a\n\"x\"", "a\nx\"y\n", "a\n\"x\"\"\"\n", "a\n1\n\n", "a"] {
+            assert!(read(closed, None).is_ok(), "{closed}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Request bodies: JSON only, bounded in size and time, packed or not, read once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -9,6 +10,7 @@ use actix_web::{FromRequest, HttpRequest, web};
 use bson::{Bson, Document};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::edge::coding::{Coding, NAMES, Unpacked};
@@ -60,8 +62,7 @@ impl FromRequest for JsonItems {
     type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let is_lines =
-            essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)));
+        let is_lines = is_lines(request);
         let sent = Sent::of(request, is_lines || is_json(request), |limits| limits.max_bulk_bytes);
         let payload = payload.take();
         Box::pin(async move {
@@ -73,7 +74,13 @@ impl FromRequest for JsonItems {
 }
 
 /// A body that is a file of objects.
-pub(super) struct File(pub Vec<u8>);
+pub(super) struct File {
+    pub bytes: Vec<u8>,
+    /// Whether it says that it is lines of JSON.
+    pub is_lines: bool,
+    /// Held as long as the file is worked on.
+    pub place: OwnedSemaphorePermit,
+}
 
 /// The types of such files, as programs call them that do not know better, too.
 const FILES: [&str; 3] = ["text/csv", "text/plain", "application/octet-stream"];
@@ -84,6 +91,10 @@ impl FromRequest for File {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let sent = Sent::of(request, true, |limits| limits.max_import_bytes);
+        let state = request.app_data::<web::Data<HttpState>>();
+        let places = state.map(|state| Arc::clone(&state.import_places));
+        let places = places.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR));
+        let is_lines = is_lines(request);
         let is_file = essence(request)
             .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
         let payload = payload.take();
@@ -93,13 +104,19 @@ impl FromRequest for File {
                 return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
             }
             // The whole request has a time budget of its own.
-            sent?.within(Duration::MAX).read(payload).await.map(Self)
+            let place = places?.try_acquire_owned().map_err(|_| ApiError::busy())?;
+            let bytes = sent?.within(Duration::MAX).read(payload).await?;
+            Ok(Self { bytes, is_lines, place })
         })
     }
 }
 
 /// The types of JSON, one value a line.
 const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
+
+fn is_lines(request: &HttpRequest) -> bool {
+    essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)))
+}
 
 fn lines(text: &str) -> Vec<Result<Document, ServiceError>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());

@@ -46,7 +46,7 @@ pub(super) async fn list_categories(
         return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
     }
     let (items, total) = tree_page(&state, &params).await?;
-    envelope::list::<Categories>(&state, &request, Categories::PATH, &params, &items, total)
+    envelope::list::<Categories>(&state, &request, Categories::PATH, &params, items, total)
 }
 
 /// The page of roots; a tree is cut between roots only.

@@ -19,6 +19,7 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::{self, DateStyle, Shape};
 use crate::service::precondition;
+use crate::service::rendering::Views;
 use crate::service::resource::Resource;
 use crate::store::{Documents, Explanation, Hint, StoreError};
 
@@ -118,16 +119,50 @@ pub(super) struct Tail {
     time: String,
 }
 
-/// The items of a list as JSON, with commas between them.
-#[derive(Debug, Default)]
+/// About how long the end of a list is.
+const ROOM_FOR_END: usize = 1024;
+/// How a list begins.
+const LIST_HEAD: &[u8] = b"{\"results\":[";
+
+/// The items of a list as JSON, with commas between them, behind what the list begins with: most of a long answer is
+/// written once and not copied.
+#[derive(Debug)]
 pub struct Items {
-    /// The text between the brackets.
-    pub text: Vec<u8>,
+    text: Vec<u8>,
     /// How many there are.
     pub count: usize,
 }
 
+impl Default for Items {
+    fn default() -> Self {
+        Self { text: LIST_HEAD.to_vec(), count: 0 }
+    }
+}
+
+impl From<Views> for Items {
+    /// Views that were written behind [`Items::beginning`].
+    fn from(views: Views) -> Self {
+        let (text, count) = views.into_text();
+        Self { text, count }
+    }
+}
+
 impl Items {
+    /// What the items are written behind.
+    pub fn beginning() -> Views {
+        Views::behind(LIST_HEAD)
+    }
+
+    /// The text between the brackets.
+    pub fn text(&self) -> &[u8] {
+        &self.text[LIST_HEAD.len()..]
+    }
+
+    /// The list up to its end.
+    pub fn into_beginning(self) -> Vec<u8> {
+        self.text
+    }
+
     /// Where the next item is to be written.
     pub fn begin(&mut self) -> &mut Vec<u8> {
         if self.count > 0 {
@@ -143,6 +178,7 @@ impl Items {
     /// When stored bytes are damaged.
     pub fn of<W: Wire>(documents: &Documents) -> Result<Self, ApiError> {
         let mut items = Self::default();
+        items.text.reserve(documents.bytes() * 3 / 2 + ROOM_FOR_END);
         for document in documents.iter() {
             write_document(&W::view(document), W::DATES, items.begin())?;
         }
@@ -182,11 +218,12 @@ pub fn list<W: Wire>(
     request: &HttpRequest,
     list_path: &str,
     params: &ListParams,
-    items: &Items,
+    items: Items,
     total: u64,
 ) -> Result<HttpResponse, ApiError> {
     let end = ListEnd::new::<W>(state, request, list_path, params, total)?.text(items.count);
-    let body = [b"{\"results\":[", items.text.as_slice(), &end].concat();
+    let mut body = items.into_beginning();
+    body.extend_from_slice(&end);
     let total = HeaderValue::from(total);
     Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
 }
@@ -394,7 +431,7 @@ pub fn collection<W: Wire>(
     response_type: &'static str,
 ) -> HttpResponse {
     let mut body = format!("{{\"{name}\":[").into_bytes();
-    body.extend_from_slice(&items.text);
+    body.extend_from_slice(items.text());
     body.push(b']');
     append_members(&mut body, beside);
     body.pop();

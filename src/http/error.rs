@@ -91,6 +91,11 @@ impl ApiError {
         unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
     }
 
+    /// 503 while as many imports are under way as there may be.
+    pub fn busy() -> Self {
+        unavailable("imports_busy", "other imports are under way; try again when one of them is done")
+    }
+
     /// 503 while documents are not stored as this version needs them.
     pub fn not_migrated(reason: &str) -> Self {
         unavailable("store_not_migrated", format!("the store cannot be used: {reason}"))

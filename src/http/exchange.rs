@@ -146,9 +146,10 @@ pub(super) async fn import_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
-    let query = import_query(&sent)?;
+    let query = import_query(&sent, file.is_lines)?;
     let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
-    let report = import::import_objects(&state.services, importer, &query, file.0).await?;
+    let report = import::import_objects(&state.services, importer, &query, file.bytes).await?;
+    drop(file.place);
     let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
     if report.is_good() {
         return Ok(envelope::json(StatusCode::OK, written.to_string().into_bytes(), |_| {}));
@@ -160,8 +161,9 @@ pub(super) async fn import_objects(
     Err(ApiError::new(StatusCode::BAD_REQUEST, "import_refused", message).reporting(written))
 }
 
-fn import_query(sent: &Parameters) -> Result<ImportQuery, ApiError> {
-    let format = sent.one_of("format", &["csv", "ndjson"])?.unwrap_or("csv");
+fn import_query(sent: &Parameters, is_lines: bool) -> Result<ImportQuery, ApiError> {
+    let usual = if is_lines { "ndjson" } else { "csv" };
+    let format = sent.one_of("format", &["csv", "ndjson"])?.unwrap_or(usual);
     let (delimiter, encoding) = (delimiter(sent)?, text_encoding(sent)?);
     if format != "csv"
         && let Some(name) = ["delimiter", "encoding"].iter().find(|name| sent.get(name).is_some())

@@ -29,7 +29,7 @@ pub async fn answer<W: Wire + 'static>(
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
         Listed::Page(page) => {
             let items = Items::of::<W>(&page.documents)?;
-            let response = envelope::list::<W>(state, request, list_path, params, &items, page.total)?;
+            let response = envelope::list::<W>(state, request, list_path, params, items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {
@@ -64,7 +64,7 @@ where
         None => Items::default(),
     };
     let Some(second) = documents.try_next().await? else {
-        let response = envelope::list::<W>(state, request, list_path, params, &first, pieces.total)?;
+        let response = envelope::list::<W>(state, request, list_path, params, first, pieces.total)?;
         return Ok(envelope::hinted(response, pieces.hint.as_ref()));
     };
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
@@ -86,9 +86,9 @@ where
 
 /// The items of a piece with what stands before them; `count` is how many were written already.
 fn piece_of(items: Items, count: &mut usize) -> Bytes {
-    let before: &[u8] = if *count == 0 { b"{\"results\":[" } else { b"," };
+    let is_first = *count == 0;
     *count += items.count;
-    [before, &items.text].concat().into()
+    if is_first { items.into_beginning().into() } else { [b",", items.text()].concat().into() }
 }
 
 fn abandoned(error: &ApiError) -> StoreError {

@@ -131,7 +131,7 @@ async fn answer(
         Listed::Explained(explanation) => Ok(envelope::explained(&explanation)),
         Listed::Page(page) => {
             let items = items(state, caller, params, &page.documents, until).await?;
-            let response = envelope::list::<Objects>(state, request, path, params, &items, page.total)?;
+            let response = envelope::list::<Objects>(state, request, path, params, items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {
@@ -156,13 +156,9 @@ async fn items(
     if seen(params) == Seen::Native {
         return Items::of::<Objects>(objects);
     }
-    let views = rendering::render_objects(&state.services, caller, objects).await?;
+    let views = rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?;
     let Some(projection) = params.query.projection.clone() else {
-        let mut items = Items::default();
-        for view in views.iter() {
-            items.begin().extend_from_slice(view);
-        }
-        return Ok(items);
+        return Ok(Items::from(views));
     };
     // A projection computes what the client says, on each view.
     let filter = params.query.filter.clone();
@@ -191,8 +187,7 @@ pub(super) async fn render_object(
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let object = service::get_object(&state.services, &caller.0, id.0).await?;
-    let (view, tag) = rendering::render_one(&state.services, &caller.0, &object).await?;
+    let (view, tag) = rendering::render_one(&state.services, &caller.0, id.0).await?;
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
         return Ok(not_modified);
     }

@@ -87,7 +87,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
         return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;
     }
     let (items, total) = tree(&params)?;
-    envelope::list::<Rights>(&state, &request, Rights::PATH, &params, &items, total)
+    envelope::list::<Rights>(&state, &request, Rights::PATH, &params, items, total)
 }
 
 /// The one tree that there is, whole: it is not filtered, sorted or cut.

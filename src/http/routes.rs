@@ -160,6 +160,18 @@ impl Routes {
         &self.infos
     }
 
+    /// One more route: for a process that is measured beside the service, by an answer of its own.
+    #[must_use]
+    pub fn and_get<F, Args>(mut self, path: &'static str, access: Access, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        Adder(&mut self).get(path, access, handler);
+        self
+    }
+
     /// Hands the routes to actix. A collection without its slash at the end is sent on to the one with it.
     pub fn configure(self, config: &mut ServiceConfig) {
         for (path, routes) in self.routes {

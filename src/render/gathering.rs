@@ -41,12 +41,19 @@ pub struct Gathering {
     types: BTreeSet<i64>,
     objects: BTreeSet<i64>,
     users: BTreeSet<i64>,
+    leads_on: bool,
 }
 
 impl Gathering {
     /// For a new page.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether objects that were asked for may refer to others that the views show. If not, and the catalog has all types,
+    /// another round finds nothing.
+    pub fn leads_on(&self) -> bool {
+        self.leads_on
     }
 
     /// What is still missing for the views of the page; `None` when nothing is.
@@ -118,6 +125,7 @@ impl<'a, C: Catalog + ?Sized> Round<'a, C> {
     ) -> Result<(), CorruptBson> {
         let Some(document) = self.catalog.object(id) else {
             need(id, &mut self.asked.objects, &mut self.needed.objects);
+            self.asked.leads_on |= section_of(object_type, &object_type.fields[position]).is_some();
             return Ok(());
         };
         let target = StoredObject::read(document)?;

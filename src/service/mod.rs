@@ -7,6 +7,7 @@ pub mod accounts;
 pub mod api_tokens;
 pub mod bulk;
 pub mod categories;
+pub mod companions;
 pub mod credentials;
 pub mod directory;
 mod error;
@@ -46,6 +47,8 @@ pub struct Services {
     pub store: Arc<dyn Store>,
     /// The compiled types.
     pub types: type_catalog::TypeCatalog,
+    /// Which objects are needed together.
+    pub companions: companions::Companions,
     /// Users and groups, as far as requests need them.
     pub directory: Arc<directory::Directory>,
     /// Signing in.

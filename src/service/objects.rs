@@ -78,10 +78,23 @@ pub enum Seen {
 /// [`ServiceError::NotFound`], or [`ServiceError::Forbidden`] by the type's ACL.
 pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
     let object = resource::get::<Objects>(services, id).await?;
-    if let Some(entry) = type_of(services, &object).await? {
-        entry.permit(caller, Permission::Read)?;
-    }
+    permit_read(services, caller, &object).await?;
     Ok(object)
+}
+
+/// Refuses a caller whom the type's ACL does not let read the object.
+///
+/// # Errors
+/// [`ServiceError::Forbidden`].
+pub(super) async fn permit_read(
+    services: &Services,
+    caller: &Caller,
+    object: &RawDocument,
+) -> Result<(), ServiceError> {
+    match type_of(services, object).await? {
+        Some(entry) => entry.permit(caller, Permission::Read),
+        None => Ok(()),
+    }
 }
 
 /// Stores a new object.

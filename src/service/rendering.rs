@@ -1,11 +1,13 @@
 //! Rendered views for a caller: fetches what a page needs, one query a kind and round, and has `render` make the views.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::objects::{get_object, permit_read};
 use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::Types;
@@ -24,18 +26,30 @@ pub(super) const EDIT: &str = "base.framework.object.edit";
 /// The member in front of every view, which is another one each time.
 const RENDER_TIME: &[u8] = b"{\"current_render_time\":";
 
-/// Views in one piece of memory, in the order of the objects.
+/// A view is about so many times as long as what is stored of its object.
+const GROWTH: usize = 6;
+
+/// Views in one piece of memory, in the order of the objects, with commas between them.
 #[derive(Debug, Default)]
 pub struct Views {
     text: Vec<u8>,
-    ends: Vec<usize>,
+    places: Vec<Range<usize>>,
 }
 
 impl Views {
+    /// Of no object yet, behind what a list of them begins with.
+    pub fn behind(beginning: &[u8]) -> Self {
+        Self { text: beginning.to_vec(), places: Vec::new() }
+    }
+
     /// The JSON of each view.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, end)| &self.text[begin..*end])
+        self.places.iter().map(|place| &self.text[place.clone()])
+    }
+
+    /// All of it, and how many views it is.
+    pub fn into_text(self) -> (Vec<u8>, usize) {
+        (self.text, self.places.len())
     }
 }
 
@@ -46,6 +60,18 @@ struct PageCatalog {
     objects: Vec<Documents>,
     /// Where in `objects` the object with this id is.
     places: HashMap<i64, (usize, usize)>,
+}
+
+impl PageCatalog {
+    fn add(&mut self, found: Documents) {
+        let batch = self.objects.len();
+        for (index, object) in found.iter().enumerate() {
+            if let Some(id) = integer(object, "public_id") {
+                self.places.insert(id, (batch, index));
+            }
+        }
+        self.objects.push(found);
+    }
 }
 
 impl Catalog for PageCatalog {
@@ -63,21 +89,40 @@ impl Catalog for PageCatalog {
     }
 }
 
-/// The views of a page of objects that the caller may read.
+/// Adds the views of a page of objects that the caller may read.
 ///
 /// # Errors
 /// What the store reports.
-pub async fn render_objects(services: &Services, caller: &Caller, page: &Documents) -> Result<Views, ServiceError> {
-    let catalog = gather(services, page).await?;
+pub async fn render_objects(
+    services: &Services,
+    caller: &Caller,
+    page: &Documents,
+    views: Views,
+) -> Result<Views, ServiceError> {
+    let catalog = gather(services, page, Documents::new()).await?.0;
+    render(services, caller, page, &catalog, views)
+}
+
+fn render(
+    services: &Services,
+    caller: &Caller,
+    page: &Documents,
+    catalog: &PageCatalog,
+    mut views: Views,
+) -> Result<Views, ServiceError> {
     let context = RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
         may_edit: caller.rights.grants(EDIT),
     };
-    let mut views = Views::default();
+    views.text.reserve(page.bytes() * GROWTH);
     for object in page.iter() {
-        render_object(object, &catalog, &context, &mut views.text).map_err(corrupt)?;
-        views.ends.push(views.text.len());
+        if !views.places.is_empty() {
+            views.text.push(b',');
+        }
+        let begin = views.text.len();
+        render_object(object, catalog, &context, &mut views.text).map_err(corrupt)?;
+        views.places.push(begin..views.text.len());
     }
     Ok(views)
 }
@@ -87,18 +132,37 @@ pub async fn render_objects(services: &Services, caller: &Caller, page: &Documen
 /// its first part still serves in `If-Match`.
 ///
 /// # Errors
-/// What the store reports.
-pub async fn render_one(
-    services: &Services,
-    caller: &Caller,
-    object: &RawDocument,
-) -> Result<(Vec<u8>, String), ServiceError> {
-    let page: Documents = std::iter::once(object).collect();
-    let view = render_objects(services, caller, &page).await?.text;
+/// As [`get_object`].
+pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result<(Vec<u8>, String), ServiceError> {
+    let expected = services.companions.of(services, id);
+    let (page, beside) = match &expected {
+        Some(expected) => get_together(services, caller, id, expected).await?,
+        None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
+    };
+    let (catalog, fetched) = gather(services, &page, beside).await?;
+    services.companions.note(services, id, expected.is_some(), &fetched);
+    let view = render(services, caller, &page, &catalog, Views::default())?.text;
+    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
     let tag = format!("{}.{}", entity_tag(object), tag_of(&after_time[begin..]));
     Ok((view, tag))
+}
+
+/// The object with this id, and those of the others that exist, itself among them; one question for all.
+async fn get_together(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    others: &[i64],
+) -> Result<(Documents, Documents), ServiceError> {
+    let ids = std::iter::once(id).chain(others.iter().copied()).map(Bson::Int64).collect();
+    let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+    let found = services.store.find(Objects::COLLECTION, &query).await?;
+    let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
+    let object = object.ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
+    permit_read(services, caller, object).await?;
+    Ok((Documents::of_one(object), found))
 }
 
 /// The part of a view that a projection asks for; the budget is the whole page's.
@@ -118,28 +182,32 @@ pub fn project(
     Ok(projection.apply_within(&document, filter, budget).map_err(StoreError::from)?)
 }
 
-async fn gather(services: &Services, page: &Documents) -> Result<PageCatalog, ServiceError> {
+/// What the views of a page are looked up in, given what is there already; and the ids of the objects that were fetched.
+async fn gather(
+    services: &Services,
+    page: &Documents,
+    known: Documents,
+) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let mut catalog = PageCatalog { types, users: HashMap::new(), objects: Vec::new(), places: HashMap::new() };
+    catalog.add(known);
+    let mut fetched = Vec::new();
     let mut gathering = Gathering::new();
     while let Some(needed) = gathering.next_round(page.iter(), &catalog).map_err(corrupt)? {
         if !needed.users.is_empty() {
             catalog.users.extend(services.directory.user_names(&needed.users).await?);
         }
         if !needed.objects.is_empty() {
+            fetched.extend_from_slice(&needed.objects);
             let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-            let found = services.store.find(Objects::COLLECTION, &query).await?;
-            let batch = catalog.objects.len();
-            for (index, object) in found.iter().enumerate() {
-                if let Some(id) = integer(object, "public_id") {
-                    catalog.places.insert(id, (batch, index));
-                }
-            }
-            catalog.objects.push(found);
+            catalog.add(services.store.find(Objects::COLLECTION, &query).await?);
+        }
+        if !gathering.leads_on() {
+            break;
         }
     }
-    Ok(catalog)
+    Ok((catalog, fetched))
 }
 
 fn corrupt(error: CorruptBson) -> ServiceError {

@@ -124,6 +124,10 @@ impl Store for Measured {
         self.inner.figures()
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }

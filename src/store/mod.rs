@@ -179,6 +179,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Whether each question goes over the network, so that asking for a little more at once saves time.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// `embedded` or `mongodb`.
     fn kind(&self) -> &'static str;
 }
@@ -238,6 +243,12 @@ impl Documents {
     /// A copy of this document alone.
     pub fn of_one(document: &RawDocument) -> Self {
         Self { bytes: document.as_bytes().to_vec(), starts: Vec::new() }
+    }
+
+    /// Makes room for so many documents of so many bytes each, within reason.
+    pub fn reserve(&mut self, documents: usize, bytes: usize) {
+        self.starts.reserve(documents.min(10_000));
+        self.bytes.reserve(documents.saturating_mul(bytes).min(1024 * 1024));
     }
 
     /// Appends a copy of the document.

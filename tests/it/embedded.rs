@@ -308,7 +308,8 @@ async fn several_types_in_one_order_are_merged() {
     let mut page = query(doc! { "kind": { "$in": [1, 4, 7] } }).sorted(Sort::by("public_id", true)).limited(4);
     page.skip = 2;
     let explained = store.explain(THINGS, &page).await.expect("an answer");
-    assert_eq!((explained.sort, explained.total, explained.documents_examined), (SortedBy::Merge, 300, 6));
+    // What is passed over is not looked at.
+    assert_eq!((explained.sort, explained.total, explained.documents_examined), (SortedBy::Merge, 300, 4));
     assert_eq!(ids(&store, THINGS, &page).await, numbers(&[892, 889, 886, 883]));
 }
 

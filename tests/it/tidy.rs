@@ -80,3 +80,18 @@ fn nothing_lower_knows_anything_higher() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn every_test_that_the_security_document_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/security.md")).expect("docs/security.md");
+    let names: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+    assert!(names.len() > 40, "{names:?}");
+    for name in names {
+        let (modules, function) = name.rsplit_once("::").expect("a path");
+        let folder = if modules.starts_with("src/") { root.to_owned() } else { root.join("tests/it") };
+        let file = folder.join(format!("{}.rs", modules.replace("::", "/")));
+        let code = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {}: {error}", file.display()));
+        assert!(code.contains(&format!("fn {function}(")), "{name} is not in {}", file.display());
+    }
+}

@@ -222,6 +222,7 @@ pub const CODES: &[ErrorCode] = &[
         "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
     ),
     code(503, "store_not_migrated", Operations(&["ready"]), "the store is not as this version of the service needs it"),
+    code(503, "imports_busy", IMPORTS, "as many imports are under way as there may be"),
     code(503, "contended", Rest, "others change the same thing again and again"),
 ];
 

@@ -258,7 +258,8 @@ fn export_format() -> Schema {
 }
 
 fn import_format() -> Schema {
-    words("A table as text, or lines of JSON.", &["csv", "ndjson"]).default(Some("csv".into())).into()
+    let said = "A table as text, or lines of JSON; what `Content-Type` says when nothing is said.";
+    words(said, &["csv", "ndjson"]).into()
 }
 
 fn export_columns() -> Schema {

@@ -17,6 +17,9 @@ use crate::store::{Documents, FindQuery, StoreError};
 /// So many values are looked up in one question.
 const AT_ONCE: usize = 1000;
 
+/// So many objects are looked at for [`AT_ONCE`] values: with more of them the field tells no objects apart.
+const MOST: u64 = 10 * AT_ONCE as u64;
+
 /// Objects that are there.
 #[derive(Default)]
 pub(super) struct Found {
@@ -56,7 +59,8 @@ impl Found {
             let values = distinct(rows.list.iter().filter_map(|row| row.key.as_ref()));
             for values in values.chunks(AT_ONCE) {
                 let query = FindQuery::new(having(object_type.public_id, name, values)?, services.max_time);
-                let documents = services.store.find(Objects::COLLECTION, &query).await?;
+                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                telling(&documents, name)?;
                 collect(&documents, name, &mut found.keys)?;
                 found.push(documents);
             }
@@ -68,7 +72,8 @@ impl Found {
                 let filter = having(link.target.object_type.public_id, &link.field, values)?;
                 let mut query = FindQuery::new(filter, services.max_time);
                 query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
-                let documents = services.store.find(Objects::COLLECTION, &query).await?;
+                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                telling(&documents, &link.field)?;
                 collect(&documents, &link.field, &mut matches)?;
             }
             found.links.push(matches);
@@ -101,6 +106,15 @@ impl Found {
     pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match {
         key_text(value).and_then(|text| self.links.get(link)?.get(&text).copied()).unwrap_or(Match::None)
     }
+}
+
+/// Refuses a field that has the same values in very many objects.
+fn telling(documents: &Documents, field: &str) -> Result<(), ServiceError> {
+    if (documents.len() as u64) < MOST {
+        return Ok(());
+    }
+    let message = format!("very many objects have the same {field}; take a field that tells them apart");
+    Err(ServiceError::invalid("import_key", message))
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a Bson>) -> Vec<Bson> {

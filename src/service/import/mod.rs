@@ -29,7 +29,7 @@ use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{ServiceError, Services};
 use crate::domain::acl::Permission;
-use crate::store::StoreError;
+use crate::store::{StoreError, scope_version};
 
 /// How often an import is planned anew when others change what it rests on.
 const ATTEMPTS: usize = 8;
@@ -96,6 +96,10 @@ pub async fn import_objects(
     let mut written = Vec::new();
     let mut rows = Arc::new(rows);
     for _ in 0..ATTEMPTS {
+        let looked_at = match key {
+            Some(_) => Some(scope_version(&*services.store, write::SCOPE, services.max_time).await?),
+            None => None,
+        };
         let found = Found::read(services, &reading, &rows).await?;
         let planner = Planner {
             reading: Arc::clone(&reading),
@@ -122,7 +126,7 @@ pub async fn import_objects(
             journal.begin(services, own(&mut rows)?, services.now()).await?;
             continue;
         }
-        let step = write::write(services, query.type_id, plan).await?;
+        let step = write::write(services, query.type_id, plan, looked_at).await?;
         written.extend(step.lines);
         if !step.is_short {
             journal.end(services).await?;

@@ -92,7 +92,7 @@ impl Reading {
             Form::Ndjson => self.read_lines(&text),
             Form::Csv { delimiter, .. } => match csv::read(&text, delimiter) {
                 Ok(table) => self.read_table(table),
-                Err(reason) => refused(1, reason),
+                Err((line, reason)) => refused(line, reason),
             },
         }
     }
@@ -108,6 +108,10 @@ impl Reading {
             return read;
         }
         for (line, cells) in table.rows {
+            // What spreadsheets leave behind the last row.
+            if cells.iter().all(str::is_empty) {
+                continue;
+            }
             if cells.len() != table.header.len() {
                 let reason = format!("has {} cells, but the header has {}", cells.len(), table.header.len());
                 read.errors.push(ReportError::new(line, "", reason));
@@ -175,8 +179,9 @@ impl Reading {
         for (heading, text) in read.columns.iter().zip(&cells) {
             match heading {
                 Heading::Own(Own::PublicId) => match cell::read(ValueKind::Reference, text) {
-                    Ok(value) => public_id = value.as_i64(),
-                    Err(_) => {
+                    Ok(Bson::Null) => {}
+                    Ok(Bson::Int64(id)) => public_id = Some(id),
+                    Ok(_) | Err(_) => {
                         let reason = "must be a whole number, or empty for a new object";
                         read.errors.push(ReportError::new(line, Own::PublicId.name(), reason));
                     }

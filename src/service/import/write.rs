@@ -8,11 +8,14 @@ use crate::domain::object_fields::Reference;
 use crate::service::objects::exists;
 use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::{ServiceError, Services};
-use crate::store::{Change, StoreError, Unit};
+use crate::store::{Change, Condition, StoreError, Unit};
 
 /// So many changes are one unit where units are bounded: a transaction of MongoDB has a minute, and one that waits for
 /// others keeps them waiting, too.
 const GROUP: usize = 1000;
+
+/// What imports that find objects by a key move when they store new ones: no two of them make the same object.
+pub(super) const SCOPE: &str = "framework.objects.imports";
 
 /// How many changes one unit may have on this store.
 pub(super) fn largest_unit(services: &Services) -> usize {
@@ -36,9 +39,17 @@ struct Prepared {
 
 /// Carries the plan out, new objects first, each group as a whole.
 ///
+/// With `looked_at`, the number of [`SCOPE`] when the store was asked for keys, new objects are stored only if no other
+/// import has stored some since then.
+///
 /// # Errors
 /// What the store reports; groups before the failed one are stored.
-pub(super) async fn write(services: &Services, type_id: i64, plan: Plan) -> Result<Written, ServiceError> {
+pub(super) async fn write(
+    services: &Services,
+    type_id: i64,
+    plan: Plan,
+    mut looked_at: Option<i64>,
+) -> Result<Written, ServiceError> {
     let made: BTreeSet<i64> = plan.steps.iter().filter_map(new_id).collect();
     let mut written = Written { lines: Vec::new(), is_short: false };
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
@@ -52,10 +63,12 @@ pub(super) async fn write(services: &Services, type_id: i64, plan: Plan) -> Resu
         };
         let rest = prepared.split_off(alike.min(largest));
         let group = std::mem::replace(&mut prepared, rest);
+        let has_new = group.iter().any(is_new);
         let (mut unit, mut lines) = (Unit::default(), Vec::with_capacity(group.len()));
         let referred: BTreeSet<i64> = group.iter().flat_map(|it| &it.references).map(|it| it.object_id).collect();
-        if group.iter().any(is_new) {
+        if has_new {
             unit = unit.given(exists(Types::COLLECTION, type_id));
+            unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE, at }));
         }
         unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));
         for Prepared { row, line, change, .. } in group {
@@ -63,7 +76,10 @@ pub(super) async fn write(services: &Services, type_id: i64, plan: Plan) -> Resu
             lines.push((row, line));
         }
         match services.store.commit(unit).await {
-            Ok(_) => written.lines.extend(lines),
+            Ok(_) => {
+                written.lines.extend(lines);
+                looked_at = looked_at.map(|at| if has_new { at + 1 } else { at });
+            }
             Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. }) => {
                 written.is_short = true;
                 return Ok(written);

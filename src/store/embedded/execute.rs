@@ -76,6 +76,9 @@ pub(super) struct Work {
 /// What to do with a document that was found: stop or go on.
 pub(super) type Flow = Result<ControlFlow<()>, StoreError>;
 
+/// What to do with a row that was found.
+type OnRow<'v, 'a, A> = &'v mut dyn FnMut(&mut Reader<'a, A>, u64) -> Flow;
+
 /// Reads one collection.
 pub(super) struct Reader<'a, A: Access> {
     collection: &'a Collection,
@@ -190,7 +193,8 @@ impl<'a, A: Access> Reader<'a, A> {
             Plan::Nothing => Ok(()),
             Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
             Plan::Index(scan) if self.in_any_order || (scan.comes_in_order() && !self.backward) => {
-                self.index(scan, &mut |row, document| visit(row, document, scan.exact))
+                let mut visit = |row: u64, document: &RawDocument| visit(row, document, scan.exact);
+                self.index(scan, &mut |reader, row| reader.visit_row(row, &mut visit))
             }
             Plan::Index(scan) => {
                 let mut rows = Vec::new();
@@ -205,7 +209,7 @@ impl<'a, A: Access> Reader<'a, A> {
                         stopped = flow.is_break();
                         Ok(flow)
                     };
-                    self.index(scan, &mut visit)?;
+                    self.index(scan, &mut |reader, row| reader.visit_row(row, &mut visit))?;
                     if stopped {
                         break;
                     }
@@ -262,12 +266,67 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    fn index(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+    /// Shows `on_row` the row of each entry in the ranges, once.
+    fn index(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         match scan.order {
-            _ if scan.is_merge() => self.merge(scan, visit),
-            Order::Unused | Order::Forward => self.forward(scan, visit),
-            Order::Backward => self.backward(scan, visit),
+            _ if scan.is_merge() => self.merge(scan, on_row),
+            Order::Unused | Order::Forward => self.forward(scan, on_row),
+            Order::Backward => self.backward(scan, on_row),
         }
+    }
+
+    /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
+    /// over. No document is looked at.
+    pub(super) fn page_of_rows(
+        &mut self,
+        scan: &IndexScan,
+        skip: u64,
+        limit: u64,
+    ) -> Result<(Vec<u64>, u64), StoreError> {
+        let (mut rows, mut passed) = (Vec::new(), 0);
+        self.index(scan, &mut |_, row| {
+            if passed < skip {
+                passed += 1;
+            } else {
+                rows.push(row);
+            }
+            let is_full = limit != 0 && rows.len() as u64 >= limit;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok((rows, passed))
+    }
+
+    /// Shows `visit` the documents of these rows, in this order.
+    pub(super) fn each_of(
+        &mut self,
+        rows: &[u64],
+        visit: &mut dyn FnMut(&RawDocument) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some((lowest, highest)) = stretch(rows) else {
+            for &row in rows {
+                let _ = self.visit_row(row, &mut |_, document| {
+                    visit(document)?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
+            return Ok(());
+        };
+        // Neighbours lie on the same pages: one walk along them costs less than a way from the root for each.
+        let mut entries = self.tables.data.range(lowest..=highest).map_err(failure::of_storage)?;
+        let descends = rows.first() == Some(&highest);
+        for &wanted in rows {
+            loop {
+                let entry = if descends { entries.next_back() } else { entries.next() };
+                let entry = entry.ok_or_else(|| failure::lost(self.collection, wanted))?;
+                let (row, stored) = entry.map_err(failure::of_storage)?;
+                if row.value() == wanted {
+                    self.note_document(stored.value())?;
+                    visit(self.whole(wanted, stored.value())?)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The rows of all ranges; a row with several keys in them is there several times.
@@ -313,45 +372,35 @@ impl<'a, A: Access> Reader<'a, A> {
         visit(row, self.whole(row, stored.value())?)
     }
 
-    fn forward(
-        &mut self,
-        scan: &IndexScan,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
-    ) -> Result<(), StoreError> {
+    fn forward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let mut seen = Seen::of(self.collection, scan);
         for range in &scan.ranges {
-            if self.ascend(scan.index, range, &mut seen, visit)?.is_break() {
+            if self.ascend(scan.index, range, &mut seen, on_row)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn merge(&mut self, scan: &IndexScan, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+    fn merge(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let tables = self.tables;
         let mut seen = Seen::of(self.collection, scan);
         let mut rows = Merge::new(&tables.indexes[scan.index], scan).map_err(failure::of_storage)?;
         while let Some(row) = rows.next().map_err(failure::of_storage)? {
             self.note_key()?;
-            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn ascend(
-        &mut self,
-        index: usize,
-        range: &KeyRange,
-        seen: &mut Seen,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
-    ) -> Flow {
+    fn ascend(&mut self, index: usize, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
         let tables = self.tables;
         for entry in tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)? {
             let row = entry.map_err(failure::of_storage)?.row;
             self.note_key()?;
-            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -360,17 +409,13 @@ impl<'a, A: Access> Reader<'a, A> {
 
     /// From the last key to the first. Documents with equal keys still come in insertion order: each key is
     /// looked up from behind, then its entries are read forwards.
-    fn backward(
-        &mut self,
-        scan: &IndexScan,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
-    ) -> Result<(), StoreError> {
+    fn backward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let tables = self.tables;
         let mut seen = Seen::of(self.collection, scan);
         for range in scan.ranges.iter().rev() {
             let flow = match &tables.indexes[scan.index] {
-                table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, visit)?,
-                table @ IndexTable::Plain(_) => self.descend_by_key(scan.index, table, range, &mut seen, visit)?,
+                table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, on_row)?,
+                table @ IndexTable::Plain(_) => self.descend_by_key(scan.index, table, range, &mut seen, on_row)?,
             };
             if flow.is_break() {
                 break;
@@ -379,18 +424,12 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    fn descend(
-        &mut self,
-        table: &IndexTable<A>,
-        range: &KeyRange,
-        seen: &mut Seen,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
-    ) -> Flow {
+    fn descend(&mut self, table: &IndexTable<A>, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
         let mut entries = table.entries(&range.start, &range.end).map_err(failure::of_storage)?;
         while let Some(entry) = entries.next_back() {
             let row = entry.map_err(failure::of_storage)?.row;
             self.note_key()?;
-            if seen.is_new(row) && self.visit_row(row, visit)?.is_break() {
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -403,7 +442,7 @@ impl<'a, A: Access> Reader<'a, A> {
         table: &IndexTable<A>,
         range: &KeyRange,
         seen: &mut Seen,
-        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+        on_row: OnRow<'_, 'a, A>,
     ) -> Flow {
         let mut end = range.end.clone();
         loop {
@@ -411,7 +450,7 @@ impl<'a, A: Access> Reader<'a, A> {
             let Some(last) = last.transpose().map_err(failure::of_storage)? else { break };
             let group = KeyRange::beginning_with(last.key().to_vec());
             end.clone_from(&group.start);
-            if self.ascend(index, &group, seen, visit)?.is_break() {
+            if self.ascend(index, &group, seen, on_row)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -489,6 +528,14 @@ impl<A: Access> Reader<'_, A> {
         }
         Ok(count)
     }
+}
+
+/// The lowest and the highest of rows that all rise or all fall, and lie close together.
+fn stretch(rows: &[u64]) -> Option<(u64, u64)> {
+    let (first, last) = (*rows.first()?, *rows.last()?);
+    let is_run = rows.is_sorted_by(|left, right| left < right) || rows.is_sorted_by(|left, right| left > right);
+    let is_dense = first.abs_diff(last) < rows.len() as u64 * 4;
+    (rows.len() >= 4 && is_run && is_dense).then_some((first.min(last), first.max(last)))
 }
 
 /// Rows that were shown already, where there may be several keys for one.

@@ -11,11 +11,15 @@ use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Choice, Total, Wanted};
+use super::planner::{Choice, IndexScan, Plan, Total, Wanted};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
 const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
+/// An answer of so many documents at the most, found by keys alone, is read by the thread that asks for it.
+const SHORT: u64 = 128;
+/// It may pass over so many keys at the most.
+const SHORT_KEYS: u64 = 1024;
 /// MongoDB's number for a sort that needs more.
 const EXCEEDED_MEMORY_LIMIT: i32 = 292;
 
@@ -127,6 +131,28 @@ impl<'a> Question<'a> {
         Ok(found)
     }
 
+    /// Whether the answer takes so little that no other thread is needed.
+    pub(super) fn is_short(&self, collection: &Collection) -> bool {
+        let page = self.query.skip.saturating_add(self.query.limit);
+        let is_page = (1..=SHORT).contains(&self.query.limit) && page <= SHORT_KEYS;
+        let is_counted = !self.with_total || self.choice.total == Total::Collection;
+        let is_few = |scan: &IndexScan| {
+            let is_unique = collection.indexes[scan.index].unique;
+            scan.points && is_unique && scan.ranges.len() as u64 <= SHORT
+        };
+        match &self.choice.plan {
+            Plan::Nothing => true,
+            Plan::Index(scan) => is_few(scan) || (is_page && is_counted && self.keys_suffice(scan)),
+            Plan::Scan | Plan::Union(_) => false,
+        }
+    }
+
+    /// Whether the entries in the ranges are the answer, one each and in its order.
+    fn keys_suffice(&self, scan: &IndexScan) -> bool {
+        let is_exact = scan.exact || matches!(self.query.filter.tree(), Node::Always);
+        is_exact && scan.comes_in_order() && !self.query.sort.is_reversed() && (!self.with_total || self.counts_apart())
+    }
+
     /// Whether the total is known without looking at each document.
     fn counts_apart(&self) -> bool {
         self.choice.total != Total::Documents
@@ -174,6 +200,10 @@ impl<'a> Question<'a> {
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         self.turn(reader);
         let query = self.query;
+        match &self.choice.plan {
+            Plan::Index(scan) if self.keys_suffice(scan) => return self.stream_by_keys(scan, reader, budget),
+            _ => {}
+        }
         let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();
         let (mut matched, mut stopped) = (0, false);
@@ -190,6 +220,30 @@ impl<'a> Question<'a> {
             (true, false) => Some(matched),
             (false, _) => None,
         };
+        Ok(Answer { documents, total, work: reader.work, hint: None })
+    }
+
+    /// The same, where nothing has to be known of the documents that are passed over.
+    fn stream_by_keys<A: Access>(
+        &self,
+        scan: &IndexScan,
+        reader: &mut Reader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Answer, StoreError> {
+        let (rows, passed) = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
+        let is_full = self.query.limit != 0 && rows.len() as u64 >= self.query.limit;
+        let total = match (self.with_total, is_full) {
+            (true, true) => Some(reader.count(&self.choice, &self.query.filter)?),
+            (true, false) => Some(passed + rows.len() as u64),
+            (false, _) => None,
+        };
+        let mut documents = Documents::new();
+        reader.each_of(&rows, &mut |document| {
+            if documents.is_empty() {
+                documents.reserve(rows.len(), document.as_bytes().len());
+            }
+            self.push(document, budget, &mut documents)
+        })?;
         Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 

@@ -69,7 +69,7 @@ use self::execute::{Deadline, Reader};
 use self::find::{Answer, Question};
 use self::pieces::Rest;
 use self::planner::{Choice, Wanted};
-use self::point::Point;
+use self::point::{Point, Points};
 use self::snapshot::Snapshot;
 
 pub use self::check::{Findings, Part, Problem};
@@ -160,10 +160,17 @@ impl EmbeddedStore {
             let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
             return self.watched(failure::guarded(ask));
         }
-        let quick = quick_plan(&collection, &query.filter, &query.sort);
-        if let Some(choice) = quick.filter(|_| is_light(query)) {
+        let is_unordered = query.sort.is_empty() && !query.sort.is_reversed();
+        if let Some(points) = Points::of(&collection, query.filter.tree()).filter(|_| is_simple && is_unordered) {
+            let ask = || points.ask(&collection, snapshot.tables(&collection)?, query, with_total);
+            return self.watched(failure::guarded(ask));
+        }
+        let sure = planner::sure_plan(&collection, query.filter.tree(), &query.sort);
+        if let Some(choice) = sure.filter(|_| is_light(query)) {
             let question = Question { query, choice, with_total, deadline: Deadline::after(query.max_time) };
-            return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
+            if question.is_short(&collection) {
+                return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
+            }
         }
         // Waiting for a thread counts: the snapshot is held meanwhile.
         let (query, deadline) = (query.clone(), Deadline::after(query.max_time));
@@ -217,7 +224,7 @@ fn is_light(query: &FindQuery) -> bool {
 
 /// The plan of a question that leads straight to few documents.
 fn quick_plan(collection: &Collection, filter: &Filter, sort: &Sort) -> Option<Choice> {
-    planner::key_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
+    planner::sure_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
 }
 
 #[async_trait]

@@ -140,14 +140,31 @@ pub(super) fn prefers_scan(keys: u64, documents: u64) -> bool {
     keys.saturating_mul(FETCH) > documents.saturating_add(WORTH)
 }
 
-/// The plan of a question that unique keys answer.
-pub(super) fn key_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
+/// The plan of a question that is sure to be best, without counting keys.
+pub(super) fn sure_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
     let conditions = Conditions::of(filter);
     if conditions.never {
         return Some(Choice { plan: Plan::Nothing, total: Total::Documents });
     }
-    let key = Candidate::all(collection, &conditions, sort).into_iter().find(|candidate| candidate.is_key)?;
-    Some(key.into_choice())
+    sure(filter, &mut Candidate::all(collection, &conditions, sort), &mut Total::Documents)
+}
+
+/// A unique key, or keys that are exactly the answer in its order. Else, `total` is where the total comes from.
+fn sure(filter: &Node, candidates: &mut Vec<Candidate>, total: &mut Total) -> Option<Choice> {
+    if let Some(key) = candidates.iter().position(|candidate| candidate.is_key) {
+        return Some(candidates.swap_remove(key).into_choice());
+    }
+    let exact = candidates.iter().filter(|candidate| candidate.scan.exact).max_by_key(|candidate| candidate.score());
+    *total = match exact {
+        _ if matches!(filter, Node::Always) => Total::Collection,
+        Some(exact) => Total::Keys(exact.scan.clone()),
+        None => Total::Documents,
+    };
+    let is_perfect = |candidate: &Candidate| {
+        candidate.scan.order != Order::Unused && (candidate.scan.exact || matches!(filter, Node::Always))
+    };
+    let perfect = candidates.iter().position(is_perfect)?;
+    Some(Choice { plan: candidates.swap_remove(perfect).into_plan(), total: total.clone() })
 }
 
 /// Chooses the way to the documents that `filter` matches, in the order of `sort`.
@@ -163,20 +180,9 @@ pub(super) fn plan(
         return Choice { plan: Plan::Nothing, total: Total::Documents };
     }
     let mut candidates = Candidate::all(collection, &conditions, sort);
-    if let Some(key) = candidates.iter().position(|candidate| candidate.is_key) {
-        return candidates.swap_remove(key).into_choice();
-    }
-    let exact = candidates.iter().filter(|candidate| candidate.scan.exact).max_by_key(|candidate| candidate.score());
-    let total = match exact {
-        _ if matches!(filter, Node::Always) => Total::Collection,
-        Some(exact) => Total::Keys(exact.scan.clone()),
-        None => Total::Documents,
-    };
-    let is_perfect = |candidate: &Candidate| {
-        candidate.scan.order != Order::Unused && (candidate.scan.exact || matches!(filter, Node::Always))
-    };
-    if let Some(perfect) = candidates.iter().position(is_perfect) {
-        return Choice { plan: candidates.swap_remove(perfect).into_plan(), total };
+    let mut total = Total::Documents;
+    if let Some(choice) = sure(filter, &mut candidates, &mut total) {
+        return choice;
     }
     let search = Search { collection, sort, wanted, numbers, total: &total };
     let plan = search.cheapest(candidates, &conditions);

@@ -1,19 +1,19 @@
-//! The shortest way: a filter that asks for one value of a unique index, and nothing else.
+//! The shortest way: a filter that asks for one value of a unique index, or for a few, and nothing else.
 //!
-//! Most reads are of this kind. The value leads to the row and the row to the document; nothing is planned, and
-//! the filter has nothing left to say.
+//! Most reads are of this kind, and all look-ups of what a page refers to. A value leads to its row and the row to the
+//! document; nothing is planned, and the filter has nothing left to say.
 
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument};
 use redb::ReadableTable;
 
-use crate::query::{Node, Test};
+use crate::query::{Node, Operand, Test};
 use crate::store::{Documents, FindQuery, StoreError};
 
 use super::catalog::Collection;
-use super::execute::Deadline;
+use super::execute::{Deadline, Reader};
 use super::failure;
-use super::find::Answer;
+use super::find::{Answer, push};
 use super::key;
 use super::tables::{Access, Tables};
 
@@ -28,27 +28,10 @@ impl Point {
     /// What the filter asks for, if that is one key that a document has exactly when it matches.
     pub(super) fn of(collection: &Collection, filter: &Node) -> Option<Self> {
         let Node::Path(path, Test::Eq(operand)) = filter else { return None };
-        // Behind other values an array may hide, or a missing member.
-        let value = match operand.bson() {
-            Bson::Int32(number) => RawBsonRef::Int32(*number),
-            Bson::Int64(number) => RawBsonRef::Int64(*number),
-            Bson::String(text) => RawBsonRef::String(text),
-            Bson::ObjectId(id) => RawBsonRef::ObjectId(*id),
-            _ => return None,
-        };
-        let index = collection.indexes.iter().position(|index| {
-            let [component] = index.components.as_slice() else { return false };
-            index.unique
-                && index.partial.is_none()
-                && component.path == path.as_str()
-                && !component.path.contains('.')
-                && !component.is_multikey()
-        })?;
-        let mut key = key::of_value(value).ok()?;
-        if collection.indexes[index].components[0].descending {
-            key::invert(&mut key);
-        }
-        (key.len() <= key::MAX_KEY).then_some(Self { index, key })
+        // The operand first: most of those that are no keys can be told by it.
+        let value = plain(operand)?;
+        let index = unique_index(collection, path.as_str())?;
+        Some(Self { index, key: key_of(collection, index, value)? })
     }
 
     /// The row of the document that has the key.
@@ -84,6 +67,86 @@ impl Point {
         }
         Ok(answer)
     }
+}
+
+/// More keys than this are looked up by a plan, on a thread of their own.
+const FEW: usize = 128;
+
+/// A few keys of a unique index.
+pub(super) struct Points {
+    /// The position of the index.
+    index: usize,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Points {
+    /// What the filter asks for, if those are keys that documents have exactly when they match.
+    pub(super) fn of(collection: &Collection, filter: &Node) -> Option<Self> {
+        let Node::Path(path, Test::In(set)) = filter else { return None };
+        if !set.regexes().is_empty() || set.values().len() > FEW {
+            return None;
+        }
+        let index = unique_index(collection, path.as_str())?;
+        let keys = set.values().iter().map(|operand| key_of(collection, index, plain(operand)?));
+        Some(Self { index, keys: keys.collect::<Option<_>>()? })
+    }
+
+    /// Answers the query, whose filter these were made of and which asks for no order, in insertion order.
+    pub(super) fn ask<A: Access>(
+        &self,
+        collection: &Collection,
+        tables: &Tables<A>,
+        query: &FindQuery,
+        with_total: bool,
+    ) -> Result<Answer, StoreError> {
+        let mut rows = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            rows.extend(tables.indexes[self.index].row_of(key).map_err(failure::of_storage)?);
+        }
+        rows.sort_unstable();
+        let total = with_total.then_some(rows.len() as u64);
+        let first = usize::try_from(query.skip).unwrap_or(usize::MAX).min(rows.len());
+        let limit = if query.limit == 0 { usize::MAX } else { usize::try_from(query.limit).unwrap_or(usize::MAX) };
+        let page = &rows[first..first.saturating_add(limit).min(rows.len())];
+        let deadline = Deadline::after(query.max_time);
+        let budget = deadline.budget();
+        let mut reader = Reader::new(collection, tables, deadline);
+        reader.work.keys = self.keys.len() as u64;
+        let mut documents = Documents::new();
+        reader.each_of(page, &mut |document| push(query, document, &budget, &mut documents))?;
+        Ok(Answer { documents, total, work: reader.work, hint: None })
+    }
+}
+
+/// A value behind which no array may hide, nor a missing member.
+fn plain(operand: &Operand) -> Option<RawBsonRef<'_>> {
+    Some(match operand.bson() {
+        Bson::Int32(number) => RawBsonRef::Int32(*number),
+        Bson::Int64(number) => RawBsonRef::Int64(*number),
+        Bson::String(text) => RawBsonRef::String(text),
+        Bson::ObjectId(id) => RawBsonRef::ObjectId(*id),
+        _ => return None,
+    })
+}
+
+/// The position of the index that has one key for each document with this member, and no two of them alike.
+fn unique_index(collection: &Collection, path: &str) -> Option<usize> {
+    collection.indexes.iter().position(|index| {
+        let [component] = index.components.as_slice() else { return false };
+        index.unique
+            && index.partial.is_none()
+            && component.path == path
+            && !component.path.contains('.')
+            && !component.is_multikey()
+    })
+}
+
+fn key_of(collection: &Collection, index: usize, value: RawBsonRef<'_>) -> Option<Vec<u8>> {
+    let mut key = key::of_value(value).ok()?;
+    if collection.indexes[index].components[0].descending {
+        key::invert(&mut key);
+    }
+    (key.len() <= key::MAX_KEY).then_some(key)
 }
 
 #[cfg(test)]
@@ -131,6 +194,26 @@ mod tests {
             Point::of(&collection(), filter.tree()).expect("a point").key
         };
         assert_eq!(of(Bson::Int32(7)), of(Bson::Int64(7)));
+    }
+
+    #[test]
+    fn a_few_values_of_a_unique_index_are_points() {
+        let keys = |filter: Document| {
+            let filter = Filter::parse(&filter, &Limits::default()).expect("filters of tests are right");
+            Points::of(&collection(), filter.tree()).map(|points| (points.index, points.keys.len()))
+        };
+        assert_eq!(keys(doc! { "public_id": { "$in": [7, 8_i64, 7, "x"] } }), Some((1, 3)));
+        for other in [
+            doc! { "public_id": { "$in": [7, Bson::Null] } },
+            doc! { "public_id": { "$in": [7, [8]] } },
+            doc! { "public_id": { "$in": [7, 8.5] } },
+            doc! { "public_id": { "$in": [7, 8] }, "size": 1 },
+            doc! { "public_id": { "$in": (0..200).collect::<Vec<i32>>() } },
+            doc! { "size": { "$in": [1, 2] } },
+            doc! { "public_id": { "$nin": [1, 2] } },
+        ] {
+            assert_eq!(keys(other.clone()), None, "{other}");
+        }
     }
 
     #[test]

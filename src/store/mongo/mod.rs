@@ -249,6 +249,10 @@ impl Store for MongoStore {
         self.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         KIND
     }

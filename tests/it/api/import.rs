@@ -106,6 +106,27 @@ on_each_store! {
         assert_eq!(total(app).await, 0);
     }
 
+    async fn what_is_no_id_makes_no_new_object(app) {
+        let server = server(app).await;
+        let file = "public_id,hostname\n'=1,a\n[1],b\n1.5,c\nx,d\n,\n";
+        let answer = import(app, &format!("type_id={server}"), file).await;
+        assert_eq!(errors(&answer), at(&[(2, "public_id"), (3, "public_id"), (4, "public_id"), (5, "public_id")]));
+        let open = import(app, &format!("type_id={server}"), "hostname,cores\na,1\n\"b,2\nc,3\n").await;
+        assert_eq!(errors(&open), at(&[(3, "")]));
+        assert_eq!(total(app).await, 0);
+    }
+
+    async fn the_same_file_twice_at_once_makes_each_object_once(app) {
+        let server = server(app).await;
+        let lines = (0..300).map(|number| format!("h{number}\n"));
+        let file: String = std::iter::once("hostname\n".to_owned()).chain(lines).collect();
+        let target = format!("type_id={server}&key=hostname");
+        let (one, other) = tokio::join!(import(app, &target, file.clone()), import(app, &target, file));
+        let (one, other) = (counts(&one), counts(&other));
+        assert_eq!((one.0 + other.0, one.2 + other.2), (300, 300), "{one:?} {other:?}");
+        assert_eq!(total(app).await, 300);
+    }
+
     async fn the_header_has_to_fit_the_type(app) {
         let server = server(app).await;
         for (header, places) in [

@@ -95,6 +95,43 @@ async fn a_page_of_rendered_objects_costs_the_same_store_calls_whatever_its_size
     assert_eq!(counts, [2, 2, 2]);
 }
 
+#[tokio::test]
+async fn a_rendered_read_over_the_network_asks_once_when_its_references_are_as_they_were() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    racks(&app, 2).await;
+    // Types and names are known from here on.
+    assert_eq!(app.get("/objects/4").await.status, 200);
+    let mut calls = Vec::new();
+    for _ in 0..3 {
+        let before = counter.calls();
+        let view = app.get("/objects/2").await.json();
+        assert_eq!(view["type_information"]["fields"][1]["reference"]["line"], "room R0");
+        calls.push(counter.calls() - before);
+    }
+    assert_eq!(calls, [2, 1, 1]);
+}
+
+#[tokio::test]
+async fn what_is_remembered_of_references_never_shows() {
+    let counter = CountingStore::counter();
+    let app = TestApp::embedded_around(|store| CountingStore::around(store, &counter)).await;
+    racks(&app, 2).await;
+    let line = async || {
+        let view = app.get("/objects/2").await.json();
+        view["type_information"]["fields"][1]["reference"]["line"].clone()
+    };
+    assert_eq!((line().await, line().await), (json!("room R0"), json!("room R0")));
+    let renamed = app.patch("/objects/1", &json!({"fields": [{"name": "name", "value": "R9"}]})).await;
+    assert_eq!(renamed.status, 202, "{}", renamed.text);
+    assert_eq!(line().await, "room R9");
+    let moved = app.patch("/objects/2", &json!({"fields": [{"name": "room", "value": 3}]})).await;
+    assert_eq!(moved.status, 202, "{}", moved.text);
+    assert_eq!((line().await, line().await, line().await), (json!("room R1"), json!("room R1"), json!("room R1")));
+    assert_eq!(app.delete("/objects/2").await.status, 200);
+    assert_eq!(app.get("/objects/2").await.status, 404);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_computes_on_views_keeps_nobody_else_from_being_answered() {
     // One worker: were the views made on it, nothing else would be answered until their time is over.

@@ -53,6 +53,26 @@ pub(crate) async fn an_index_does_not_change_the_insertion_order(store: Arc<dyn 
     assert_eq!(ids(&*store, THINGS, &query(either)).await, numbers(&[1, 2, 4]));
 }
 
+pub(crate) async fn pages_by_a_key_pass_over_what_was_removed(store: Arc<dyn Store>) {
+    let documents: Vec<Document> = (1..=40).map(|id| thing(id, doc! {})).collect();
+    store_all(&*store, THINGS, &documents).await;
+    let removed = doc! { "public_id": { "$in": [2, 3, 5, 8, 13, 21, 34, 36, 38] } };
+    store.commit(Unit::of(Change::DeleteMany { collection: THINGS, filter: filter(removed) })).await.expect("removed");
+    let page = async |order: i32, skip: u64, limit: u64| {
+        let mut query = query(doc! {}).sorted(sort(doc! { "public_id": order })).limited(limit);
+        query.skip = skip;
+        let page = store.page(THINGS, &query).await.expect("an answer");
+        assert_eq!(page.total, 31);
+        ids_of(&page.documents)
+    };
+    assert_eq!(page(1, 0, 4).await, numbers(&[1, 4, 6, 7]));
+    assert_eq!(page(1, 3, 5).await, numbers(&[7, 9, 10, 11, 12]));
+    assert_eq!(page(-1, 0, 6).await, numbers(&[40, 39, 37, 35, 33, 32]));
+    assert_eq!(page(-1, 29, 10).await, numbers(&[4, 1]));
+    assert_eq!(page(-1, 31, 10).await, numbers(&[]));
+    assert_eq!(page(1, 0, 0).await.len(), 31);
+}
+
 async fn mixed(store: &dyn Store, collection: &'static str) {
     let values: [(i32, Bson); 8] = [
         (1, "text".into()),

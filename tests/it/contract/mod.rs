@@ -116,6 +116,7 @@ pub(crate) mod all {
             documents_come_back_byte_for_byte
             documents_come_in_insertion_order_without_a_sort
             an_index_does_not_change_the_insertion_order
+            pages_by_a_key_pass_over_what_was_removed
             a_sort_orders_mixed_types_as_mongodb_does
             a_sort_goes_backwards_too
             equal_documents_keep_insertion_order_when_sorted

@@ -93,6 +93,11 @@ impl Store for CountingStore {
         self.inner.inspect(collections, now).await
     }
 
+    /// Whoever counts questions cares for each of them.
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }

@@ -48,7 +48,11 @@ impl<S: Read + Write> Wire<S> {
     }
 
     pub(crate) fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).expect("bytes are sent");
+        self.send_bytes(text.as_bytes());
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("bytes are sent");
     }
 
     /// Sends as many of these pieces as the other side takes.

@@ -1,0 +1,209 @@
+//! One store of one size with the service on it, and what is asked of it.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use inventory_service::demo::model::Kind;
+use inventory_service::demo::plan::Plan;
+use serde_json::{Value, json};
+
+use crate::client::{Connection, header, request};
+use crate::harness::timing::Error;
+use crate::objects::Numbers;
+use crate::servers::{PASSWORD, Server, load_demo};
+
+/// How many different requests there are of each kind.
+const DIFFERENT: u32 = 512;
+
+/// A filled store with the service on it.
+pub(crate) struct World {
+    /// `embedded` or `mongodb`.
+    pub(crate) store: &'static str,
+    pub(crate) objects: u32,
+    pub(crate) server: Server,
+    token: String,
+    plan: Plan,
+    /// Virtual machines, as they are stored.
+    machines: Vec<Value>,
+}
+
+/// What is asked, and of what kind the answers are.
+pub(crate) struct Question {
+    pub(crate) requests: Vec<Vec<u8>>,
+    pub(crate) status: u16,
+}
+
+impl World {
+    /// On an embedded store; filled anew, or a copy of one that was kept.
+    pub(crate) async fn embedded(objects: u32, folder: &Path, keep: Option<&PathBuf>) -> Result<Self, Error> {
+        let kept = keep.map_or_else(|| folder.join("filled"), Clone::clone).join(objects.to_string());
+        let work = folder.join(format!("store-{objects}"));
+        if !kept.join("inventory.redb").exists() {
+            load_demo(&format!("embedded:{}", kept.display()), objects)?;
+        }
+        copy(&kept, &work)?;
+        Self::open("embedded", &format!("embedded:{}", work.display()), objects).await
+    }
+
+    /// On a MongoDB server, in a database of its own.
+    pub(crate) async fn mongodb(objects: u32, uri: &str) -> Result<Self, Error> {
+        load_demo(uri, objects)?;
+        Self::open("mongodb", uri, objects).await
+    }
+
+    async fn open(store: &'static str, uri: &str, objects: u32) -> Result<Self, Error> {
+        let server = Server::product(uri, &[]).await?;
+        let token = sign_in(server.port).await?;
+        let plan = Plan::new(objects);
+        let mut world = Self { store, objects, server, token, plan, machines: Vec::new() };
+        for id in world.some_machines() {
+            let path = format!("/rest/objects/{id}/native");
+            world.machines.push(serde_json::from_slice(&world.read(&path).await?)?);
+        }
+        Ok(world)
+    }
+
+    /// The answer to a request, once.
+    pub(crate) async fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
+        let mut connection = Connection::open(self.server.port).await?;
+        let answer = connection.ask(&get(path, &self.token)).await?;
+        if answer.status != 200 {
+            return Err(format!("{path}: {} {}", answer.status, String::from_utf8_lossy(answer.body)).into());
+        }
+        Ok(answer.body.to_vec())
+    }
+
+    /// Ids of virtual machines without an order; each refers to two objects.
+    fn some_machines(&self) -> Vec<i64> {
+        let mut numbers = Numbers::below(self.plan.count(Kind::VirtualMachine), 1);
+        (0..DIFFERENT).map(|_| self.plan.id(Kind::VirtualMachine, numbers.next())).collect()
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &Value> {
+        self.machines.iter().map(|machine| &machine["public_id"])
+    }
+
+    fn reads(&self, paths: impl Iterator<Item = String>) -> Question {
+        Question { requests: paths.map(|path| get(&path, &self.token)).collect(), status: 200 }
+    }
+
+    pub(crate) fn native_reads(&self) -> Question {
+        self.reads(self.ids().map(|id| format!("/rest/objects/{id}/native")))
+    }
+
+    pub(crate) fn rendered_reads(&self) -> Question {
+        self.reads(self.ids().map(|id| format!("/rest/objects/{id}")))
+    }
+
+    /// Pages of the newest objects, which are virtual machines.
+    pub(crate) fn lists(&self, limit: u32, view: &str) -> Question {
+        let page = |page| format!("/rest/objects/?limit={limit}&page={page}&sort=public_id&order=-1{view}");
+        self.reads((1..=4).map(page))
+    }
+
+    /// One object each, by the value of a field.
+    pub(crate) fn filters(&self) -> Question {
+        self.reads(self.machines.iter().map(|machine| {
+            let filter = json!({"fields": {"$elemMatch": {"name": "hostname", "value": value(machine, "hostname")}}});
+            format!("/rest/objects/?filter={}", encoded(&filter.to_string()))
+        }))
+    }
+
+    pub(crate) fn category_tree(&self) -> Question {
+        self.reads(std::iter::once("/rest/categories/?view=tree".to_owned()))
+    }
+
+    /// Reads of what the client has already.
+    pub(crate) async fn unchanged(&self) -> Result<Question, Error> {
+        let mut connection = Connection::open(self.server.port).await?;
+        let mut requests = Vec::new();
+        for id in self.ids() {
+            let path = format!("/rest/objects/{id}/native");
+            let answer = connection.ask(&get(&path, &self.token)).await?;
+            let tag = header(answer.head, "etag").ok_or("an object without a tag")?;
+            let headers = [("authorization", &*bearer(&self.token)), ("if-none-match", tag)];
+            requests.push(request("GET", &path, &headers, None));
+        }
+        Ok(Question { requests, status: 304 })
+    }
+
+    /// New objects like those that are there.
+    pub(crate) fn insertions(&self) -> Question {
+        let requests = self.machines.iter().map(|machine| {
+            let body = json!({"type_id": machine["type_id"], "author_id": 1, "fields": machine["fields"]}).to_string();
+            request("POST", "/rest/objects/", &[("authorization", &bearer(&self.token))], Some(&body))
+        });
+        Question { requests: requests.collect(), status: 200 }
+    }
+
+    /// Each object gets another value and, in the next round, its own one back.
+    pub(crate) fn replacements(&self) -> Question {
+        let mut requests = Vec::new();
+        for comment in ["measured", "measured again"] {
+            for machine in &self.machines {
+                let mut body = machine.clone();
+                let fields = body["fields"].as_array_mut().into_iter().flatten();
+                for field in fields.filter(|field| field["name"] == "purpose") {
+                    field["value"] = json!(comment);
+                }
+                let body = json!({"type_id": body["type_id"], "author_id": 1, "fields": body["fields"]}).to_string();
+                let path = format!("/rest/objects/{}", machine["public_id"]);
+                requests.push(request("PUT", &path, &[("authorization", &bearer(&self.token))], Some(&body)));
+            }
+        }
+        Question { requests, status: 200 }
+    }
+
+    /// The same objects from a handler that knows no token.
+    pub(crate) fn bare_reads(&self) -> Vec<Vec<u8>> {
+        self.ids().map(|id| request("GET", &format!("/{id}"), &[], None)).collect()
+    }
+}
+
+impl Question {
+    /// The path of the first request.
+    pub(crate) fn path(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(self.requests.first()?);
+        text.split(' ').nth(1).map(str::to_owned)
+    }
+}
+
+fn value<'a>(machine: &'a Value, name: &str) -> &'a Value {
+    let fields = machine["fields"].as_array().into_iter().flatten();
+    fields.into_iter().find(|field| field["name"] == name).map_or(&Value::Null, |field| &field["value"])
+}
+
+/// Signs the first administrator in.
+pub(crate) async fn sign_in(port: u16) -> Result<String, Error> {
+    let mut connection = Connection::open(port).await?;
+    let answer = connection.ask(&sign_in_request()).await?;
+    let said: Value = serde_json::from_slice(answer.body)?;
+    Ok(said["token"].as_str().ok_or_else(|| format!("nobody was signed in: {said}"))?.to_owned())
+}
+
+pub(crate) fn sign_in_request() -> Vec<u8> {
+    let body = json!({"user_name": "admin", "password": PASSWORD}).to_string();
+    request("POST", "/rest/auth/login", &[], Some(&body))
+}
+
+/// A read with a token.
+pub(crate) fn get(path: &str, token: &str) -> Vec<u8> {
+    request("GET", path, &[("authorization", &bearer(token))], None)
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}

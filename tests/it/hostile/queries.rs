@@ -1,0 +1,154 @@
+//! Filters, sorts and projections that are to break out, to guess, or to never end.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{assert_refused, assert_well};
+use crate::support::app::{TestApp, on_each_store, send};
+use crate::support::mongod::{Deployment, shared};
+
+async fn some_objects(app: &TestApp) -> i64 {
+    let of_type = app.create_type("thing", &[("text", "text"), ("secret", "password")]).await;
+    for number in 0..5 {
+        let values = json!({"text": format!("{}!", "a".repeat(30 + number)), "secret": "hunter2"});
+        app.create_object(of_type, &values).await;
+    }
+    5
+}
+
+/// Code in every disguise that a filter can give it.
+fn code() -> Vec<Value> {
+    let mut filters = Vec::new();
+    for code in [
+        json!({"$where": "sleep(10000) || true"}),
+        json!({"$where": {"$code": "true"}}),
+        json!({"$where": {"$code": "true", "$scope": {}}}),
+        json!({"$expr": {"$function": {"body": "function() { return true }", "args": [], "lang": "js"}}}),
+        json!({"$expr": {"$accumulator": {"init": "function() {}", "lang": "js"}}}),
+    ] {
+        filters.push(json!({"$and": [{"$or": [code]}]}));
+        filters.push(json!({"$nor": [code]}));
+        filters.push(json!({"fields": {"$elemMatch": code}}));
+        filters.push(json!({"fields": {"$not": {"$elemMatch": code}}}));
+        filters
+            .push(json!({"$jsonSchema": {"properties": {"a": {"enum": [1], "not": {"$where": "1"}}}, "$where": "1"}}));
+        filters.push(code);
+    }
+    filters.push(json!({"$expr": {"$cond": [true, {"$function": {"body": "x", "args": [], "lang": "js"}}, false]}}));
+    filters.push(json!({"a": {"$in": [{"$where": "1"}], "$where": "1"}}));
+    filters
+}
+
+on_each_store! {
+    async fn no_filter_runs_code(app) {
+        let objects = some_objects(app).await;
+        for filter in code() {
+            let answer = app.post("/objects/query", &json!({"filter": filter})).await;
+            let filter = filter.to_string();
+            assert_refused(&answer, &filter);
+            assert_refused(&app.get_with("/objects/", &[("filter", filter.as_str())]).await, &filter);
+        }
+        for projection in [
+            json!({"a": {"$function": {"body": "x", "args": [], "lang": "js"}}}),
+            json!({"a": {"$cond": [true, {"$function": {"body": "x", "args": [], "lang": "js"}}, 1]}}),
+        ] {
+            let projection = projection.to_string();
+            assert_refused(&app.get_with("/objects/", &[("projection", projection.as_str())]).await, &projection);
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn no_filter_leaves_its_collection(app) {
+        let objects = some_objects(app).await;
+        for filter in [
+            json!({"$lookup": {"from": "service.credentials", "as": "a"}}),
+            json!({"$expr": {"$lookup": {"from": "service.credentials", "as": "a", "pipeline": []}}}),
+            json!({"$unionWith": "service.credentials"}),
+            json!({"$out": "framework.objects"}),
+            json!({"$merge": {"into": "framework.objects"}}),
+            json!({"$set": {"active": false}}),
+            json!({"$text": {"$search": "a"}, "$where": "1"}),
+            json!([{"$match": {}}]),
+            json!("active"),
+        ] {
+            let filter = filter.to_string();
+            assert_refused(&app.get_with("/objects/", &[("filter", filter.as_str())]).await, &filter);
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn a_filter_that_is_too_large_is_refused_at_once(app) {
+        let objects = some_objects(app).await;
+        let deep = (0..500).fold(json!({"a": 1}), |inner, _| json!({"$and": [inner]}));
+        let wide: Value = (0..60_000).map(|number| (format!("m{number}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
+        let many = json!({"public_id": {"$in": (0..100_000).collect::<Vec<i64>>()}});
+        let branches = json!({"$or": vec![json!({"a": 1}); 50_000]});
+        let long = json!({"a": {"$regex": "a".repeat(500_000)}});
+        for filter in [deep, wide, many, branches, long] {
+            let answer = app.post("/objects/query", &json!({"filter": filter})).await;
+            assert_refused(&answer, &filter.to_string());
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn what_users_sign_in_with_cannot_be_asked_for(app) {
+        let everything = app.get_with("/users/", &[("limit", "0")]).await;
+        for name in ["hash", "epoch", "$argon2"] {
+            assert!(!everything.text.contains(name), "{}", everything.text);
+        }
+        for path in ["password", "credentials.hash", "hash", "password.0", "epoch"] {
+            for condition in
+                [json!({"$regex": "^\\$argon2"}), json!({"$gt": ""}), json!({"$exists": true}), json!({"$type": 2})]
+            {
+                let filter = json!({path: condition}).to_string();
+                let answer = app.get_with("/users/", &[("filter", filter.as_str())]).await;
+                let is_blind = answer.status.is_client_error() || answer.json()["total"] == 0;
+                assert!(is_blind, "{filter} sees something: {}", answer.text);
+            }
+            let sorted = app.get_with("/users/", &[("sort", path)]).await;
+            assert!(!sorted.text.contains("$argon2"), "{}", sorted.text);
+        }
+        let expression = json!({"$expr": {"$gt": [{"$strLenCP": {"$ifNull": ["$password", ""]}}, 10]}}).to_string();
+        let answer = app.get_with("/users/", &[("filter", expression.as_str())]).await;
+        assert!(answer.status.is_client_error() || answer.json()["total"] == 0, "{}", answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_of_ten_megabytes_is_refused_even_where_bodies_may_be_so_large() {
+    let app = TestApp::embedded_with(&[("server.max_body_bytes", "20000000")]).await;
+    let filter = json!({"$or": vec![json!({"fields.value": 1}); 600_000]});
+    let body = json!({"filter": filter}).to_string();
+    assert!(body.len() > 10_000_000);
+    let request = app.request(Method::POST, "/objects/query").header("Content-Type", "application/json");
+    assert_refused(&send(request.body(body)).await, "ten megabytes");
+    assert_well(&app, 0).await;
+}
+
+/// Patterns that take a backtracking matcher longer than the universe has been there.
+const ENDLESS: [&str; 6] =
+    ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(?=(a+)+$)b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a*)*\\1$"];
+
+async fn assert_that_patterns_end(app: &TestApp) {
+    let objects = some_objects(app).await;
+    for pattern in ENDLESS {
+        let filter = json!({"fields": {"$elemMatch": {"name": "text", "value": {"$regex": pattern}}}}).to_string();
+        let answer = app.get_with("/objects/", &[("filter", filter.as_str())]).await;
+        assert!([200, 400, 503].contains(&answer.status.as_u16()), "{pattern}: {}", answer.text);
+        if answer.status == 503 {
+            answer.error(503, "query_timeout");
+        }
+    }
+    assert_well(app, objects).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_never_ends_is_stopped_on_the_embedded_store() {
+    assert_that_patterns_end(&TestApp::embedded_with(&[("query.max_time_ms", "2000")]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_never_ends_is_stopped_on_mongodb() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    assert_that_patterns_end(&TestApp::on(&server.fresh_uri(), &[("query.max_time_ms", "2000")]).await).await;
+}
