@@ -1,7 +1,5 @@
 //! Puts the parts together and runs them; the only file that names both stores.
 
-use std::error::Error;
-use std::fmt::Write;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -31,6 +29,7 @@ use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
 use crate::metrics::Metrics;
+use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
@@ -72,7 +71,7 @@ pub enum StartError {
     #[error("auth.argon2: {0}")]
     Passwords(#[from] PasswordError),
     /// The store cannot be opened.
-    #[error("the store {uri} cannot be opened: {}", in_full(.source))]
+    #[error("the store {uri} cannot be opened: {}", .source.in_full())]
     Store {
         /// `store.uri`, without a password.
         uri: String,
@@ -256,6 +255,7 @@ impl Application {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone())?;
+        let _control = self.control();
         let server = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -268,6 +268,17 @@ impl Application {
         });
         log::info!("listening on {scheme}://{address}");
         server.await
+    }
+
+    /// Answers `inventory-service backup`, where there is a file to back up.
+    fn control(&self) -> Option<Control> {
+        let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
+        let started = Control::start(Arc::clone(&self.services().store), &directory);
+        started
+            .inspect_err(|error| {
+                log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display());
+            })
+            .ok()
     }
 
     /// The same without an ear for signals and without a log line, for a process that has more than one service in it.
@@ -333,11 +344,8 @@ pub async fn build_services(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
-    let uri = without_password(&settings.store);
-    store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
+    make_ready(settings, &*store, &*clock).await?;
     let max_time = settings.query.max_time();
-    let now = bson::DateTime::from_chrono(clock.now());
-    migrations::run(&*store, migrations::ALL, now, max_time).await?;
     let passwords = Passwords::new(&settings.auth)?;
     let directory_path = password_directory(settings)?;
     let first_start = FirstStart {
@@ -361,6 +369,17 @@ pub async fn build_services(
     let types = type_catalog::TypeCatalog::default();
     let companions = Companions::default();
     Ok((Services { store, types, companions, directory, accounts, clock, max_time }, first_admin))
+}
+
+/// Makes what every command needs: collections, indexes, and documents stored as this version does.
+///
+/// # Errors
+/// As [`Application::build`].
+pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
+    let uri = without_password(&settings.store);
+    store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
+    let now = bson::DateTime::from_chrono(clock.now());
+    Ok(migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?)
 }
 
 /// Opens the store that the settings name.
@@ -394,18 +413,6 @@ pub fn password_directory(settings: &Settings) -> Result<PathBuf, SettingsError>
         StoreUri::Embedded(directory) => directory,
         StoreUri::MongoDb(_) => Path::new(".").to_owned(),
     })
-}
-
-/// An error with its causes: on the command line nobody sees them otherwise.
-pub fn in_full(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Writing into a string cannot fail.
-        let _ = write!(text, ": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// `store.uri` without what stands between `//` and `@`.

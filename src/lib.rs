@@ -22,6 +22,8 @@ pub mod http;
 pub mod json;
 pub mod logging;
 pub mod metrics;
+pub mod moving;
+pub mod progress;
 pub mod query;
 pub mod raw;
 pub mod render;

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::demo;
+use crate::progress;
 use crate::settings::Settings;
 
 use super::{Outcome, services};
@@ -18,7 +19,7 @@ pub struct DemoCommand {
 impl DemoCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         let services = services(&settings).await?;
-        let progress = demo::progress::on_stderr();
+        let progress = progress::on_stderr();
         let loaded = demo::load(&services, self.objects, &*progress).await?;
         println!("{loaded}");
         Ok(())

@@ -1,10 +1,16 @@
 //! The commands, a file each. All but `serve` end by themselves, and work on the store without a running service.
 
+mod backup;
 pub mod check;
 mod compact;
 mod demo;
+mod export;
+mod import;
+mod migrate;
 mod openapi;
+mod restore;
 mod serve;
+mod tables;
 pub mod user;
 
 use std::error::Error;
@@ -17,7 +23,9 @@ use crate::app::{self, StartError};
 use crate::clock::SystemClock;
 use crate::service::Services;
 use crate::service::first_start::FirstAdmin;
-use crate::settings::Settings;
+use crate::settings::{Settings, StoreUri};
+use crate::store::Store;
+use crate::store::embedded::{OpenError, has_store};
 
 /// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
@@ -33,6 +41,16 @@ pub enum Command {
     Compact(compact::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
+    /// Write the inventory into a directory: types, categories, groups, users, objects, settings.
+    Export(export::ExportCommand),
+    /// Read what `export` wrote into the store, or objects of one type from a table.
+    Import(import::ImportCommand),
+    /// Copy an embedded store into a file, also while the service works on it.
+    Backup(backup::BackupCommand),
+    /// Put a backup in the place of an embedded store.
+    Restore(restore::RestoreCommand),
+    /// Copy everything from one store into another one, of whatever kind.
+    Migrate(migrate::MigrateCommand),
     /// Print the description of the interface, in OpenAPI 3.1.
     Openapi,
     /// Manage users and the key of their tokens directly in the store.
@@ -51,6 +69,11 @@ impl Command {
             Self::Check(command) => command.run(settings).await,
             Self::Compact(command) => command.run(settings).await,
             Self::Demo(command) => command.run(settings).await,
+            Self::Export(command) => command.run(settings).await,
+            Self::Import(command) => command.run(settings).await,
+            Self::Backup(command) => command.run(settings).await,
+            Self::Restore(command) => command.run(settings).await,
+            Self::Migrate(command) => command.run(settings).await,
             Self::Openapi => openapi::run(),
             Self::User(command) => {
                 let services = services(&settings).await?;
@@ -67,6 +90,27 @@ async fn services(settings: &Settings) -> Result<Services, StartError> {
     let (services, first_admin) = app::build_services(settings, store, Arc::new(SystemClock)).await?;
     announce(first_admin.as_ref());
     Ok(services)
+}
+
+/// The store for commands that move data: ready for this version, but without users of its own making.
+async fn bare_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let store = app::open_store(&settings.store).await?;
+    app::make_ready(settings, &*store, &SystemClock).await?;
+    Ok(store)
+}
+
+/// The same, where there must be one.
+async fn existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    there_is_a_store(settings)?;
+    bare_store(settings).await
+}
+
+/// Refuses to make a new store in the place of one that is only misspelt.
+fn there_is_a_store(settings: &Settings) -> Result<(), StartError> {
+    match settings.store.location()? {
+        StoreUri::Embedded(directory) if !has_store(&directory) => Err(OpenError::NoStore(directory).into()),
+        _ => Ok(()),
+    }
 }
 
 /// Tells the operator how to sign in for the first time.

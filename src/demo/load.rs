@@ -10,6 +10,7 @@ use super::model::{Kind, category_bodies, type_body};
 use super::plan::Plan;
 use super::things::object_body;
 use crate::domain::user::FIRST_ADMIN;
+use crate::progress::Progress;
 use crate::query::Filter;
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::service::{Caller, ServiceError, Services, categories, objects, types};
@@ -17,16 +18,6 @@ use crate::store::{FindQuery, StoreError};
 
 /// Objects that are on their way at the same time: while the store writes one group of them, the next one gets ready.
 const IN_FLIGHT: usize = 512;
-
-/// Hears how far loading has come.
-pub trait Progress {
-    /// Loading begins: so many objects.
-    fn begin(&self, objects: u64);
-    /// One more object is stored.
-    fn advance(&self, kind: Kind);
-    /// All are stored.
-    fn end(&self);
-}
 
 /// What was loaded.
 #[derive(Debug, Clone, Copy)]
@@ -120,14 +111,14 @@ async fn load_objects(
     plan: &Plan,
     progress: &dyn Progress,
 ) -> Result<(), DemoError> {
-    progress.begin(u64::from(plan.total()));
+    progress.begin("objects", u64::from(plan.total()));
     for kind in Kind::ALL {
         let bodies = (0..plan.count(kind)).map(|index| object_body(plan, kind, index));
         let creations = bodies.map(|body| create(services, caller, body));
         stream::iter(creations)
             .buffer_unordered(IN_FLIGHT)
             .try_for_each(async |()| {
-                progress.advance(kind);
+                progress.advance(1, kind.model().label);
                 Ok(())
             })
             .await?;

@@ -7,8 +7,7 @@ pub mod catalogue;
 mod load;
 pub mod model;
 pub mod plan;
-pub mod progress;
 pub mod things;
 pub mod values;
 
-pub use self::load::{DemoError, Loaded, Progress, load};
+pub use self::load::{DemoError, Loaded, load};

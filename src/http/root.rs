@@ -51,6 +51,11 @@ pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, A
     match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
         State::Done => {}
         State::Pending(_) => return Err(ApiError::not_migrated("it is to be migrated first: start this version anew")),
+        State::Incomplete(_) => {
+            return Err(ApiError::not_migrated(
+                "another store is being copied into it: repeat inventory-service migrate",
+            ));
+        }
         State::Newer(_) => {
             return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
         }

@@ -1,7 +1,8 @@
 //! Changes of how documents are stored, made once by the first start of the version that brings them.
 //!
-//! What was done stands in `service.migrations`: `{_id: number, name, done_at}`. Instances may start together and one may
-//! die on the way, so a migration must do no harm when it is run twice. A store that a newer version migrated is not touched.
+//! What was done stands in `service.migrations`: `{_id: number, name, done_at}`. Of instances that start together one makes
+//! them, see [`lease`](super::lease). It may die on the way, so a migration must do no harm when it is run twice. A store that a
+//! newer version migrated is not touched, nor one that another store is being copied into.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,10 +11,15 @@ use bson::raw::RawDocument;
 use bson::{DateTime, doc};
 use futures::future::BoxFuture;
 
-use crate::domain::document::{integer, raw};
+use crate::domain::document::{integer, raw, text};
 use crate::query::Filter;
 use crate::store::collections::MIGRATIONS;
-use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+use crate::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
+
+use super::lease::{Lease, LeaseTimes};
+
+/// The `_id` of the mark on a store that is being filled from another one: `{_id: "incomplete", from}`.
+pub const INCOMPLETE: &str = "incomplete";
 
 /// One change of how documents are stored.
 #[derive(Clone, Copy)]
@@ -38,6 +44,19 @@ pub enum State {
     Pending(Vec<i64>),
     /// A newer version made this one, which nobody here knows.
     Newer(i64),
+    /// Another store, which is named, is being copied into this one.
+    Incomplete(String),
+}
+
+/// A migration that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Its number.
+    pub number: i64,
+    /// What it does.
+    pub name: String,
+    /// When.
+    pub at: DateTime,
 }
 
 /// Why a store could not be migrated.
@@ -48,6 +67,9 @@ pub enum MigrationError {
         "the store was migrated by a newer version of this service (migration {0}); start that version, or restore a backup from before"
     )]
     Newer(i64),
+    /// Another store was being copied into this one.
+    #[error("the store was being filled from {0} by inventory-service migrate, which did not end; repeat that command")]
+    Incomplete(String),
     /// One of them failed.
     #[error("migration {number}, {name}, failed: {source}; the next start tries again")]
     Failed {
@@ -68,7 +90,11 @@ pub enum MigrationError {
 /// # Errors
 /// As [`Store::find`].
 pub async fn state(store: &dyn Store, migrations: &[Migration], max_time: Duration) -> Result<State, StoreError> {
-    let done = done(store, max_time).await?;
+    let found = read(store, max_time).await?;
+    if let Some(mark) = found.iter().find(|document| text(document, "_id") == Some(INCOMPLETE)) {
+        return Ok(State::Incomplete(text(mark, "from").unwrap_or_default().to_owned()));
+    }
+    let done = done(&found)?;
     let known: BTreeSet<i64> = migrations.iter().map(|migration| migration.number).collect();
     if let Some(newer) = done.difference(&known).last() {
         return Ok(State::Newer(*newer));
@@ -87,19 +113,55 @@ pub async fn run(
     now: DateTime,
     max_time: Duration,
 ) -> Result<(), MigrationError> {
-    let pending = match state(store, migrations, max_time).await? {
-        State::Done => return Ok(()),
-        State::Newer(number) => return Err(MigrationError::Newer(number)),
-        State::Pending(pending) => pending,
-    };
+    run_together(store, migrations, now, max_time, LeaseTimes::default()).await
+}
+
+/// As [`run`], with a lease of another kind.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_together(
+    store: &dyn Store,
+    migrations: &[Migration],
+    now: DateTime,
+    max_time: Duration,
+    times: LeaseTimes,
+) -> Result<(), MigrationError> {
+    if pending(store, migrations, max_time).await?.is_empty() {
+        return Ok(());
+    }
+    let mut lease = Lease::acquire(store, times, max_time).await?;
+    let outcome = run_alone(store, migrations, now, max_time, &mut lease).await;
+    lease.release().await;
+    outcome
+}
+
+async fn pending(store: &dyn Store, migrations: &[Migration], max_time: Duration) -> Result<Vec<i64>, MigrationError> {
+    match state(store, migrations, max_time).await? {
+        State::Done => Ok(Vec::new()),
+        State::Newer(number) => Err(MigrationError::Newer(number)),
+        State::Incomplete(from) => Err(MigrationError::Incomplete(from)),
+        State::Pending(pending) => Ok(pending),
+    }
+}
+
+async fn run_alone(
+    store: &dyn Store,
+    migrations: &[Migration],
+    now: DateTime,
+    max_time: Duration,
+    lease: &mut Lease<'_>,
+) -> Result<(), MigrationError> {
+    // While the lease was waited for, somebody else may have made them.
+    let pending = pending(store, migrations, max_time).await?;
     for migration in migrations.iter().filter(|migration| pending.contains(&migration.number)) {
         let Migration { number, name, run } = *migration;
         log::info!("migration {number}: {name}");
         let failed = |source| MigrationError::Failed { number, name, source };
-        run(store, max_time).await.map_err(failed)?;
+        lease.during(run(store, max_time)).await.map_err(failed)?;
         let document = raw(&doc! {"_id": number, "name": name, "done_at": now});
         match store.commit(Unit::of(Change::Insert { collection: MIGRATIONS, document })).await {
-            // Another instance was at it, too.
+            // An instance that was taken for gone was at it, too.
             Ok(_) | Err(StoreError::Duplicate { .. }) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -107,12 +169,31 @@ pub async fn run(
     Ok(())
 }
 
-async fn done(store: &dyn Store, max_time: Duration) -> Result<BTreeSet<i64>, StoreError> {
-    let found = store.find(MIGRATIONS, &FindQuery::new(Filter::all(), max_time)).await?;
+/// What was made, in its order.
+///
+/// # Errors
+/// As [`Store::find`].
+pub async fn made(store: &dyn Store, max_time: Duration) -> Result<Vec<Made>, StoreError> {
+    let made = |stored: &RawDocument| {
+        let number = integer(stored, "_id")?;
+        let at = stored.get_datetime("done_at").unwrap_or(DateTime::MIN);
+        Some(Made { number, name: text(stored, "name").unwrap_or_default().to_owned(), at })
+    };
+    let mut all: Vec<Made> = read(store, max_time).await?.iter().filter_map(made).collect();
+    all.sort_by_key(|made| made.number);
+    Ok(all)
+}
+
+async fn read(store: &dyn Store, max_time: Duration) -> Result<Documents, StoreError> {
+    store.find(MIGRATIONS, &FindQuery::new(Filter::all(), max_time)).await
+}
+
+/// The numbers of what was made; documents with a text for an `_id` are marks and leases.
+fn done(found: &Documents) -> Result<BTreeSet<i64>, StoreError> {
     let number = |stored: &RawDocument| {
         integer(stored, "_id").ok_or_else(|| StoreError::Corrupt { what: format!("a document of {MIGRATIONS}") })
     };
-    found.iter().map(number).collect()
+    found.iter().filter(|stored| text(stored, "_id").is_none()).map(number).collect()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod first_start;
 pub mod groups;
 pub mod import;
 pub mod keys;
+pub mod lease;
 pub mod migrations;
 pub mod objects;
 pub mod precondition;

@@ -1,6 +1,7 @@
 //! What can go wrong in a store, told apart by what the caller can do about it.
 
 use std::error::Error;
+use std::fmt::Write;
 
 use crate::query::EvalError;
 
@@ -63,6 +64,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The error with its causes: on the command line nobody sees them otherwise.
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            // Writing into a string cannot fail.
+            let _ = write!(text, ": {error}");
+            cause = error.source();
+        }
+        text
+    }
+
     /// Wraps an error of the store's own machinery.
     pub fn backend(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend { source: source.into() }

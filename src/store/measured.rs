@@ -1,5 +1,6 @@
 //! A store whose calls are counted and timed.
 
+use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::Filter;
 
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
 pub struct Measured {
@@ -97,6 +98,22 @@ impl Store for Measured {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
+    }
+
+    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+        self.timed("picture", self.inner.picture()).await
+    }
+
+    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
+        self.timed("append", self.inner.append(collection, documents)).await
+    }
+
+    async fn clear(&self, collection: &str) -> Result<(), StoreError> {
+        self.timed("clear", self.inner.clear(collection)).await
+    }
+
+    async fn backup(&self) -> Result<File, StoreError> {
+        self.timed("backup", self.inner.backup()).await
     }
 
     fn report_to(&self, metrics: &Arc<Metrics>) {

@@ -8,6 +8,7 @@
 //! - No adapter reads the clock or makes up identifiers: both come with the call.
 
 pub mod collections;
+pub mod copying;
 pub mod embedded;
 mod error;
 mod explanation;
@@ -18,6 +19,7 @@ mod measured;
 pub mod mongo;
 pub mod pieces;
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
+pub use self::copying::Picture;
 pub use self::error::StoreError;
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
 pub use self::hint::Hint;
@@ -130,6 +133,43 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
+
+    /// Everything that is stored, to be copied.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store is away.
+    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+        Err(StoreError::Unsupported { what: "copying everything".to_owned() })
+    }
+
+    /// Stores new documents as they are, in a collection of any name, as quickly as can be; on the embedded store all or none.
+    /// Only for stores that nobody else uses: no revision moves, and of counters those alone that the documents of
+    /// [`copying::COUNTERS`] name.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Duplicate`] when a unique index refuses a document.
+    async fn append(&self, _collection: &str, _documents: Documents) -> Result<(), StoreError> {
+        Err(StoreError::Unsupported { what: "taking copies".to_owned() })
+    }
+
+    /// Takes away everything that is in a collection, and its counter. Under the same restriction as [`Store::append`]; its
+    /// indexes are there again after [`Store::prepare`].
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store is away.
+    async fn clear(&self, _collection: &str) -> Result<(), StoreError> {
+        Err(StoreError::Unsupported { what: "taking copies".to_owned() })
+    }
+
+    /// A copy of the whole store as of one moment, in a file without a name that is gone when it is closed. Others read and
+    /// write meanwhile.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unsupported`] where the store is no file, [`StoreError::Timeout`] when the copy takes too long,
+    /// [`StoreError::Unavailable`] while another one is made or when there is no room for it.
+    async fn backup(&self) -> Result<File, StoreError> {
+        Err(StoreError::Unsupported { what: "a backup in a file".to_owned() })
+    }
 
     /// Where the store is to note what happens inside it, beyond what a caller sees. Costs nothing while nobody asked.
     fn report_to(&self, _: &Arc<Metrics>) {}

@@ -8,7 +8,8 @@ use inventory_service::app::{build_services, open_store};
 use inventory_service::clock::SystemClock;
 use inventory_service::demo::model::Kind;
 use inventory_service::demo::plan::Plan;
-use inventory_service::demo::{self, DemoError, Progress};
+use inventory_service::demo::{self, DemoError};
+use inventory_service::progress::Progress;
 use inventory_service::query::{Filter, Sort};
 use inventory_service::service::Services;
 use inventory_service::settings::Settings;
@@ -29,12 +30,12 @@ struct Counter {
 }
 
 impl Progress for Counter {
-    fn begin(&self, objects: u64) {
-        self.begun.store(objects, Ordering::Relaxed);
+    fn begin(&self, _things: &str, total: u64) {
+        self.begun.store(total, Ordering::Relaxed);
     }
 
-    fn advance(&self, _kind: Kind) {
-        self.stored.fetch_add(1, Ordering::Relaxed);
+    fn advance(&self, count: u64, _label: &str) {
+        self.stored.fetch_add(count, Ordering::Relaxed);
     }
 
     fn end(&self) {

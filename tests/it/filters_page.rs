@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use inventory_service::app::build_services;
 use inventory_service::clock::SystemClock;
-use inventory_service::demo::model::Kind;
-use inventory_service::demo::{self, Progress};
+use inventory_service::demo;
+use inventory_service::progress::Silent;
 use inventory_service::query::{Expression, Filter};
 use inventory_service::settings::Settings;
 use serde_json::Value;
@@ -16,14 +16,6 @@ use crate::support::app::{TestApp, on_each_store};
 const PAGE: &str = include_str!("../../docs/filters.md");
 /// How every example begins.
 const COMMAND: &str = r#"curl -sGH "$AUTH" "#;
-
-struct Silent;
-
-impl Progress for Silent {
-    fn begin(&self, _objects: u64) {}
-    fn advance(&self, _kind: Kind) {}
-    fn end(&self) {}
-}
 
 /// A command of the page, and the line below it.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ mod import_crash;
 mod logs;
 mod metrics;
 mod mongo;
+mod moving;
 mod projections;
 mod render;
 mod settings;

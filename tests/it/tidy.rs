@@ -17,6 +17,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
     ("service", &["domain", "query", "json", "raw", "store", "render", "exchange", "auth", "clock", "metrics"]),
+    ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "progress"]),
+    ("progress", &[]),
     ("http", &["service", "query", "json", "store", "exchange", "auth", "domain", "settings", "logging", "metrics"]),
 ];
 

@@ -32,7 +32,7 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
         Ok(store) => {
             findings.push(Finding::good("store", format!("{} answers", app::without_password(&settings.store))));
             if let Err(error) = look_inside(&*store, settings, clock, &mut findings).await {
-                findings.push(Finding::wrong("store", app::in_full(&error)));
+                findings.push(Finding::wrong("store", error.in_full()));
             }
         }
         Err(StartError::Embedded(OpenError::InUse(_))) => findings.push(Finding::note(
@@ -67,6 +67,10 @@ fn migrated(state: &migrations::State) -> Finding {
         migrations::State::Pending(numbers) => Finding::note(
             "migrations",
             format!("{numbers:?} are pending; the next start makes them: back up before it"),
+        ),
+        migrations::State::Incomplete(from) => Finding::wrong(
+            "migrations",
+            format!("inventory-service migrate was filling it from {from} and did not end; repeat that command"),
         ),
         migrations::State::Newer(number) => Finding::wrong(
             "migrations",

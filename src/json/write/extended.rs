@@ -6,7 +6,7 @@ use bson::spec::ElementType;
 use super::{CorruptBson, DateStyle, ObjectWriter, Shape, object, text, write_members};
 use crate::raw::{Elements, Value, split_c_string, string_size};
 
-const CUT_OFF: CorruptBson = CorruptBson("a value is cut off");
+pub(super) const CUT_OFF: CorruptBson = CorruptBson("a value is cut off");
 
 /// Appends a value of one of the rarer types.
 #[cold]
@@ -92,7 +92,7 @@ fn write_scoped_code(
 }
 
 /// The content of the string that the bytes begin with, and what follows it.
-fn split_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
+pub(super) fn split_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
     let (string, rest) = bytes.split_at_checked(string_size(bytes)?).ok_or(CUT_OFF)?;
     Ok((&string[4..string.len() - 1], rest))
 }

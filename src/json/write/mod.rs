@@ -3,6 +3,7 @@
 //! Numbers are plain JSON numbers and times take the [`DateStyle`]; everything that JSON cannot say is written
 //! as relaxed Extended JSON v2 does.
 
+mod canonical;
 mod dates;
 mod extended;
 mod members;
@@ -11,6 +12,7 @@ mod text;
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
 
+pub use self::canonical::write_canonical;
 pub(crate) use self::dates::write_date_text;
 pub use self::dates::{DateStyle, write_date};
 pub use self::members::{ArrayWriter, ObjectWriter, array, object};
@@ -222,7 +224,7 @@ mod tests {
         }
     }
 
-    fn any_value() -> impl Strategy<Value = Bson> {
+    pub(super) fn any_value() -> impl Strategy<Value = Bson> {
         let leaf = prop_oneof![
             any::<i32>().prop_map(Bson::Int32),
             any::<i64>().prop_map(Bson::Int64),

@@ -13,7 +13,8 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use redb::WriteTransaction;
 
 use crate::query::{Filter, Sort};
-use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
+use crate::store::copying::COUNTERS;
+use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit};
 
 use super::catalog::Catalog;
 use super::counts::Changes;
@@ -136,6 +137,37 @@ impl<'t> Batch<'t> {
                 Err(halt.into())
             }
         }
+    }
+
+    /// Stores documents of which none is there yet, or takes counters over; see [`Store::append`](crate::store::Store::append).
+    ///
+    /// # Errors
+    /// What is wrong with a document; the batch can only be given up then, which is why it has [`Undo::Transaction`].
+    pub(super) fn append(&mut self, collection: &str, documents: &Documents) -> Result<(), StoreError> {
+        if collection == COUNTERS {
+            return documents.iter().try_for_each(|counter| self.take_counter(counter));
+        }
+        let number = self.open(collection)?;
+        self.touched.insert(number);
+        for document in documents.iter() {
+            validate::document(document)?;
+            self.insert(number, document).map_err(|halt| match halt {
+                Halt::Refused(error) => error,
+                Halt::TooLarge => StoreError::backend("the transaction was to be given up"),
+            })?;
+        }
+        self.keep_written();
+        Ok(())
+    }
+
+    fn take_counter(&mut self, counter: &RawDocument) -> Result<(), StoreError> {
+        let (Ok(collection), Ok(value)) = (counter.get_str("_id"), counter.get_i64("value")) else {
+            return Err(StoreError::Corrupt { what: format!("a counter of {COUNTERS}") });
+        };
+        let number = self.open(collection)?;
+        self.touched.insert(number);
+        self.catalog.at(number).note_id(value);
+        Ok(())
     }
 
     /// Counts what came and went and closes the tables; gives the catalog after all units, and the numbers of the

@@ -196,6 +196,16 @@ impl Collection {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::AcqRel);
     }
 
+    /// The largest id that was given out or stored; 0 when none was.
+    pub(super) fn last_id(&self) -> i64 {
+        self.next_id.load(Ordering::Acquire) - 1
+    }
+
+    /// Begins to count ids anew.
+    pub(super) fn forget_ids(&self) {
+        self.next_id.store(1, Ordering::Release);
+    }
+
     /// Whether this id was given out, or is below one that was.
     pub(super) fn is_taken(&self, id: i64) -> bool {
         id < self.next_id.load(Ordering::Acquire)

@@ -1,6 +1,8 @@
 //! Copies a store into a new file: as it is, in the order of its keys, or with its indexes built anew.
 
+use std::io;
 use std::ops::Bound;
+use std::time::Instant;
 
 use bson::raw::RawDocument;
 use redb::{
@@ -15,11 +17,15 @@ use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::format;
 use super::prepare;
+use super::snapshot::Snapshot;
 use super::tables::{
     DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, index_name,
 };
 use super::validate;
 use super::writer::store_collections;
+
+/// How many entries are copied between two looks at the clock.
+const ENTRIES_PER_LOOK: usize = 1000;
 
 /// Copies all tables as they are. What is not reached from the catalog is left behind.
 ///
@@ -29,19 +35,7 @@ use super::writer::store_collections;
 pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let (source, target) = (from.begin_read()?, to.begin_write()?);
-        table(&source, &target, META)?;
-        for collection in catalog.iter() {
-            documents(&source, &target, collection)?;
-            for index in &collection.indexes {
-                let name = index_name(collection.number, index.number);
-                if index.unique {
-                    table(&source, &target, UniqueDefinition::new(&name))?;
-                } else {
-                    table(&source, &target, PlainDefinition::new(&name))?;
-                }
-            }
-            table(&source, &target, UniqueDefinition::new(&counts_name(collection.number)))?;
-        }
+        all_tables(&source, &target, catalog, None)?;
         format::sign(&target)?;
         target.commit()?;
         trim(to)
@@ -49,6 +43,43 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) 
     failure::caught(copy)
         .map_err(|panic| StoreError::Corrupt { what: panic })
         .and_then(|copied| copied.map_err(failure::of_engine))
+}
+
+/// Copies what a snapshot shows; an [`io::ErrorKind::TimedOut`] when that is not done in time.
+///
+/// # Errors
+/// As [`everything`].
+pub(super) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
+    let mut copy = || -> Result<(), redb::Error> {
+        let target = to.begin_write()?;
+        all_tables(from.transaction(), &target, from.catalog(), until)?;
+        format::sign(&target)?;
+        target.commit()?;
+        trim(to)
+    };
+    failure::guarded(|| copy().map_err(failure::of_engine))
+}
+
+fn all_tables(
+    source: &ReadTransaction,
+    target: &WriteTransaction,
+    catalog: &Catalog,
+    until: Option<Instant>,
+) -> Result<(), redb::Error> {
+    table(source, target, META, until)?;
+    for collection in catalog.iter() {
+        table(source, target, DataDefinition::new(&data_name(collection.number)), until)?;
+        for index in &collection.indexes {
+            let name = index_name(collection.number, index.number);
+            if index.unique {
+                table(source, target, UniqueDefinition::new(&name), until)?;
+            } else {
+                table(source, target, PlainDefinition::new(&name), until)?;
+            }
+        }
+        table(source, target, UniqueDefinition::new(&counts_name(collection.number)), until)?;
+    }
+    Ok(())
 }
 
 /// Copies the documents; makes indexes, counters and the catalog's notes from them.
@@ -59,7 +90,7 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &mut Database) -> 
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-        table(&source, &target, META).map_err(failure::of_engine)?;
+        table(&source, &target, META, None).map_err(failure::of_engine)?;
         let mut catalog = catalog.clone();
         let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
         for number in &numbers {
@@ -113,7 +144,7 @@ pub(super) fn documents_decode(database: &Database, catalog: &Catalog) -> Result
 }
 
 fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collection) -> Result<(), redb::Error> {
-    table(from, to, DataDefinition::new(&data_name(collection.number)))
+    table(from, to, DataDefinition::new(&data_name(collection.number)), None)
 }
 
 /// Copies one table; a table that was never made is none to copy.
@@ -121,6 +152,7 @@ fn table<K: Key + 'static, V: Value + 'static>(
     from: &ReadTransaction,
     to: &WriteTransaction,
     definition: TableDefinition<'_, K, V>,
+    until: Option<Instant>,
 ) -> Result<(), redb::Error> {
     let source = match from.open_table(definition) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(()),
@@ -128,7 +160,10 @@ fn table<K: Key + 'static, V: Value + 'static>(
     };
     let mut target = to.open_table(definition)?;
     let mut end = target.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
-    for entry in source.iter()? {
+    for (number, entry) in source.iter()?.enumerate() {
+        if number % ENTRIES_PER_LOOK == 0 && until.is_some_and(|until| Instant::now() > until) {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
         let (key, value) = entry?;
         end.insert_before(key.value(), value.value())?;
     }

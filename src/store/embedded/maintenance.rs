@@ -17,6 +17,8 @@ use super::space::{self, Compacted};
 use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index, index_name};
 use super::{Options, check, copy, failure};
 
+pub use super::backup::{RestoreError, backup, restore};
+
 /// Why a store could not be repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {

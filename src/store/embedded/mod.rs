@@ -11,6 +11,7 @@
 //! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
 
 mod acknowledged;
+mod backup;
 mod batch;
 mod bounds;
 mod candidate;
@@ -32,6 +33,7 @@ mod merge;
 mod number;
 mod open;
 mod overlay;
+mod picture;
 mod pieces;
 mod planner;
 mod point;
@@ -48,6 +50,7 @@ mod validate;
 mod wide;
 mod writer;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +62,7 @@ use bson::DateTime;
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Projection, Sort};
 use crate::store::inspection::Finding;
-use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
 
 use self::catalog::Collection;
 use self::execute::{Deadline, Reader};
@@ -106,6 +109,8 @@ pub struct EmbeddedStore {
     published: writer::Published,
     writer: writer::Handle,
     location: open::Location,
+    /// One copy at a time: each takes as much room as the store.
+    backing_up: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl EmbeddedStore {
@@ -122,7 +127,7 @@ impl EmbeddedStore {
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
-        Ok(Self { published, writer, location })
+        Ok(Self { published, writer, location, backing_up: Arc::default() })
     }
 
     /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
@@ -292,6 +297,30 @@ impl Store for EmbeddedStore {
 
     async fn inspect(&self, collections: &[CollectionSpec], _: DateTime) -> Result<Vec<Finding>, StoreError> {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
+    }
+
+    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+        Ok(Box::new(picture::Everything::of(self.snapshot()?)))
+    }
+
+    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
+        self.writer.append(collection.to_owned(), documents).await
+    }
+
+    async fn clear(&self, collection: &str) -> Result<(), StoreError> {
+        self.writer.clear(collection.to_owned()).await
+    }
+
+    async fn backup(&self) -> Result<File, StoreError> {
+        let turn = Arc::clone(&self.backing_up).try_lock_owned();
+        let turn = turn.map_err(|_| failure::unavailable(&"another backup is being made"))?;
+        let (snapshot, location) = (self.snapshot()?, self.location.clone());
+        let copy = tokio::task::spawn_blocking(move || {
+            let copied = failure::guarded(|| backup::copy_of(&location, &snapshot, Some(backup::LONGEST)));
+            drop(turn);
+            copied
+        });
+        copy.await.unwrap_or_else(|error| Err(StoreError::backend(error)))
     }
 
     fn report_to(&self, metrics: &Arc<Metrics>) {

@@ -4,6 +4,7 @@
 //! `inventory.redb.new`, made durable and renamed: whatever happens on the way, the old file is whole.
 
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -146,6 +147,43 @@ impl Location {
     /// The file.
     pub(super) fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// How much memory may hold pages of the file.
+    pub(super) fn cache_bytes(&self) -> usize {
+        self.cache_bytes
+    }
+
+    /// A file of this name in the directory of the store.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Keeps every process from opening the store that is there; `None` when there is none.
+    pub(super) fn hold(&self) -> Result<Option<Box<dyn StorageBackend>>, OpenError> {
+        if self.is_missing()? {
+            return Ok(None);
+        }
+        let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
+        match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
+            Ok(true) => Ok(Some(file)),
+            Ok(false) => Err(OpenError::InUse(self.directory.clone())),
+            Err(error) => Err(self.io(io::Error::other(error.to_string()))),
+        }
+    }
+
+    /// The file that is to take the place of the store's, as a store of its own.
+    pub(super) fn for_replacement(&self) -> Self {
+        Self { file: self.directory.join(NEW_FILE), ..self.clone() }
+    }
+
+    /// Puts the file of [`Location::for_replacement`], which is on disk, in the place of the store's. What was noted about the
+    /// old one is no longer true.
+    pub(super) fn take(&self, new: &Self) -> Result<(), OpenError> {
+        let io = |error| self.io(error);
+        self.storage.remove(&self.directory.join(ACKNOWLEDGED)).map_err(io)?;
+        self.storage.replace(&self.file, &new.file).map_err(io)?;
+        self.storage.remove(&self.directory.join(UNSYNCED)).map_err(io)
     }
 
     /// How large the file is.

@@ -9,7 +9,7 @@ use crate::store::{CollectionSpec, StoreError};
 use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::index::keys_of;
-use super::tables::{Tables, Working, delete_index};
+use super::tables::{DataDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, delete_index};
 
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;
@@ -41,6 +41,21 @@ pub(super) fn declare(
         }
     }
     Ok(changed)
+}
+
+/// Takes everything away that is in a collection; it stays declared as it was.
+pub(super) fn empty(transaction: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {
+    let own = catalog.at_mut(number);
+    transaction.delete_table(DataDefinition::new(&data_name(number))).map_err(failure::of_table)?;
+    transaction.delete_table(UniqueDefinition::new(&counts_name(number))).map_err(failure::of_table)?;
+    for index in &own.indexes {
+        delete_index(transaction, number, index.number).map_err(failure::of_table)?;
+    }
+    own.forget_what_was_seen();
+    own.forget_ids();
+    own.revision += 1;
+    let mut tables = Tables::<Working<'_>>::open(transaction, own).map_err(failure::of_table)?;
+    count_entries(own, &mut tables, &[]).map(drop)
 }
 
 /// Counts the entries of indexes that are not counted: new ones, and those of stores made before there were counts.

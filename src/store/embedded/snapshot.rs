@@ -29,6 +29,16 @@ impl Snapshot {
         Ok(Self { transaction: database.begin_read()?, catalog, tables })
     }
 
+    /// The catalog as of this commit.
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Reads any table as of this commit.
+    pub(super) fn transaction(&self) -> &ReadTransaction {
+        &self.transaction
+    }
+
     /// The collection of this name.
     pub(super) fn collection(&self, name: &str) -> Option<&Arc<Collection>> {
         self.catalog.get(name)

@@ -15,7 +15,7 @@ use redb::{Database, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::store::{Change, CollectionSpec, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
@@ -69,6 +69,15 @@ enum Job {
         collections: Vec<CollectionSpec>,
         reply: Reply<()>,
     },
+    Append {
+        collection: String,
+        documents: Documents,
+        reply: Reply<()>,
+    },
+    Clear {
+        collection: String,
+        reply: Reply<()>,
+    },
     /// A reader met a failure of the storage.
     Reopen,
     Stop,
@@ -110,6 +119,14 @@ impl Handle {
 
     pub(super) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Prepare { collections, reply }).await
+    }
+
+    pub(super) async fn append(&self, collection: String, documents: Documents) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Append { collection, documents, reply }).await
+    }
+
+    pub(super) async fn clear(&self, collection: String) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Clear { collection, reply }).await
     }
 
     pub(super) fn report_to(&self, metrics: &Arc<Metrics>) {
@@ -252,6 +269,17 @@ impl Writer {
                     // Nobody waits any more: the work is done all the same.
                     let _ = reply.send(result);
                 }
+                Job::Append { collection, documents, reply } => {
+                    let append = |batch: &mut Batch<'_>| batch.append(&collection, &documents);
+                    let result = self.in_batch(Undo::Transaction, append, |()| false);
+                    if let Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) = &result {
+                        self.fail(error);
+                    }
+                    let _ = reply.send(result);
+                }
+                Job::Clear { collection, reply } => {
+                    let _ = reply.send(self.clear(&collection));
+                }
                 Job::Reopen => self.check(),
                 Job::Stop => break,
             }
@@ -313,11 +341,23 @@ impl Writer {
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
+        let is_given_up =
+            |outcomes: &Vec<Outcome>| undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
+        self.in_batch(undo, |batch| apply(batch, units), is_given_up)
+    }
+
+    /// One transaction for all that `work` does; after an error, and when it is given up, nothing was written.
+    fn in_batch<T>(
+        &mut self,
+        undo: Undo,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
+        is_given_up: impl FnOnce(&T) -> bool,
+    ) -> Result<T, StoreError> {
         let transaction = self.begin()?;
         let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget, undo);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
-        let applied = match failure::guarded(|| apply(&mut batch, units)) {
-            Ok(outcomes) => failure::guarded(|| batch.into_parts()).map(|parts| (outcomes, parts)),
+        let applied = match failure::guarded(|| work(&mut batch)) {
+            Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
             Err(error) => {
                 drop(batch);
                 Err(error)
@@ -331,8 +371,7 @@ impl Writer {
                 return Err(error);
             }
         };
-        let is_given_up = undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
-        if touched.is_empty() || is_given_up {
+        if touched.is_empty() || is_given_up(&outcomes) {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
             failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
@@ -349,6 +388,16 @@ impl Writer {
             return transaction.abort().map_err(failure::of_storage);
         }
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
+        self.finish(transaction, catalog)
+    }
+
+    /// See [`Store::clear`](crate::store::Store::clear).
+    fn clear(&mut self, collection: &str) -> Result<(), StoreError> {
+        let mut catalog = self.catalog.clone();
+        let Some(number) = catalog.get(collection).map(|known| known.number) else { return Ok(()) };
+        let transaction = self.begin()?;
+        failure::guarded(|| prepare::empty(&transaction, &mut catalog, number))?;
+        failure::guarded(|| store_collections(&transaction, &mut catalog, [number]))?;
         self.finish(transaction, catalog)
     }
 

@@ -18,8 +18,7 @@ use super::error::{command_error, is_duplicate, unavailable};
 use super::rounds::{Rounds, refuse};
 use crate::store::StoreError;
 
-/// The collection of the counters: `{_id: collection, value: Int64}`.
-pub(super) const COUNTERS: &str = "service.counters";
+pub(super) use crate::store::copying::COUNTERS;
 
 /// How often a step is tried when others make or remove the counter at the same time.
 const ATTEMPTS: usize = 5;

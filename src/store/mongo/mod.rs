@@ -22,6 +22,7 @@ mod find;
 mod indexes;
 mod inspect;
 mod marks;
+mod picture;
 mod presence;
 mod reliance;
 mod revision;
@@ -50,7 +51,7 @@ use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
@@ -63,6 +64,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 const PING_BOUND: Duration = Duration::from_secs(2);
 const INSPECT_BOUND: Duration = Duration::from_secs(30);
+/// One step of copying a whole store.
+const COPY_BOUND: Duration = Duration::from_mins(2);
 /// Making an index on a large collection takes its time.
 const PREPARE_BOUND: Duration = Duration::from_hours(6);
 
@@ -229,6 +232,21 @@ impl Store for MongoStore {
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         let collections = collections.to_vec();
         self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
+    }
+
+    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+        let session = self.run(COPY_BOUND, async |inner| picture::Everything::open(&inner).await).await?;
+        Ok(Box::new(session))
+    }
+
+    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
+        let collection = collection.to_owned();
+        self.run(COPY_BOUND, async move |inner| picture::append(&inner, &collection, &documents).await).await
+    }
+
+    async fn clear(&self, collection: &str) -> Result<(), StoreError> {
+        let collection = collection.to_owned();
+        self.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
     }
 
     fn is_remote(&self) -> bool {

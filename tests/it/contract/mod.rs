@@ -3,6 +3,7 @@
 //! A case gets a store of its own, empty and prepared with [`COLLECTIONS`].
 
 mod concurrency;
+mod copying;
 mod explaining;
 mod finding;
 mod indexes;
@@ -178,6 +179,12 @@ pub(crate) mod all {
             a_refused_unit_does_not_move_the_scope
             the_revision_moves_with_each_change
             preparing_again_keeps_everything
+        }
+        copying {
+            a_picture_shows_one_moment_in_the_order_of_an_index
+            what_is_appended_is_found_by_its_keys
+            a_cleared_collection_begins_anew
+            counters_travel_as_documents
         }
         concurrency {
             reserved_ids_are_consecutive

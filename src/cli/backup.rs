@@ -1,0 +1,101 @@
+//! `inventory-service backup`: a copy of the embedded store, also while the service works on it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::moving::control::ask_for_backup;
+use crate::settings::{Settings, StoreUri};
+use crate::store::embedded::{Options, maintenance};
+
+use super::Outcome;
+
+/// What stands for the standard output and input.
+pub(super) const STANDARD: &str = "-";
+
+/// Where to write to.
+#[derive(Debug, Args)]
+pub struct BackupCommand {
+    /// A new file, or - for the standard output.
+    file: PathBuf,
+    /// Put it in the place of a file that is there.
+    #[arg(long)]
+    force: bool,
+}
+
+impl BackupCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let StoreUri::Embedded(directory) = settings.store.location()? else {
+            return Err("MongoDB is backed up with its own tool, mongodump: docs/operation.md shows how".into());
+        };
+        let options = settings.store.embedded_options();
+        let done = tokio::task::spawn_blocking(move || self.write(&directory, &options)).await?;
+        eprintln!("{}", done?);
+        Ok(())
+    }
+
+    fn write(&self, directory: &Path, options: &Options) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        if self.file.as_os_str() == STANDARD {
+            if io::stdout().is_terminal() {
+                return Err("a backup is no text; send it into a file or another program".into());
+            }
+            let bytes = copy(directory, options, &mut io::stdout())?;
+            return Ok(format!("{bytes} bytes"));
+        }
+        if self.file.exists() && !self.force {
+            let file = self.file.display();
+            return Err(format!("{file} is there already; say --force to put the new one in its place").into());
+        }
+        let draft = draft_of(&self.file)?;
+        let written = write_draft(directory, options, &draft).and_then(|bytes| {
+            std::fs::rename(&draft, &self.file)?;
+            File::open(parent(&self.file))?.sync_all()?;
+            Ok(bytes)
+        });
+        if written.is_err() {
+            // The error says more.
+            let _ = std::fs::remove_file(&draft);
+        }
+        Ok(format!("{} has {} bytes", self.file.display(), written?))
+    }
+}
+
+fn write_draft(
+    directory: &Path,
+    options: &Options,
+    draft: &Path,
+) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    let bytes = copy(directory, options, &mut file)?;
+    file.sync_all()?;
+    Ok(bytes)
+}
+
+/// A running service makes the copy; without one it is made here.
+fn copy(
+    directory: &Path,
+    options: &Options,
+    to: &mut dyn Write,
+) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+    if let Some(sending) = ask_for_backup(directory)? {
+        return Ok(sending.receive(to)?);
+    }
+    let mut made = maintenance::backup(directory, options)?;
+    let bytes = io::copy(&mut made, to)?;
+    to.flush()?;
+    Ok(bytes)
+}
+
+fn draft_of(file: &Path) -> Result<PathBuf, String> {
+    let name = file.file_name().ok_or_else(|| format!("{} is no name of a file", file.display()))?;
+    let mut draft = name.to_owned();
+    draft.push(".partial");
+    Ok(file.with_file_name(draft))
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,68 @@
+//! `inventory-service import`: reads what `export` wrote into the store.
+
+use std::path::PathBuf;
+
+use bson::DateTime;
+use clap::Args;
+
+use crate::clock::{Clock, SystemClock};
+use crate::moving::import::{Finding, ImportOptions, import};
+use crate::moving::package::Part;
+use crate::progress;
+use crate::settings::Settings;
+
+use super::tables::{self, TableOptions};
+use super::{Outcome, bare_store, services};
+
+/// What to read, and how.
+#[derive(Debug, Args)]
+pub struct ImportCommand {
+    /// The directory that `export` wrote; with --type a file.
+    path: PathBuf,
+    /// Say what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Replace what is in the store with another content; without this it is an error.
+    #[arg(long)]
+    update: bool,
+    /// Take objects too whose values, references or authors the types and users of today do not allow.
+    #[arg(long)]
+    accept_unclean: bool,
+    #[command(flatten)]
+    table: TableOptions,
+}
+
+impl ImportCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        if let Some(type_name) = &self.table.type_name {
+            let services = services(&settings).await?;
+            return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
+        }
+        if self.path.is_file() {
+            let file = self.path.display();
+            return Err(
+                format!("{file} is a file: say of which --type its objects are; a package is a directory").into()
+            );
+        }
+        let store = bare_store(&settings).await?;
+        let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
+        let now = DateTime::from_chrono(SystemClock.now());
+        let mut tell = |finding: &Finding| eprintln!("{finding}");
+        let progress = progress::on_stderr();
+        let summaries = import(&*store, &self.path, options, now, &mut tell, &*progress).await?;
+        let would = if self.dry_run { "would be " } else { "" };
+        for summary in &summaries {
+            println!(
+                "{}: {} {would}created, {} {would}updated, {} unchanged",
+                summary.part.things(),
+                summary.created,
+                summary.updated,
+                summary.unchanged
+            );
+        }
+        if summaries.iter().any(|summary| summary.part == Part::Users && summary.created > 0) && !self.dry_run {
+            println!("new users cannot sign in before they get a password: inventory-service user passwd NAME");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! `inventory-service migrate`: copies everything from one store into another one, or says which changes of how documents are
+//! stored were made.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::app::{self, StartError};
+use crate::moving::migrate::migrate;
+use crate::progress;
+use crate::service::migrations::{self, State};
+use crate::settings::{Settings, StoreUri};
+use crate::store::Store;
+
+use super::{Outcome, there_is_a_store};
+
+/// From where to where; what is not said is the store that `store.uri` names.
+#[derive(Debug, Args)]
+pub struct MigrateCommand {
+    /// The store to copy: embedded:DIRECTORY, or a mongodb:// URI.
+    #[arg(long, value_name = "URI", required_unless_present_any = ["to", "status"])]
+    from: Option<String>,
+    /// The store to fill, which nobody may use meanwhile.
+    #[arg(long, value_name = "URI", required_unless_present_any = ["from", "status"])]
+    to: Option<String>,
+    /// Let what the target holds give way.
+    #[arg(long)]
+    force: bool,
+    /// List the changes of how documents are stored: those that were made, and those that the next start makes.
+    #[arg(long, conflicts_with_all = ["from", "to", "force"])]
+    status: bool,
+}
+
+impl MigrateCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        if self.status {
+            return status(&settings).await;
+        }
+        let (from, to) = (at(&settings, self.from.as_deref())?, at(&settings, self.to.as_deref())?);
+        if from.store.uri.expose() == to.store.uri.expose() {
+            return Err("--from and --to name the same store; name the one that store.uri does not name".into());
+        }
+        let source = existing(&from).await?;
+        if matches!(to.store.location()?, StoreUri::MongoDb(_)) {
+            log::warn!("no service may run on {} meanwhile, and this cannot know", app::without_password(&to.store));
+        }
+        let target = app::open_store(&to.store).await?;
+        let progress = progress::on_stderr();
+        let begun = Instant::now();
+        let name = app::without_password(&from.store);
+        let done = migrate(&*source, &*target, &name, self.force, &*progress).await?;
+        let seconds = begun.elapsed().as_secs_f64();
+        for (collection, documents) in &done.collections {
+            println!("{collection}: {documents} documents, verified");
+        }
+        if !done.of_one_moment {
+            println!("make sure that nobody wrote to the source meanwhile");
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = done.written as f64 / seconds.max(0.001);
+        println!("copied {} documents in {seconds:.1} s ({rate:.0} a second, verification included)", done.written);
+        Ok(())
+    }
+}
+
+/// The same settings on another store.
+fn at(settings: &Settings, uri: Option<&str>) -> Result<Settings, StartError> {
+    let mut settings = settings.clone();
+    if let Some(uri) = uri {
+        settings.store.uri = uri.into();
+        settings.store.location()?;
+    }
+    Ok(settings)
+}
+
+/// A store that is there already, as it is.
+async fn existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    there_is_a_store(settings)?;
+    app::open_store(&settings.store).await
+}
+
+async fn status(settings: &Settings) -> Outcome {
+    let store = existing(settings).await?;
+    let max_time = settings.query.max_time();
+    for made in migrations::made(&*store, max_time).await? {
+        println!("{} {}: made at {}", made.number, made.name, made.at);
+    }
+    match migrations::state(&*store, migrations::ALL, max_time).await? {
+        State::Done => println!("no migration is pending"),
+        State::Pending(numbers) => {
+            for migration in migrations::ALL.iter().filter(|migration| numbers.contains(&migration.number)) {
+                println!("{} {}: pending, the next start makes it", migration.number, migration.name);
+            }
+        }
+        State::Newer(number) => return Err(format!("a newer version made migration {number}; use that version").into()),
+        State::Incomplete(from) => {
+            return Err(format!("a migration from {from} into this store did not end; repeat it").into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `inventory-service import FILE --type TYPE`: objects of one type from a table or from lines.
+
+use std::path::Path;
+
+use clap::Args;
+
+use crate::domain::user::FIRST_ADMIN;
+use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
+use crate::exchange::encoding::TextEncoding;
+use crate::service::Services;
+use crate::service::export::Access;
+use crate::service::import::{Form, ImportQuery, ImportReport, Importer, import_objects};
+
+use super::Outcome;
+
+/// How a file of objects is read.
+#[derive(Debug, Args)]
+pub(super) struct TableOptions {
+    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, anything else as CSV.
+    #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
+    pub(super) type_name: Option<String>,
+    /// The field by whose value objects are found, instead of its id.
+    #[arg(long, value_name = "FIELD", requires = "type_name")]
+    key: Option<String>,
+    /// What stands between two cells: comma, semicolon, tab or pipe; without it the header tells.
+    #[arg(long, value_name = "NAME", requires = "type_name")]
+    delimiter: Option<String>,
+    /// How characters are bytes, for instance utf-8, utf-16le, windows-1252; without it a byte-order mark tells, else utf-8.
+    #[arg(long, value_name = "NAME", requires = "type_name")]
+    encoding: Option<String>,
+}
+
+/// Imports the file, all of it or nothing.
+pub(super) async fn import(
+    services: &Services,
+    file: &Path,
+    type_name: &str,
+    options: &TableOptions,
+    dry_run: bool,
+) -> Outcome {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let entry = types.iter().find(|entry| entry.object_type.name == type_name);
+    let entry = entry.ok_or_else(|| format!("there is no type {type_name}"))?;
+    let query = ImportQuery {
+        type_id: entry.object_type.public_id,
+        key: options.key.clone(),
+        dry_run,
+        form: form(file, options)?,
+    };
+    let path = file.to_owned();
+    let content = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
+    let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
+    let importer = Importer { access: Access::Operator, user_id: FIRST_ADMIN };
+    let report = import_objects(services, importer, &query, content).await?;
+    tell(&report, file)
+}
+
+fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
+    if file.extension().is_some_and(|extension| extension == "ndjson" || extension == "jsonl") {
+        return Ok(Form::Ndjson);
+    }
+    let delimiter = options
+        .delimiter
+        .as_deref()
+        .map(|name| Delimiter::named(name).ok_or_else(|| format!("--delimiter {name}: write {DELIMITER_NAMES}")));
+    let encoding = options.encoding.as_deref().map(|name| {
+        TextEncoding::named(name).ok_or_else(|| format!("--encoding {name} is not known; write for instance utf-8"))
+    });
+    Ok(Form::Csv { delimiter: delimiter.transpose()?, encoding: encoding.transpose()? })
+}
+
+fn tell(report: &ImportReport, file: &Path) -> Outcome {
+    for error in &report.errors {
+        let place = if error.field.is_empty() { String::new() } else { format!("{}: ", error.field) };
+        eprintln!("{}, line {}: {place}{}", file.display(), error.line, error.reason);
+    }
+    if report.errors_left_out > 0 {
+        eprintln!("and {} more", report.errors_left_out);
+    }
+    if report.failed > 0 {
+        return Err(format!("{} lines cannot be imported, see above; nothing was changed", report.failed).into());
+    }
+    let would = if report.dry_run { "would be " } else { "" };
+    println!(
+        "objects: {} {would}created, {} {would}updated, {} unchanged",
+        report.created, report.updated, report.unchanged
+    );
+    Ok(())
+}

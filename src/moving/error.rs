@@ -1,0 +1,85 @@
+//! What can keep data from being moved, each with the place and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::service::ServiceError;
+use crate::store::StoreError;
+
+/// Why data was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum MovingError {
+    /// A file or directory cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// There is something at the place that was named.
+    #[error("{} is there already; say --force to put the new one in its place", .0.display())]
+    Exists(PathBuf),
+    /// There is something else than a package.
+    #[error("{} is no package of this service: {reason}", path.display())]
+    NoPackage {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file is not what the manifest says.
+    #[error("{} is not what the manifest says: {reason}; nothing was imported", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+    /// Lines of the package cannot be accepted; each of them was reported.
+    #[error("{lines} lines cannot be imported, see above; nothing was changed")]
+    Refused {
+        /// How many.
+        lines: u64,
+    },
+    /// A table could not be written.
+    #[error("a table could not be written: {0}")]
+    Table(#[source] ServiceError),
+    /// The target of a migration holds something else.
+    #[error(
+        "the target holds other data: {0}; nothing was changed; name an empty one, or say --force to let that give way"
+    )]
+    NotEmpty(String),
+    /// The source was not filled to its end itself.
+    #[error("the source was being filled from {0}, which did not end; repeat that migration first")]
+    SourceIncomplete(String),
+    /// A newer version was at work on the source.
+    #[error("the source was migrated by a newer version of this service (migration {0}); use that version")]
+    Newer(i64),
+    /// The target is not what the source is.
+    #[error(
+        "{collection} is not the same in both stores, somebody else wrote to one of them; the target stays marked as incomplete, repeat the command"
+    )]
+    Differs {
+        /// The collection.
+        collection: String,
+    },
+    /// Writing failed on the way.
+    #[error("importing {file} stopped: {}; what was written stays, the same command goes on from there", .source.in_full())]
+    Stopped {
+        /// The file of the package.
+        file: &'static str,
+        /// Why.
+        source: StoreError,
+    },
+    /// The store failed before anything was changed.
+    #[error("the store failed: {}", .0.in_full())]
+    Store(#[from] StoreError),
+}
+
+impl MovingError {
+    /// For `map_err` on work with a file.
+    pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,232 @@
+//! Writes a package: everything beside its place first, on disk, then into its place in one step.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use bson::Document;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use chrono::{DateTime, SecondsFormat, Utc};
+use futures::StreamExt;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sha2::{Digest, Sha256};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::json::write::write_canonical;
+use crate::progress::Progress;
+use crate::query::Filter;
+use crate::service::Services;
+use crate::store::{Documents, Picture, Store, StoreError};
+
+use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
+use super::{MovingError, tables};
+
+/// How long counting may take, for the progress alone.
+const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Writes all that `store` holds of the inventory into a package at `place`, as of one moment where the store can.
+///
+/// With `tables` the objects of each type are in it as CSV too, and their use cases write them.
+/// With `force` a package that is there, and nothing else, gives way to the new one. Nobody but the owner can read the files.
+/// Needs memory for some pieces of documents only, however many there are.
+///
+/// # Errors
+/// [`MovingError`]; what was at `place` is then as it was.
+pub async fn export(
+    store: &dyn Store,
+    place: &Path,
+    force: bool,
+    now: DateTime<Utc>,
+    tables: Option<&Services>,
+    progress: &dyn Progress,
+) -> Result<Manifest, MovingError> {
+    let replaces = may_take(place, force)?;
+    let draft = Draft::make(place)?;
+    let mut picture = store.picture().await?;
+    let mut files = Vec::new();
+    for part in Part::ALL {
+        let total = store.count(part.collection(), &Filter::all(), COUNT_TIME).await.unwrap_or_default();
+        progress.begin(part.things(), total);
+        files.push(write_part(&mut *picture, part, &draft.path, progress).await?);
+        progress.end();
+    }
+    if let Some(services) = tables {
+        tables::write(services, &draft.path).await?;
+    }
+    let manifest = Manifest {
+        format: FORMAT,
+        product: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at: now.to_rfc3339_opts(SecondsFormat::Millis, true),
+        store: store.kind().to_owned(),
+        of_one_moment: picture.is_of_one_moment(),
+        files,
+    };
+    draft.finish(place, &manifest, replaces)?;
+    Ok(manifest)
+}
+
+/// Whether something has to give way; refuses what must not.
+fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
+    let entries = match fs::read_dir(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries.map_err(MovingError::at(place))?,
+    };
+    if entries.count() == 0 {
+        return Ok(false);
+    }
+    if !place.join(MANIFEST).is_file() {
+        let reason = "the directory has other things in it; name a new one".to_owned();
+        return Err(MovingError::NoPackage { path: place.to_owned(), reason });
+    }
+    if force { Ok(true) } else { Err(MovingError::Exists(place.to_owned())) }
+}
+
+/// A package that is being written; removed when it is not finished.
+struct Draft {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Draft {
+    fn make(place: &Path) -> Result<Self, MovingError> {
+        let Some(name) = place.file_name() else {
+            let reason = "it has no name; name a new directory".to_owned();
+            return Err(MovingError::NoPackage { path: place.to_owned(), reason });
+        };
+        let mut draft = name.to_owned();
+        draft.push(".partial");
+        let path = place.with_file_name(draft);
+        // What an export that was killed left.
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(MovingError::at(&path)(error)),
+            _ => {}
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(MovingError::at(&path))?;
+        Ok(Self { path, is_finished: false })
+    }
+
+    /// Writes the manifest and takes the place.
+    fn finish(mut self, place: &Path, manifest: &Manifest, replaces: bool) -> Result<(), MovingError> {
+        let path = self.path.join(MANIFEST);
+        let text = serde_json::to_string_pretty(manifest).map_err(io::Error::from).map_err(MovingError::at(&path))?;
+        create(&path)
+            .and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()).and_then(|()| file.sync_all()))
+            .map_err(MovingError::at(&path))?;
+        sync_directory(&self.path).map_err(MovingError::at(&self.path))?;
+        if replaces {
+            renameat_with(CWD, &self.path, CWD, place, RenameFlags::EXCHANGE)
+                .map_err(|error| MovingError::at(place)(error.into()))?;
+        } else {
+            fs::rename(&self.path, place).map_err(MovingError::at(place))?;
+            self.is_finished = true;
+        }
+        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sync_directory(above).map_err(MovingError::at(above))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // The error that led here says more; the next export removes it as well.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes a file; while a piece is written, the next one is read.
+async fn write_part(
+    picture: &mut dyn Picture,
+    part: Part,
+    directory: &Path,
+    progress: &dyn Progress,
+) -> Result<FileEntry, MovingError> {
+    let path = directory.join(part.file());
+    let mut sink = Some(Sink::create(&path, part).map_err(MovingError::at(&path))?);
+    let mut writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>> = None;
+    let mut pieces = picture.documents(part.collection(), &part.order()).await?;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece?;
+        let count = piece.len() as u64;
+        let mut ready = come_back(&mut sink, writing.take()).await?;
+        writing = Some(spawn_blocking(move || {
+            let written = ready.write(&piece);
+            (ready, written)
+        }));
+        progress.advance(count, "");
+    }
+    let sink = come_back(&mut sink, writing).await?;
+    let closed = spawn_blocking(move || sink.close()).await.map_err(StoreError::backend)?;
+    let (documents, bytes, sha256) = closed.map_err(MovingError::at(&path))?;
+    Ok(FileEntry { name: part.file().to_owned(), documents, bytes, sha256 })
+}
+
+/// The file, when nobody writes to it any more.
+async fn come_back(
+    sink: &mut Option<Sink>,
+    writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>>,
+) -> Result<Sink, StoreError> {
+    match (sink.take(), writing) {
+        (Some(sink), _) => Ok(sink),
+        (None, Some(writing)) => {
+            let (sink, written) = writing.await.map_err(StoreError::backend)?;
+            written.map(|()| sink)
+        }
+        (None, None) => Err(StoreError::backend("the file is gone")),
+    }
+}
+
+/// A file that counts and hashes what is written.
+struct Sink {
+    file: BufWriter<File>,
+    part: Part,
+    hasher: Sha256,
+    documents: u64,
+    bytes: u64,
+    line: Vec<u8>,
+}
+
+impl Sink {
+    fn create(path: &Path, part: Part) -> io::Result<Self> {
+        let file = BufWriter::with_capacity(1 << 16, create(path)?);
+        Ok(Self { file, part, hasher: Sha256::new(), documents: 0, bytes: 0, line: Vec::new() })
+    }
+
+    fn write(&mut self, documents: &Documents) -> Result<(), StoreError> {
+        for document in documents.iter() {
+            self.line.clear();
+            let cleaned = if self.part == Part::Users { without_password(document) } else { None };
+            write_canonical(cleaned.as_deref().unwrap_or(document), &mut self.line)
+                .map_err(|error| StoreError::Corrupt { what: format!("{}: {error}", self.part.collection()) })?;
+            self.line.push(b'\n');
+            self.hasher.update(&self.line);
+            self.file.write_all(&self.line).map_err(StoreError::backend)?;
+            self.documents += 1;
+            self.bytes += self.line.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn close(self) -> io::Result<(u64, u64, String)> {
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        Ok((self.documents, self.bytes, hexadecimal(&self.hasher.finalize())))
+    }
+}
+
+/// A user without the password that another tool may have stored with him; `None` when there is none.
+fn without_password(user: &RawDocument) -> Option<RawDocumentBuf> {
+    user.get("password").ok().flatten()?;
+    let mut members = Document::try_from(user).ok()?;
+    members.remove("password");
+    RawDocumentBuf::try_from(&members).ok()
+}

@@ -1,0 +1,44 @@
+//! A line beside the stored document of the same key. `_id`s do not count: two stores give the same thing different ones.
+
+use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+
+use super::Action;
+use super::rules::Read;
+
+/// The first member that the line says differently; what it does not say does not count.
+pub(super) fn difference<'l>(line: &'l Document, stored: &Document) -> Option<&'l str> {
+    let differs =
+        |(name, value): &(&String, &Bson)| name.as_str() != "_id" && stored.get(name.as_str()) != Some(*value);
+    line.iter().find(differs).map(|(name, _)| name.as_str())
+}
+
+/// The document that a good line makes where there is none.
+pub(super) fn created(read: &Read) -> Result<Action, String> {
+    let id = read.members.get("_id").cloned().unwrap_or_else(|| ObjectId::new().into());
+    let mut document = Document::new();
+    document.insert("_id", id);
+    document.extend(
+        read.members.iter().filter(|(name, _)| *name != "_id").map(|(name, value)| (name.clone(), value.clone())),
+    );
+    for (name, value) in &read.defaults {
+        if !document.contains_key(name) {
+            document.insert(name.clone(), value.clone());
+        }
+    }
+    encoded(&document).map(Action::Create)
+}
+
+/// What a good line makes of the stored document; members that it does not say stay.
+pub(super) fn replaced(read: &Read, before: RawDocumentBuf, stored: &Document) -> Result<Action, String> {
+    let mut document = stored.clone();
+    for (name, value) in read.members.iter().filter(|(name, _)| *name != "_id") {
+        document.insert(name.clone(), value.clone());
+    }
+    Ok(Action::Replace { before, after: encoded(&document)? })
+}
+
+fn encoded(document: &Document) -> Result<RawDocumentBuf, String> {
+    RawDocumentBuf::try_from(document).map_err(|error| format!("it cannot be stored: {error}"))
+}

@@ -1,0 +1,92 @@
+//! Reads the lines of a file some at a time, ahead of whoever works on them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use bson::Document;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::json::read::document_from_str;
+use crate::moving::MovingError;
+use crate::store::StoreError;
+
+/// A batch ends with the line that brings it to so many lines or bytes.
+const BATCH_LINES: usize = 1000;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// A stored document has 16 MiB at the most; its text takes some more.
+const LONGEST_LINE: u64 = 128 * 1024 * 1024;
+
+/// A line that is not empty.
+pub(super) struct Line {
+    /// From 1.
+    pub(super) number: u64,
+    /// The document, or why it is none.
+    pub(super) content: Result<Document, String>,
+}
+
+/// Lines, and where the next ones come from.
+type Batch = (Reading, Vec<Line>);
+
+/// The lines of a file.
+pub(super) struct Batches {
+    path: PathBuf,
+    next: Option<JoinHandle<io::Result<Batch>>>,
+}
+
+struct Reading {
+    file: BufReader<File>,
+    number: u64,
+    text: Vec<u8>,
+}
+
+impl Batches {
+    pub(super) fn open(path: &Path) -> Self {
+        let opened = path.to_owned();
+        let first = spawn_blocking(move || {
+            let file = BufReader::with_capacity(1 << 16, File::open(opened)?);
+            Reading { file, number: 0, text: Vec::new() }.batch()
+        });
+        Self { path: path.to_owned(), next: Some(first) }
+    }
+
+    /// The next lines; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Line>>, MovingError> {
+        let Some(reading) = self.next.take() else { return Ok(None) };
+        let read = reading.await.map_err(StoreError::backend)?;
+        let (reading, lines) = read.map_err(MovingError::at(&self.path))?;
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        self.next = Some(spawn_blocking(move || reading.batch()));
+        Ok(Some(lines))
+    }
+}
+
+impl Reading {
+    fn batch(mut self) -> io::Result<Batch> {
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        while lines.len() < BATCH_LINES && bytes < BATCH_BYTES {
+            self.text.clear();
+            let count = (&mut self.file).take(LONGEST_LINE).read_until(b'\n', &mut self.text)?;
+            if count == 0 {
+                break;
+            }
+            if count as u64 == LONGEST_LINE {
+                return Err(io::Error::other(format!("line {} has no end", self.number + 1)));
+            }
+            self.number += 1;
+            bytes += count;
+            if !self.text.trim_ascii().is_empty() {
+                lines.push(Line { number: self.number, content: document(&self.text) });
+            }
+        }
+        Ok((self, lines))
+    }
+}
+
+fn document(text: &[u8]) -> Result<Document, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+    document_from_str(text.trim_end_matches(['\r', '\n']))
+        .map_err(|error| error.to_string().replace(" at line 1, column ", " at column "))
+}

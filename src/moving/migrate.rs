@@ -1,0 +1,275 @@
+//! Copies everything from one store into another one, byte for byte: documents of all collections, those of other tools and
+//! what users sign in with too, and the counters of ids.
+//!
+//! The target carries a mark until all of it was read again and found equal; a service does not start on it before. Repeating
+//! passes over the collections that are equal already and copies the others anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bson::raw::RawDocument;
+use bson::{Bson, doc};
+use futures::StreamExt;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::domain::document::{integer, raw};
+use crate::progress::{Progress, Silent};
+use crate::query::{Filter, Sort};
+use crate::service::migrations::{self, INCOMPLETE, State};
+use crate::store::collections::{self, MIGRATIONS};
+use crate::store::copying::COUNTERS;
+use crate::store::{Change, Documents, Picture, Store, StoreError, Unit};
+
+use super::MovingError;
+
+const MAX_TIME: Duration = Duration::from_mins(1);
+/// How much is stored at once.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
+const BATCH_DOCUMENTS: usize = 10_000;
+
+/// What was copied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Migrated {
+    /// Each collection with the number of its documents, all of them verified in the target.
+    pub collections: Vec<(String, u64)>,
+    /// How many documents were written now; those of an earlier attempt do not count.
+    pub written: u64,
+    /// Whether the source was read as of one moment.
+    pub of_one_moment: bool,
+}
+
+/// What a collection holds, whatever its order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    documents: u64,
+    /// The sum of the checksums of all documents.
+    sum: u128,
+}
+
+impl Tally {
+    fn add(&mut self, document: &RawDocument) {
+        self.documents += 1;
+        self.sum = self.sum.wrapping_add(xxh3_128(document.as_bytes()));
+    }
+}
+
+/// Copies `from` into `to`, and compares both afterwards. `name` says what is copied, without secrets.
+///
+/// With `force` what `to` holds gives way. Nobody else may use `to`.
+///
+/// # Errors
+/// [`MovingError`]; the target is marked as incomplete then, unless it was refused before anything was changed.
+pub async fn migrate(
+    from: &dyn Store,
+    to: &dyn Store,
+    name: &str,
+    force: bool,
+    progress: &dyn Progress,
+) -> Result<Migrated, MovingError> {
+    match migrations::state(from, migrations::ALL, MAX_TIME).await? {
+        State::Newer(number) => return Err(MovingError::Newer(number)),
+        State::Incomplete(source) => return Err(MovingError::SourceIncomplete(source)),
+        State::Done | State::Pending(_) => {}
+    }
+    let mut source = from.picture().await?;
+    let of_one_moment = source.is_of_one_moment();
+    match migrations::state(to, migrations::ALL, MAX_TIME).await? {
+        State::Incomplete(begun) if begun == name => log::info!("going on with what was begun before"),
+        _ => {
+            let held = holdings(to).await?;
+            if !held.is_empty() && !force {
+                return match compare(&mut *source, to).await? {
+                    Ok(collections) => Ok(Migrated { collections, written: 0, of_one_moment }),
+                    Err(_) => Err(MovingError::NotEmpty(held.join(", "))),
+                };
+            }
+            to.prepare(collections::ALL).await?;
+            mark(to, name).await?;
+        }
+    }
+    let written = copy(from, &mut *source, to, progress).await?;
+    let verified = compare(&mut *source, to).await?;
+    let collections = verified.map_err(|collection| MovingError::Differs { collection })?;
+    let unmark = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
+    to.commit(Unit::of(unmark)).await?;
+    Ok(Migrated { collections, written, of_one_moment })
+}
+
+/// What the store holds, for people: collections with numbers of documents.
+async fn holdings(store: &dyn Store) -> Result<Vec<String>, StoreError> {
+    let mut held = Vec::new();
+    for name in names(&*store.picture().await?) {
+        let count = store.count(&name, &Filter::all(), MAX_TIME).await?;
+        if count > 0 && name != COUNTERS {
+            held.push(format!("{name} ({count})"));
+        }
+    }
+    Ok(held)
+}
+
+fn names(picture: &dyn Picture) -> BTreeSet<String> {
+    picture.collections().iter().cloned().collect()
+}
+
+/// Marks the target as one that is not whole.
+async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
+    let clear = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::all() };
+    let document = raw(&doc! {"_id": INCOMPLETE, "from": name});
+    let unit = Unit::of(clear).and(Change::Insert { collection: MIGRATIONS, document });
+    to.commit(unit).await.map(drop)
+}
+
+/// Brings over every collection that is not equal in both; returns how many documents were written.
+async fn copy(
+    from: &dyn Store,
+    source: &mut dyn Picture,
+    to: &dyn Store,
+    progress: &dyn Progress,
+) -> Result<u64, MovingError> {
+    let (ours, mut theirs) = (names(source), to.picture().await?);
+    let all: BTreeSet<String> = ours.union(&names(&*theirs)).cloned().collect();
+    let mut pending = Vec::new();
+    for name in all.into_iter().filter(|name| name != MIGRATIONS && name != COUNTERS) {
+        let there = tally(&mut *theirs, &name).await?;
+        if there.documents == 0 && !ours.contains(&name) {
+            continue;
+        }
+        if there.documents == 0 || tally(source, &name).await? != there {
+            pending.push(name);
+        }
+    }
+    drop(theirs);
+    for name in &pending {
+        to.clear(name).await?;
+    }
+    to.prepare(collections::ALL).await?;
+    let mut total = 0;
+    for name in &pending {
+        total += expected(from, name).await;
+    }
+    progress.begin("documents", total);
+    let mut written = 0;
+    for name in pending {
+        written += copy_collection(source, to, &name, progress).await?;
+    }
+    let others = Filter::none_of("_id", vec![Bson::from(INCOMPLETE)]);
+    to.commit(Unit::of(Change::DeleteMany { collection: MIGRATIONS, filter: others })).await?;
+    written += copy_collection(source, to, MIGRATIONS, &Silent).await?;
+    to.clear(COUNTERS).await?;
+    copy_collection(source, to, COUNTERS, &Silent).await?;
+    progress.end();
+    Ok(written)
+}
+
+/// About how many documents there are, for the progress alone.
+async fn expected(from: &dyn Store, name: &str) -> u64 {
+    from.count(name, &Filter::all(), MAX_TIME).await.unwrap_or_default()
+}
+
+/// While some documents are stored, the next ones are read.
+async fn copy_collection(
+    source: &mut dyn Picture,
+    to: &dyn Store,
+    name: &str,
+    progress: &dyn Progress,
+) -> Result<u64, MovingError> {
+    if !source.collections().iter().any(|known| known == name) {
+        return Ok(0);
+    }
+    let mut pieces = source.documents(name, &Sort::default()).await?;
+    let (mut written, mut batch, mut is_over) = (0, Documents::new(), false);
+    let mut ready: Option<Documents> = None;
+    while !is_over || ready.is_some() {
+        let store = async {
+            match ready.take() {
+                Some(documents) => {
+                    let count = documents.len() as u64;
+                    to.append(name, documents).await.map(|()| count)
+                }
+                None => Ok(0),
+            }
+        };
+        let read = async {
+            while !is_over && batch.len() < BATCH_DOCUMENTS && batch.bytes() < BATCH_BYTES {
+                match pieces.next().await {
+                    None => is_over = true,
+                    Some(piece) => {
+                        let piece = piece?;
+                        piece
+                            .iter()
+                            .filter(|document| !is_of_the_store(name, document))
+                            .for_each(|one| batch.push(one));
+                    }
+                }
+            }
+            Ok::<(), StoreError>(())
+        };
+        let (stored, read) = tokio::join!(store, read);
+        let stored = stored?;
+        read?;
+        written += stored;
+        if stored > 0 {
+            progress.advance(stored, name);
+        }
+        ready = Some(std::mem::take(&mut batch)).filter(|documents| !documents.is_empty());
+    }
+    Ok(written)
+}
+
+/// Leases and marks are about one store, and no migration.
+fn is_of_the_store(collection: &str, document: &RawDocument) -> bool {
+    collection == MIGRATIONS && integer(document, "_id").is_none()
+}
+
+async fn tally(picture: &mut dyn Picture, name: &str) -> Result<Tally, StoreError> {
+    let mut tally = Tally::default();
+    if !picture.collections().iter().any(|known| known == name) {
+        return Ok(tally);
+    }
+    let mut pieces = picture.documents(name, &Sort::default()).await?;
+    while let Some(piece) = pieces.next().await {
+        piece?.iter().filter(|document| !is_of_the_store(name, document)).for_each(|document| tally.add(document));
+    }
+    Ok(tally)
+}
+
+/// Every collection with its number of documents when both hold the same, else the first that differs.
+async fn compare(source: &mut dyn Picture, to: &dyn Store) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
+    let mut target = to.picture().await?;
+    let all: BTreeSet<String> = names(source).union(&names(&*target)).cloned().collect();
+    let mut collections = Vec::new();
+    for name in all {
+        if name == COUNTERS {
+            let (ours, theirs) = (counters(source).await?, counters(&mut *target).await?);
+            if ours.iter().any(|(of, value)| theirs.get(of).is_none_or(|other| other < value)) {
+                return Ok(Err(name));
+            }
+            continue;
+        }
+        let (ours, theirs) = tokio::join!(tally(source, &name), tally(&mut *target, &name));
+        let ours = ours?;
+        if ours != theirs? {
+            return Ok(Err(name));
+        }
+        if ours.documents > 0 {
+            collections.push((name, ours.documents));
+        }
+    }
+    Ok(Ok(collections))
+}
+
+async fn counters(picture: &mut dyn Picture) -> Result<BTreeMap<String, i64>, StoreError> {
+    let mut counters = BTreeMap::new();
+    if !picture.collections().iter().any(|known| known == COUNTERS) {
+        return Ok(counters);
+    }
+    let mut pieces = picture.documents(COUNTERS, &Sort::default()).await?;
+    while let Some(piece) = pieces.next().await {
+        for counter in piece?.iter() {
+            if let (Ok(of), Some(value)) = (counter.get_str("_id"), integer(counter, "value")) {
+                counters.insert(of.to_owned(), value);
+            }
+        }
+    }
+    Ok(counters)
+}

@@ -1,0 +1,189 @@
+//! The layout of a package: its files, and the manifest that names and measures them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::query::Sort;
+use crate::store::collections::{CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
+
+use super::MovingError;
+
+/// The name of the manifest in a package.
+pub const MANIFEST: &str = "manifest.json";
+/// The version of the layout that this build writes and reads.
+pub const FORMAT: u32 = 1;
+/// How many bytes are read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// A kind of thing that a package holds, in the order in which they are imported: later ones refer to earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Types of objects.
+    Types,
+    /// Categories of types.
+    Categories,
+    /// Groups of users.
+    Groups,
+    /// Users, without what they sign in with.
+    Users,
+    /// Objects.
+    Objects,
+    /// Settings of users.
+    Settings,
+}
+
+impl Part {
+    /// All of them, in the order of importing.
+    pub const ALL: [Self; 6] =
+        [Self::Types, Self::Categories, Self::Groups, Self::Users, Self::Objects, Self::Settings];
+
+    /// The file in the package.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Types => "types.ndjson",
+            Self::Categories => "categories.ndjson",
+            Self::Groups => "groups.ndjson",
+            Self::Users => "users.ndjson",
+            Self::Objects => "objects.ndjson",
+            Self::Settings => "settings.ndjson",
+        }
+    }
+
+    /// What they are called.
+    pub fn things(self) -> &'static str {
+        self.file().trim_end_matches(".ndjson")
+    }
+
+    /// Where they are stored.
+    pub fn collection(self) -> &'static str {
+        match self {
+            Self::Types => TYPES,
+            Self::Categories => CATEGORIES,
+            Self::Groups => GROUPS,
+            Self::Users => USERS,
+            Self::Objects => OBJECTS,
+            Self::Settings => SETTINGS,
+        }
+    }
+
+    /// The order of the lines; no two documents are equal in it.
+    pub fn order(self) -> Sort {
+        match self {
+            Self::Settings => Sort::by("user_id", false).then("identifier", false),
+            _ => Sort::by("public_id", false),
+        }
+    }
+}
+
+/// What a package says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`] of the version that wrote it.
+    pub format: u32,
+    /// The name of the program.
+    pub product: String,
+    /// Its version.
+    pub version: String,
+    /// When it was made, ISO 8601 in UTC.
+    pub made_at: String,
+    /// `embedded` or `mongodb`.
+    pub store: String,
+    /// Whether all documents are those of one moment.
+    pub of_one_moment: bool,
+    /// The files, in the order of importing.
+    pub files: Vec<FileEntry>,
+}
+
+/// A file of a package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its name in the directory.
+    pub name: String,
+    /// How many lines it has.
+    pub documents: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// The SHA-256 of its content, in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Manifest {
+    /// Reads the manifest in a directory.
+    ///
+    /// # Errors
+    /// When there is none, or it is of a version that this build does not read.
+    pub fn read(directory: &Path) -> Result<Self, MovingError> {
+        let wrong = |reason: String| MovingError::NoPackage { path: directory.to_owned(), reason };
+        let path = directory.join(MANIFEST);
+        if !path.is_file() {
+            return Err(wrong(format!("it has no {MANIFEST}")));
+        }
+        let text = std::fs::read(&path).map_err(MovingError::at(&path))?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&text).map_err(|error| wrong(format!("{MANIFEST}: {error}")))?;
+        let format = json.get("format").and_then(serde_json::Value::as_u64);
+        if format.is_none_or(|format| format > u64::from(FORMAT)) {
+            let found = format.map_or_else(|| "no format".to_owned(), |format| format!("the format {format}"));
+            return Err(wrong(format!(
+                "it has {found}, this version reads up to {FORMAT}; use the version that wrote it"
+            )));
+        }
+        serde_json::from_value(json).map_err(|error| wrong(format!("{MANIFEST}: {error}")))
+    }
+
+    /// The entry of a part's file.
+    pub fn entry(&self, part: Part) -> Option<&FileEntry> {
+        self.files.iter().find(|entry| entry.name == part.file())
+    }
+
+    /// Compares each file with what stands here.
+    ///
+    /// # Errors
+    /// [`MovingError::Damaged`] for the first that differs, [`MovingError::NoPackage`] where one is not listed.
+    pub fn verify(&self, directory: &Path) -> Result<(), MovingError> {
+        for part in Part::ALL {
+            let Some(entry) = self.entry(part) else {
+                let reason = format!("{MANIFEST} does not name {}", part.file());
+                return Err(MovingError::NoPackage { path: directory.to_owned(), reason });
+            };
+            let path = directory.join(part.file());
+            let (bytes, sha256) = measured(&path).map_err(MovingError::at(&path))?;
+            let damaged = |reason: String| MovingError::Damaged { path: path.clone(), reason };
+            if bytes != entry.bytes {
+                return Err(damaged(format!("it has {bytes} bytes instead of {}", entry.bytes)));
+            }
+            if sha256 != entry.sha256 {
+                return Err(damaged("its checksum is another one".to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The length and the SHA-256 of a file.
+fn measured(path: &Path) -> std::io::Result<(u64, String)> {
+    let mut file = File::open(path)?;
+    let (mut hasher, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK]);
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 {
+            return Ok((bytes, hexadecimal(&hasher.finalize())));
+        }
+        hasher.update(&chunk[..count]);
+        bytes += count as u64;
+    }
+}
+
+/// Bytes as two digits each.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

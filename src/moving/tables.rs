@@ -1,0 +1,56 @@
+//! The objects of each type as a table beside a package, for spreadsheets: `objects/<type>.csv`. An import reads the package alone.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use futures::TryStreamExt;
+
+use crate::domain::schema::is_kebab_case;
+use crate::exchange::csv::CsvStyle;
+use crate::query::{Filter, Sort};
+use crate::service::export::{Access, ExportQuery, Form, export_objects};
+use crate::service::{ServiceError, Services};
+use crate::store::StoreError;
+
+use super::MovingError;
+
+/// Where the tables are in a package.
+const DIRECTORY: &str = "objects";
+
+/// Writes a table for each type into the directory of a package; gives how many.
+pub(super) async fn write(services: &Services, package: &Path) -> Result<usize, MovingError> {
+    let directory = package.join(DIRECTORY);
+    DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
+    let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
+    let mut names: Vec<(i64, String)> =
+        types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
+    names.sort_unstable();
+    for (id, name) in &names {
+        // Other tools may have given a type a name that is none for a file.
+        let name = if is_kebab_case(name) { format!("{name}.csv") } else { format!("type-{id}.csv") };
+        let path = directory.join(name);
+        let query = ExportQuery {
+            type_id: Some(*id),
+            filter: Filter::all(),
+            sort: Sort::by("public_id", false),
+            form: Form::Csv(CsvStyle::default()),
+            all_columns: true,
+        };
+        let mut export = export_objects(services, Access::Operator, query).await.map_err(MovingError::Table)?;
+        let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let mut file = open.map_err(MovingError::at(&path))?;
+        while let Some(bytes) = export.bytes.try_next().await.map_err(MovingError::Table)? {
+            let step = tokio::task::spawn_blocking(move || file.write_all(&bytes).map(|()| file)).await;
+            file = joined(step)?.map_err(MovingError::at(&path))?;
+        }
+        let step = tokio::task::spawn_blocking(move || file.sync_all()).await;
+        joined(step)?.map_err(MovingError::at(&path))?;
+    }
+    Ok(names.len())
+}
+
+fn joined<T>(step: Result<io::Result<T>, tokio::task::JoinError>) -> Result<io::Result<T>, MovingError> {
+    step.map_err(|error| MovingError::Table(ServiceError::Store(StoreError::backend(error))))
+}

@@ -1,0 +1,130 @@
+//! A lease: of several instances that start together, one does what is to be done once, and the others wait for it.
+//!
+//! It is a document in `service.migrations`: `{_id: "lease", holder, beat}`. The holder moves `beat` on from time to time. Who
+//! waits and sees no change for long takes it over: the holder is gone. No clocks are compared, so they may differ. A holder
+//! that was only slow learns of it at its next beat and stops.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use bson::doc;
+use bson::raw::{RawDocument, RawDocumentBuf};
+
+use crate::domain::document::raw;
+use crate::query::Filter;
+use crate::store::collections::MIGRATIONS;
+use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+
+/// The `_id` of the document.
+const LEASE: &str = "lease";
+
+/// How a lease is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseTimes {
+    /// The holder gives a sign of life this often.
+    pub beat: Duration,
+    /// Without one for so long it counts as gone.
+    pub abandoned_after: Duration,
+}
+
+impl Default for LeaseTimes {
+    fn default() -> Self {
+        Self { beat: Duration::from_secs(3), abandoned_after: Duration::from_secs(30) }
+    }
+}
+
+/// A lease that is held.
+pub(super) struct Lease<'a> {
+    store: &'a dyn Store,
+    times: LeaseTimes,
+    holder: String,
+    beat: i64,
+    stored: RawDocumentBuf,
+}
+
+impl<'a> Lease<'a> {
+    /// Waits until nobody else holds it.
+    ///
+    /// # Errors
+    /// As [`Store::find`] and [`Store::commit`].
+    pub(super) async fn acquire(
+        store: &'a dyn Store,
+        times: LeaseTimes,
+        max_time: Duration,
+    ) -> Result<Self, StoreError> {
+        let holder = format!("{:032x}", rand::random::<u128>());
+        let own = document(&holder, 0);
+        let mut seen: Option<(RawDocumentBuf, Instant)> = None;
+        loop {
+            let change = match &seen {
+                Some((before, since)) if since.elapsed() >= times.abandoned_after => {
+                    Change::Replace { collection: MIGRATIONS, before: before.clone(), after: own.clone() }
+                }
+                _ => Change::Insert { collection: MIGRATIONS, document: own.clone() },
+            };
+            match store.commit(Unit::of(change)).await {
+                Ok(_) => return Ok(Self { store, times, holder, beat: 0, stored: own }),
+                Err(StoreError::Duplicate { .. } | StoreError::Stale) => {}
+                Err(error) => return Err(error),
+            }
+            let query = FindQuery::new(Filter::equals("_id", LEASE), max_time).limited(1);
+            let found = store.find(MIGRATIONS, &query).await?;
+            match found.first() {
+                None => seen = None,
+                Some(now) => {
+                    if seen.as_ref().is_none_or(|(before, _)| before.as_bytes() != now.as_bytes()) {
+                        if seen.is_none() {
+                            log::info!("another instance is preparing the store; waiting for it");
+                        }
+                        seen = Some((RawDocument::to_owned(now), Instant::now()));
+                    }
+                    tokio::time::sleep(times.beat / 4).await;
+                }
+            }
+        }
+    }
+
+    /// Does the work, giving signs of life meanwhile.
+    ///
+    /// # Errors
+    /// Those of the work; [`StoreError::Unavailable`] when somebody else took the lease over.
+    pub(super) async fn during<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                outcome = &mut work => return outcome,
+                () = tokio::time::sleep(self.times.beat) => self.give_a_sign().await?,
+            }
+        }
+    }
+
+    async fn give_a_sign(&mut self) -> Result<(), StoreError> {
+        self.beat += 1;
+        let after = document(&self.holder, self.beat);
+        let before = std::mem::replace(&mut self.stored, after.clone());
+        match self.store.commit(Unit::of(Change::Replace { collection: MIGRATIONS, before, after })).await {
+            Ok(_) => Ok(()),
+            Err(StoreError::Stale) => {
+                Err(StoreError::Unavailable { reason: "another instance took over preparing the store".to_owned() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets others go on.
+    pub(super) async fn release(self) {
+        let delete = Change::Delete { collection: MIGRATIONS, before: self.stored };
+        if let Err(error) = self.store.commit(Unit::of(delete)).await {
+            // It is taken over when its time is up.
+            log::warn!("the lease on the store could not be given back: {error}");
+        }
+    }
+}
+
+fn document(holder: &str, beat: i64) -> RawDocumentBuf {
+    raw(&doc! {"_id": LEASE, "holder": holder, "beat": beat})
+}

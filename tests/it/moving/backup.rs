@@ -1,0 +1,185 @@
+//! Copies of an embedded store: made while the service writes, checked, put back.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reqwest::Method;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::app::{ADMIN_PASSWORD, fields, send};
+use crate::support::process::ServiceProcess;
+
+/// Runs a command on the store in `data` of the directory.
+pub(super) fn run(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, arguments).output().expect("the binary starts")
+}
+
+pub(super) fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    command.args(arguments).current_dir(directory).env("INVENTORY__AUTH__INITIAL_ADMIN_PASSWORD", ADMIN_PASSWORD);
+    command.env("INVENTORY__AUTH__ARGON2__MEMORY_KIB", "8").env("INVENTORY__AUTH__ARGON2__ITERATIONS", "1");
+    command
+}
+
+#[track_caller]
+pub(super) fn succeeds(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+pub(super) fn complaint(output: &Output) -> String {
+    assert!(!output.status.success(), "it succeeded");
+    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+/// A directory with the demo in its store.
+pub(super) fn with_demo(objects: &str) -> TempDir {
+    let directory = TempDir::new().expect("a temporary directory");
+    succeeds(&run(directory.path(), &["demo", "--objects", objects]));
+    directory
+}
+
+/// Creates objects until it is told to stop; gives how many.
+async fn write(origin: String, stop: Arc<AtomicBool>) -> u64 {
+    let client = reqwest::Client::new();
+    let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+    let login = send(client.post(format!("{origin}/rest/auth/login")).json(&body)).await;
+    let token = login.json()["token"].as_str().expect("a token").to_owned();
+    let request = |method, path: &str, body| {
+        client.request(method, format!("{origin}/rest{path}")).bearer_auth(&token).json(&body)
+    };
+    let note = json!({"name": "note", "author_id": 1, "fields": [{"type": "text", "name": "text", "label": "Text"}]});
+    let made = send(request(Method::POST, "/types/", note)).await;
+    let type_id = made.json()["result_id"].as_i64().expect("an id");
+    let mut written = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let object =
+            json!({"type_id": type_id, "author_id": 1, "fields": fields(&json!({"text": format!("note {written}")}))});
+        assert!(send(request(Method::POST, "/objects/", object)).await.status.is_success());
+        written += 1;
+    }
+    written
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_writes_is_whole_and_comes_back() {
+    let directory = with_demo("1000");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..1).map(|_| tokio::spawn(write(service.origin.clone(), Arc::clone(&stop)))).collect();
+    let place = directory.path().to_owned();
+    let made = tokio::task::spawn_blocking(move || run(&place, &["backup", "backup.redb"])).await.expect("it ends");
+    succeeds(&made);
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.expect("all writes succeeded");
+    }
+    assert!(!directory.path().join("backup.redb.partial").exists());
+    assert_eq!(service.terminate(), Some(0));
+    // Into an empty place, and checked there.
+    let other = TempDir::new().expect("a temporary directory");
+    let backup = directory.path().join("backup.redb").display().to_string();
+    let said = succeeds(&run(other.path(), &["restore", &backup]));
+    assert!(said.ends_with("all sound; restored to data\n"), "{said}");
+    succeeds(&run(other.path(), &["check", "--deep"]));
+    let restored = ServiceProcess::start(other.path(), "embedded:data");
+    let client = reqwest::Client::new();
+    let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+    let login = send(client.post(format!("{}/rest/auth/login", restored.origin)).json(&body)).await;
+    let token = login.json()["token"].as_str().expect("a token").to_owned();
+    let list = send(client.get(format!("{}/rest/objects/?limit=1", restored.origin)).bearer_auth(token)).await;
+    assert!(list.json()["total"].as_u64() >= Some(1000), "{}", list.text);
+}
+
+#[test]
+fn a_store_that_nobody_serves_is_backed_up_through_a_pipe() {
+    let directory = with_demo("200");
+    let made = run(directory.path(), &["backup", "-"]);
+    assert!(made.status.success() && made.stdout.len() > 100_000, "{}", String::from_utf8_lossy(&made.stderr));
+    let other = TempDir::new().expect("a temporary directory");
+    let mut restore = command(other.path(), &["restore", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let restore = restore.as_mut().expect("the binary starts");
+    std::io::Write::write_all(&mut restore.stdin.take().expect("a pipe"), &made.stdout).expect("it reads");
+    assert!(restore.wait().expect("it ends").success());
+    for place in [directory.path(), other.path()] {
+        succeeds(&run(place, &["export", "package"]));
+    }
+    assert_eq!(super::content(&other.path().join("package")), super::content(&directory.path().join("package")));
+}
+
+#[test]
+fn what_is_there_gives_way_only_by_force() {
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let refused = complaint(&run(directory.path(), &["backup", "one"]));
+    assert!(refused.contains("one is there already; say --force"), "{refused}");
+    succeeds(&run(directory.path(), &["backup", "one", "--force"]));
+    let before = fs::read(directory.path().join("data/inventory.redb")).expect("a store");
+    let refused = complaint(&run(directory.path(), &["restore", "one"]));
+    assert!(refused.contains("there is a store in data; say --force"), "{refused}");
+    assert_eq!(fs::read(directory.path().join("data/inventory.redb")).expect("a store"), before);
+    succeeds(&run(directory.path(), &["restore", "one", "--force"]));
+    succeeds(&run(directory.path(), &["check", "--deep"]));
+}
+
+#[test]
+fn a_damaged_backup_changes_nothing() {
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let before = fs::read(directory.path().join("data/inventory.redb")).expect("a store");
+    let backup = fs::read(directory.path().join("one")).expect("a backup");
+    let mut flipped = backup.clone();
+    // In the middle of the pages that are in use.
+    let at = backup.windows(8).position(|bytes| bytes == b"hostname").expect("a document");
+    flipped[at] ^= 1;
+    for (name, content) in [
+        ("flipped", &flipped[..]),
+        ("short", &backup[..backup.len() / 2]),
+        ("text", b"no backup at all"),
+        ("empty", b""),
+    ] {
+        fs::write(directory.path().join(name), content).expect("a file");
+        let refused = complaint(&run(directory.path(), &["restore", name, "--force"]));
+        assert!(refused.contains("nothing was changed"), "{name}: {refused}");
+        assert!(!directory.path().join("data/inventory.redb.new").exists());
+        assert_eq!(fs::read(directory.path().join("data/inventory.redb")).expect("a store"), before, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_restored_while_a_service_has_the_store() {
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let refused = complaint(&run(directory.path(), &["restore", "one", "--force"]));
+    assert!(refused.contains("is in use by another process"), "{refused}");
+    let refused = complaint(&run(directory.path(), &["export", "package"]));
+    assert!(refused.contains("is in use by another process"), "{refused}");
+    assert_eq!(service.terminate(), Some(0));
+    assert!(!directory.path().join("data/inventory.sock").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_a_killed_service_left_is_in_nobodys_way() {
+    let directory = with_demo("200");
+    ServiceProcess::start(directory.path(), "embedded:data").kill();
+    assert!(directory.path().join("data/inventory.sock").exists());
+    succeeds(&run(directory.path(), &["backup", "one"]));
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    succeeds(&run(directory.path(), &["backup", "two"]));
+    drop(service);
+}
+
+#[test]
+fn mongodb_has_tools_of_its_own() {
+    let directory = TempDir::new().expect("a temporary directory");
+    for (command, tool) in [("backup", "mongodump"), ("restore", "mongorestore")] {
+        let refused = complaint(&run(directory.path(), &["--set", "store.uri=mongodb://127.0.0.1/x", command, "file"]));
+        assert!(refused.contains(tool) && refused.contains("docs/operation.md"), "{refused}");
+    }
+}

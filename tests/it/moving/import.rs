@@ -1,0 +1,254 @@
+//! Packages read into a store: what comes back, what is refused, and how an interrupted import goes on.
+
+use std::fs;
+
+use bson::doc;
+use inventory_service::domain::document::raw;
+use inventory_service::moving::MovingError;
+use inventory_service::moving::import::{Finding, ImportOptions, Summary};
+use inventory_service::moving::package::Part;
+use inventory_service::query::{Filter, Update};
+use inventory_service::service::credentials;
+use inventory_service::store::collections::{CREDENTIALS, GROUPS, OBJECTS, TYPES, USERS};
+use inventory_service::store::{Change, FindQuery, Store, Unit};
+
+use super::{content, on_each_kind, rewrite, user};
+
+const PLAIN: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: false };
+const UPDATE: ImportOptions = ImportOptions { update: true, accept_unclean: false, dry_run: false };
+const DRY: ImportOptions = ImportOptions { update: false, accept_unclean: false, dry_run: true };
+const LAX: ImportOptions = ImportOptions { update: false, accept_unclean: true, dry_run: false };
+const BUDGET: std::time::Duration = std::time::Duration::from_secs(20);
+
+fn of(summaries: &[Summary], part: Part) -> [u64; 3] {
+    let found = summaries.iter().find(|summary| summary.part == part).expect("a summary");
+    [found.created, found.updated, found.unchanged]
+}
+
+fn said(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(ToString::to_string).collect()
+}
+
+async fn count(store: &dyn Store, collection: &str) -> u64 {
+    store.count(collection, &Filter::all(), BUDGET).await.expect("a number")
+}
+
+async fn change(store: &dyn Store, change: Change) {
+    store.commit(Unit::of(change)).await.expect("a change");
+}
+
+on_each_kind! {
+    async fn what_was_exported_comes_back_byte_for_byte(place) {
+        let services = place.demo().await;
+        let first = place.exported(&*services.store, "before").await;
+        let store = place.empty().await;
+        let (outcome, findings) = place.imported(&*store, "before", PLAIN).await;
+        let summaries = outcome.expect("an import");
+        assert_eq!(said(&findings), Vec::<String>::new());
+        assert_eq!((of(&summaries, Part::Objects), of(&summaries, Part::Users)), ([300, 0, 0], [1, 0, 0]));
+        let second = place.exported(&*store, "after").await;
+        assert_eq!(content(&place.path("after")), content(&place.path("before")));
+        assert_eq!(first.files, second.files);
+        assert_eq!(count(&*store, CREDENTIALS).await, 0);
+        // New objects get ids behind the imported ones.
+        assert_eq!(store.reserve_ids(OBJECTS, 1).await.expect("an id"), 301);
+    }
+
+    async fn what_is_there_already_is_passed_over(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        place.imported(&*store, "package", PLAIN).await.0.expect("an import");
+        let removal = Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("public_id", 7_i64) };
+        change(&*store, removal).await;
+        let (outcome, _) = place.imported(&*store, "package", PLAIN).await;
+        let summaries = outcome.expect("the same import again");
+        assert_eq!(of(&summaries, Part::Objects), [1, 0, 299]);
+        assert_eq!(of(&summaries, Part::Groups), [0, 0, 2]);
+        place.exported(&*store, "after").await;
+        assert_eq!(content(&place.path("after")), content(&place.path("package")));
+    }
+
+    async fn what_is_there_with_another_content_is_replaced_only_by_update(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        place.imported(&*store, "package", PLAIN).await.0.expect("an import");
+        let edit = |collection, id: i64, name: &'static str, value: &'static str| Change::UpdateMany {
+            collection,
+            filter: Filter::equals("public_id", id),
+            update: Update::set(name, value),
+        };
+        change(&*store, edit(OBJECTS, 7, "version", "9.9.9")).await;
+        change(&*store, edit(TYPES, 1, "label", "Another")).await;
+        let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { lines: 2 })), "{outcome:?}");
+        assert_eq!(
+            said(&findings),
+            [
+                "types.ndjson, line 1: /label: is another one in the store; say --update to replace what is there",
+                "objects.ndjson, line 7: /version: is another one in the store; say --update to replace what is there",
+            ]
+        );
+        let (outcome, _) = place.imported(&*store, "package", UPDATE).await;
+        let summaries = outcome.expect("an update");
+        assert_eq!((of(&summaries, Part::Types)[1], of(&summaries, Part::Objects)), (1, [0, 1, 299]));
+        place.exported(&*store, "after").await;
+        assert_eq!(content(&place.path("after")), content(&place.path("package")));
+    }
+
+    async fn a_dry_run_says_what_would_change_and_changes_nothing(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        let (outcome, findings) = place.imported(&*store, "package", DRY).await;
+        assert!(findings.is_empty(), "{findings:?}");
+        assert_eq!(of(&outcome.expect("a dry run"), Part::Objects), [300, 0, 0]);
+        for collection in [TYPES, GROUPS, USERS, OBJECTS] {
+            assert_eq!(count(&*store, collection).await, 0, "{collection}");
+        }
+    }
+
+    async fn every_bad_line_is_named_and_nothing_is_written(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        rewrite(&place.path("package"), "types.ndjson", |mut lines| {
+            lines[1] = lines[1].replacen(r#""name":""#, r#""name":"a name!"#, 1);
+            lines
+        });
+        rewrite(&place.path("package"), "users.ndjson", |mut lines| {
+            lines.push(r#"{"public_id": 5, "user_name": "Admin", "group_id": 77, "password": "secret of ada"}"#.to_owned());
+            lines
+        });
+        rewrite(&place.path("package"), "objects.ndjson", |mut lines| {
+            "{no json".clone_into(&mut lines[2]);
+            lines[3] = lines[3].replacen(r#""type_id":{"$numberLong":""#, r#""type_id":{"$numberLong":"99"#, 1);
+            lines.push(lines[9].clone());
+            lines
+        });
+        let store = place.empty().await;
+        let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { .. })), "{outcome:?}");
+        let said = said(&findings);
+        for (start, end) in [
+            ("types.ndjson, line 2: /name: must be a name in kebab case", ""),
+            ("users.ndjson, line 2: /password: passwords are not imported", "user passwd"),
+            ("users.ndjson, line 2: /group_id: group 77 does not exist", ""),
+            ("objects.ndjson, line 3: expected the name of a member in double quotes at column 2", ""),
+            ("objects.ndjson, line 4: /type_id: type 99", "does not exist"),
+            ("objects.ndjson, line 301: /public_id: another line is about object 10, too", ""),
+        ] {
+            assert!(said.iter().any(|line| line.starts_with(start) && line.ends_with(end)), "{start} in {said:#?}");
+        }
+        for collection in [TYPES, GROUPS, USERS, OBJECTS] {
+            assert_eq!(count(&*store, collection).await, 0, "{collection}");
+        }
+    }
+
+    async fn a_file_that_is_not_what_the_manifest_says_is_refused(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        let file = place.path("package/objects.ndjson");
+        let text = fs::read_to_string(&file).expect("a file");
+        for (changed, reason) in [
+            (text.replacen("active", "actjve", 1), "its checksum is another one"),
+            (text[..text.len() - 1].to_owned(), "bytes instead of"),
+        ] {
+            fs::write(&file, changed).expect("it can be written");
+            let refused = place.imported(&*store, "package", PLAIN).await.0.expect_err("a refusal").to_string();
+            assert!(refused.contains(reason) && refused.ends_with("nothing was imported"), "{refused}");
+        }
+        fs::remove_file(place.path("package/manifest.json")).expect("it is there");
+        let refused = place.imported(&*store, "package", PLAIN).await.0.expect_err("a refusal").to_string();
+        assert!(refused.contains("is no package of this service: it has no manifest.json"), "{refused}");
+        assert_eq!(count(&*store, OBJECTS).await, 0);
+    }
+
+    async fn names_are_unique_with_what_is_stored(place) {
+        let store = place.empty().await;
+        place.exported(&*store, "package").await;
+        let group = doc! {"_id": 1, "public_id": 2_i64, "name": "user", "label": "", "rights": []};
+        change(&*store, Change::Insert { collection: GROUPS, document: raw(&group) }).await;
+        change(&*store, Change::Insert { collection: USERS, document: raw(&user(4, "Ada")) }).await;
+        rewrite(&place.path("package"), "groups.ndjson", |_| vec![r#"{"public_id": 3, "name": "user"}"#.to_owned()]);
+        rewrite(&place.path("package"), "users.ndjson", |_| vec![r#"{"public_id": 5, "user_name": "ada"}"#.to_owned()]);
+        let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { lines: 2 })), "{outcome:?}");
+        assert_eq!(
+            said(&findings),
+            ["groups.ndjson, line 1: /name: 2 has the same", "users.ndjson, line 1: /user_name: 4 has the same"]
+        );
+    }
+
+    async fn a_line_written_by_hand_gets_what_a_request_would(place) {
+        let store = place.empty().await;
+        place.exported(&*store, "package").await;
+        let package = place.path("package");
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        rewrite(&package, "groups.ndjson", |_| lines(&[r#"{"public_id": 2, "name": "user"}"#]));
+        rewrite(&package, "users.ndjson", |_| lines(&[r#"{"public_id": 1, "user_name": "ada"}"#]));
+        rewrite(&package, "types.ndjson", |_| {
+            lines(&[r#"{"public_id": 1, "name": "rack", "author_id": 1,
+                "fields": [{"type": "date", "name": "bought", "label": "Bought"}, {"type": "ref", "name": "next", "label": "Next", "ref_types": [1]}]}"#
+                .replace('\n', " ").as_str()])
+        });
+        rewrite(&package, "objects.ndjson", |_| {
+            lines(&[
+                r#"{"public_id": 1, "type_id": 1, "author_id": 1, "fields": [{"name": "bought", "value": "2024-05-06"}, {"name": "next", "value": 2}]}"#,
+                r#"{"public_id": 2, "type_id": 1, "author_id": 1, "fields": [{"name": "bought", "value": null}, {"name": "next", "value": 1}]}"#,
+            ])
+        });
+        for expected in [[2, 0, 0], [0, 0, 2]] {
+            let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
+            assert_eq!(said(&findings), Vec::<String>::new());
+            assert_eq!(of(&outcome.expect("an import"), Part::Objects), expected);
+        }
+        let found = store.find(OBJECTS, &FindQuery::new(Filter::equals("public_id", 1_i64), BUDGET)).await.expect("it");
+        let object = bson::Document::try_from(found.first().expect("object 1")).expect("a document");
+        let bought = object.get_array("fields").expect("fields")[0].as_document().expect("an entry").get_datetime("value");
+        assert_eq!(bought.expect("a time").timestamp_millis(), 1_714_953_600_000);
+        assert_eq!(object.get_str("version").expect("a version"), "1.0.0");
+        assert_eq!(object.get_datetime("creation_time").expect("a time").timestamp_millis(), 1_000_000);
+    }
+
+    async fn references_that_lead_nowhere_are_taken_only_when_asked(place) {
+        let services = place.demo().await;
+        // A rack that servers refer to.
+        let removal = Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("public_id", 5_i64) };
+        change(&*services.store, removal).await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { .. })), "{outcome:?}");
+        assert!(said(&findings)[0].ends_with("/value: object 5 does not exist"), "{findings:?}");
+        let (outcome, accepted) = place.imported(&*store, "package", LAX).await;
+        assert_eq!(of(&outcome.expect("an import"), Part::Objects), [299, 0, 0]);
+        assert_eq!(accepted.len(), findings.len());
+        assert!(accepted.iter().all(|finding| finding.is_accepted));
+        place.exported(&*store, "after").await;
+        assert_eq!(content(&place.path("after")), content(&place.path("package")));
+    }
+
+    async fn the_last_administrator_stays_one(place) {
+        let services = place.demo().await;
+        place.exported(&*services.store, "package").await;
+        rewrite(&place.path("package"), "users.ndjson", |lines| {
+            lines.into_iter().map(|line| line.replace(r#""active":true"#, r#""active":false"#)).collect()
+        });
+        let (outcome, findings) = place.imported(&*services.store, "package", UPDATE).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { lines: 1 })), "{outcome:?}");
+        assert_eq!(said(&findings), ["users.ndjson, line 1: user 1 is the last active administrator and stays one"]);
+    }
+
+    async fn an_imported_user_signs_in_once_he_has_a_password(place) {
+        let services = place.demo().await;
+        change(&*services.store, Change::Insert { collection: USERS, document: raw(&user(9, "ada")) }).await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        place.imported(&*store, "package", PLAIN).await.0.expect("an import");
+        assert!(!credentials::any(&*store, BUDGET).await.expect("an answer"));
+        change(&*store, credentials::insert(9, "ada", "a hash")).await;
+        assert!(credentials::of_login(&*store, "ADA", BUDGET).await.expect("an answer").is_some());
+    }
+}
