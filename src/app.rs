@@ -12,6 +12,7 @@ use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
@@ -44,6 +45,9 @@ use crate::store::{Measured, Store, StoreError, collections};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Between later ones.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Imports that may be under way at once.
+const IMPORTS_AT_ONCE: usize = 2;
 
 /// A service that is ready to answer.
 pub struct Application {
@@ -188,6 +192,8 @@ impl Application {
             metrics,
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
+            transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
+            import_places: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
                 header_bytes: settings.server.limits.max_header_bytes,
@@ -195,6 +201,7 @@ impl Application {
             bodies: BodyLimits {
                 max_bytes: settings.server.max_body_bytes,
                 max_bulk_bytes: settings.api.max_bulk_body_bytes,
+                max_import_bytes: settings.api.max_import_bytes,
                 timeout: settings.server.limits.body_timeout(),
             },
             rate_limits: RateLimits::new(&settings.server.rate_limit),

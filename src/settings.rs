@@ -111,6 +111,10 @@ pub struct ApiSettings {
     pub max_bulk: u64,
     /// Largest body of a request that writes many objects, in bytes.
     pub max_bulk_body_bytes: usize,
+    /// Largest file that an import takes, in bytes.
+    pub max_import_bytes: usize,
+    /// Time budget of an export until its first byte and of an import as a whole, in seconds.
+    pub transfer_timeout_s: u64,
     /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
     pub base_url: String,
     /// `refuse` or `ignore` query parameters that a route does not know.
@@ -285,6 +289,8 @@ impl Settings {
         positive("api.max_limit", self.api.max_limit)?;
         positive("api.max_bulk", self.api.max_bulk)?;
         positive("api.max_bulk_body_bytes", self.api.max_bulk_body_bytes as u64)?;
+        positive("api.max_import_bytes", self.api.max_import_bytes as u64)?;
+        positive("api.transfer_timeout_s", self.api.transfer_timeout_s)?;
         positive("query.max_time_ms", self.query.max_time_ms)?;
         positive("server.max_body_bytes", self.server.max_body_bytes as u64)?;
         positive("server.request_timeout_s", self.server.request_timeout_s)?;

@@ -49,7 +49,7 @@ schemathesis.openapi.format("field-pattern", st.sampled_from(["[a-z]+", "\\d{2,4
 # about the time. These are the codes, and the messages of violations, that say so.
 RULES = re.compile(
     r"\w+_taken|type_missing|type_in_use|object_referenced|group_(stays|has_users|to_move_to)|\w+_user_stays"
-    r"|last_administrator|too_many_ids"
+    r"|last_administrator|too_many_ids|import_(refused|key)"
 )
 VIOLATIONS = re.compile(
     r"does not exist|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"

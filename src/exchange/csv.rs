@@ -1,6 +1,9 @@
 //! Tables as CSV (RFC 4180, with line feeds between rows).
 
+use std::io::Read;
+
 use bson::raw::RawDocument;
+pub use csv::StringRecord;
 
 use super::WriteError;
 use super::columns::Columns;
@@ -116,4 +119,84 @@ fn finished(writer: csv::Writer<Vec<u8>>, style: CsvStyle) -> Result<Vec<u8>, Wr
     let bytes = writer.into_inner().map_err(|error| WriteError::Io(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| crate::raw::CorruptBson("text that is not UTF-8"))?;
     style.encoding.encode(text)
+}
+
+/// A table as it was read.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// The cells of the header.
+    pub header: Vec<String>,
+    /// The rows, each with the line that it begins on, from 1.
+    pub rows: Vec<(u64, StringRecord)>,
+}
+
+/// Reads a table; without a delimiter the one that the header has most of. Empty lines are passed over. Rows may have
+/// more or fewer cells than the header.
+///
+/// # Errors
+/// A line and a sentence for people, when there is no header, or a quote that opens a cell is never closed.
+pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, String)> {
+    let empty = || (1, "the file is empty; it needs a header at least".to_owned());
+    let first = text.lines().find(|line| !line.is_empty()).ok_or_else(empty)?;
+    let delimiter = delimiter.unwrap_or_else(|| Delimiter::guess(first));
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter.byte())
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes().chain(END.as_bytes()));
+    let mut table = Table::default();
+    let (mut line, mut counted) = (1, 0);
+    for record in reader.records() {
+        let record = record.map_err(|error| (line, error.to_string()))?;
+        let begin = record.position().map_or(0, |position| usize::try_from(position.byte()).unwrap_or(usize::MAX));
+        // The position of a record is that of the empty lines in front of it.
+        let begin = begin
+            + text.as_bytes().get(begin..).unwrap_or_default().iter().take_while(|byte| b"\r\n".contains(byte)).count();
+        // The end is a record of its own, so all cells are closed.
+        if begin >= text.len() {
+            return Ok(table);
+        }
+        line += text.as_bytes()[counted..begin].split(|byte| *byte == b'\n').count() as u64 - 1;
+        counted = begin;
+        if table.header.is_empty() {
+            table.header = record.iter().map(str::to_owned).collect();
+        } else {
+            table.rows.push((line, record));
+        }
+    }
+    // The line behind the last one is part of a cell.
+    Err((line, "a quote that opens a cell here, or in one of the lines behind, is not closed".to_owned()))
+}
+
+/// A line that is read behind the last one of a file: unless a quote is open, it is one of its own.
+const END: &str = "\nend";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_line_that_they_begin_on() {
+        let table = read("\na;b\r\n\r\n1;\"two\nlines\"\r\n\n\n3\n4;5;6\n", None).expect("a table");
+        assert_eq!(table.header, ["a", "b"]);
+        let rows: Vec<(u64, Vec<&str>)> = table.rows.iter().map(|(line, row)| (*line, row.iter().collect())).collect();
+        assert_eq!(rows, [(4, vec!["1", "two\nlines"]), (8, vec!["3"]), (9, vec!["4", "5", "6"])]);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_an_error_with_its_line() {
+        assert_eq!(read("a,b\n1,2\n3,\"4\n5,6\n", None).map_err(|(line, _)| line).err(), Some(3));
+        assert_eq!(read("a,\"b\n1,2\n", None).map_err(|(line, _)| line).err(), Some(1));
+        for closed in ["a\n\"x\"", "a\nx\"y\n", "a\n\"x\"\"\"\n", "a\n1\n\n", "a"] {
+            assert!(read(closed, None).is_ok(), "{closed}");
+        }
+    }
+
+    #[test]
+    fn the_delimiter_is_the_one_that_the_header_has_most_of() {
+        for (header, expected) in [("a,b;c,d", ','), ("a;b;c,d", ';'), ("a\tb", '\t'), ("a|b", '|'), ("alone", ',')] {
+            assert_eq!(Delimiter::guess(header).character(), expected, "{header}");
+        }
+        assert!(read("", None).is_err() && read("\n\n", None).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! Request bodies: JSON only, bounded in size and time, packed or not, read once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
@@ -9,6 +10,7 @@ use actix_web::{FromRequest, HttpRequest, web};
 use bson::{Bson, Document};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::edge::coding::{Coding, NAMES, Unpacked};
@@ -60,8 +62,7 @@ impl FromRequest for JsonItems {
     type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let is_lines =
-            essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)));
+        let is_lines = is_lines(request);
         let sent = Sent::of(request, is_lines || is_json(request), |limits| limits.max_bulk_bytes);
         let payload = payload.take();
         Box::pin(async move {
@@ -72,8 +73,50 @@ impl FromRequest for JsonItems {
     }
 }
 
+/// A body that is a file of objects.
+pub(super) struct File {
+    pub bytes: Vec<u8>,
+    /// Whether it says that it is lines of JSON.
+    pub is_lines: bool,
+    /// Held as long as the file is worked on.
+    pub place: OwnedSemaphorePermit,
+}
+
+/// The types of such files, as programs call them that do not know better, too.
+const FILES: [&str; 3] = ["text/csv", "text/plain", "application/octet-stream"];
+
+impl FromRequest for File {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let sent = Sent::of(request, true, |limits| limits.max_import_bytes);
+        let state = request.app_data::<web::Data<HttpState>>();
+        let places = state.map(|state| Arc::clone(&state.import_places));
+        let places = places.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR));
+        let is_lines = is_lines(request);
+        let is_file = essence(request)
+            .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
+        let payload = payload.take();
+        Box::pin(async move {
+            if !is_file {
+                let message = "send the file as it is, with Content-Type: text/csv or application/x-ndjson";
+                return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
+            }
+            // The whole request has a time budget of its own.
+            let place = places?.try_acquire_owned().map_err(|_| ApiError::busy())?;
+            let bytes = sent?.within(Duration::MAX).read(payload).await?;
+            Ok(Self { bytes, is_lines, place })
+        })
+    }
+}
+
 /// The types of JSON, one value a line.
 const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
+
+fn is_lines(request: &HttpRequest) -> bool {
+    essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)))
+}
 
 fn lines(text: &str) -> Vec<Result<Document, ServiceError>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -113,6 +156,8 @@ pub struct BodyLimits {
     pub max_bytes: usize,
     /// In bytes, where a body holds many objects.
     pub max_bulk_bytes: usize,
+    /// In bytes, where a body is a file.
+    pub max_import_bytes: usize,
     /// From the head of the request to the last byte.
     pub timeout: Duration,
 }
@@ -144,6 +189,10 @@ impl Sent {
             return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
         Ok(Self { most, timeout: limits.timeout, coding: coding(request)? })
+    }
+
+    fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     async fn read_text(self, payload: Payload) -> Result<String, ApiError> {

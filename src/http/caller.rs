@@ -31,6 +31,15 @@ pub enum Access {
     OwnOr(&'static str),
 }
 
+/// Which time budget a request on a route has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Budget {
+    /// `server.request_timeout_s`.
+    Request,
+    /// `api.transfer_timeout_s`.
+    Transfer,
+}
+
 /// The caller of a route that is not public; a public route that asks for one answers 401.
 pub(super) struct Authenticated(pub Arc<Caller>);
 
@@ -50,7 +59,7 @@ impl FromRequest for Authenticated {
 /// # Errors
 /// None of its own; a refusal is an answer.
 pub(super) async fn authorize<B: MessageBody + 'static>(
-    access: Access,
+    (access, budget): (Access, Budget),
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
@@ -58,7 +67,11 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
         return Ok(refused(request, &ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)));
     };
     let sent = request.request().clone();
-    let until = Instant::now() + state.request_timeout;
+    let (budget, setting) = match budget {
+        Budget::Request => (state.request_timeout, "server.request_timeout_s"),
+        Budget::Transfer => (state.transfer_timeout, "api.transfer_timeout_s"),
+    };
+    let until = Instant::now() + budget;
     let work = async move {
         match permitted(access, &request, &state).await {
             Ok(caller) => {
@@ -72,7 +85,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     };
     match timeout_at(until, caught(sent.clone(), work)).await {
         Ok(answered) => answered,
-        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time().error_response()).map_into_right_body()),
+        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time(setting).error_response()).map_into_right_body()),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::domain::Violation;
 use crate::query::QueryError;
 use crate::service::ServiceError;
 use crate::service::accounts::AccountError;
+use crate::service::import::ImportReport;
 use crate::store::StoreError;
 
 /// Seconds after which asking again makes sense when the store is away.
@@ -28,6 +29,7 @@ pub struct ApiError {
     code: Cow<'static, str>,
     message: String,
     errors: Vec<Violation>,
+    report: Option<Box<serde_json::Value>>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -46,6 +48,10 @@ pub(super) struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(required = false)]
     errors: &'a [Violation],
+    /// What an import found, where it is one that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = ImportReport)]
+    report: Option<&'a serde_json::Value>,
     /// As in the header `X-Request-ID`.
     request_id: &'a str,
 }
@@ -58,7 +64,7 @@ impl ApiError {
             description::errors::is_known(status.as_u16(), &code),
             "http/description/errors.rs has no {code} with {status}"
         );
-        Self { status, code, message: message.into(), errors: Vec::new(), headers: Vec::new() }
+        Self { status, code, message: message.into(), errors: Vec::new(), report: None, headers: Vec::new() }
     }
 
     /// 400 for a query parameter.
@@ -80,12 +86,14 @@ impl ApiError {
             .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
-    /// 503 for a request that took longer than all of it may take.
-    pub fn out_of_time() -> Self {
-        unavailable(
-            "request_timeout",
-            "the request took longer than server.request_timeout_s; it may have taken effect",
-        )
+    /// 503 for a request that took longer than all of it may take; the setting says how long that is.
+    pub fn out_of_time(setting: &str) -> Self {
+        unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
+    }
+
+    /// 503 while as many imports are under way as there may be.
+    pub fn busy() -> Self {
+        unavailable("imports_busy", "other imports are under way; try again when one of them is done")
     }
 
     /// 503 while documents are not stored as this version needs them.
@@ -136,6 +144,13 @@ impl ApiError {
         self
     }
 
+    /// The same error with the report of an import.
+    #[must_use]
+    pub fn reporting(mut self, report: serde_json::Value) -> Self {
+        self.report = Some(Box::new(report));
+        self
+    }
+
     /// The error as one of several outcomes of a request.
     pub fn as_item(&self) -> serde_json::Value {
         let mut item = json!({"status": self.status.as_u16(), "code": self.code, "message": self.message});
@@ -153,6 +168,7 @@ impl ApiError {
             code: &self.code,
             message: &self.message,
             errors: &self.errors,
+            report: self.report.as_deref(),
             request_id,
         };
         serde_json::to_string(&body).expect("strings and numbers can always be written")

@@ -1,12 +1,15 @@
 //! Objects as files, out of the inventory and into it.
 
+use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt;
 
+use super::body::File;
 use super::caller::Authenticated;
-use super::description::ExportParameters;
+use super::description::{ExportParameters, ImportParameters};
+use super::envelope;
 use super::error::ApiError;
 use super::objects::LIST;
 use super::params::{Parameters, read_filter, read_order, read_sort};
@@ -15,6 +18,7 @@ use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::query::Filter;
 use crate::service::export::{self as service, Access, ExportQuery, Form};
+use crate::service::import::{self, ImportQuery, ImportReport, Importer};
 use crate::store::StoreError;
 
 /// What an export knows.
@@ -118,4 +122,57 @@ fn plain(name: &str) -> String {
     let kept =
         |character: char| if character.is_ascii_alphanumeric() || "-_".contains(character) { character } else { '_' };
     name.chars().take(100).map(kept).collect()
+}
+
+/// What an import knows.
+const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding"];
+
+/// Create and change objects from a file: all of its lines, or none.
+#[utoipa::path(
+    post, path = "/rest/import/objects",
+    params(ImportParameters),
+    request_body(content(
+        (String = "text/csv"),
+        (String = "application/x-ndjson"),
+        (String = "application/octet-stream"),
+    )),
+    responses((status = 200, body = ImportReport)),
+)]
+pub(super) async fn import_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    file: File,
+) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    sent.only(&IMPORT, state.params.unknown)?;
+    let query = import_query(&sent, file.is_lines)?;
+    let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
+    let report = import::import_objects(&state.services, importer, &query, file.bytes).await?;
+    drop(file.place);
+    let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
+    if report.is_good() {
+        return Ok(envelope::json(StatusCode::OK, written.to_string().into_bytes(), |_| {}));
+    }
+    let message = match report.created + report.updated {
+        0 => format!("{} lines cannot be taken; nothing was changed", report.failed),
+        stored => format!("{} lines cannot be taken; {stored} others were stored before, see report", report.failed),
+    };
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "import_refused", message).reporting(written))
+}
+
+fn import_query(sent: &Parameters, is_lines: bool) -> Result<ImportQuery, ApiError> {
+    let usual = if is_lines { "ndjson" } else { "csv" };
+    let format = sent.one_of("format", &["csv", "ndjson"])?.unwrap_or(usual);
+    let (delimiter, encoding) = (delimiter(sent)?, text_encoding(sent)?);
+    if format != "csv"
+        && let Some(name) = ["delimiter", "encoding"].iter().find(|name| sent.get(name).is_some())
+    {
+        return Err(ApiError::parameter(name, "goes with format=csv only"));
+    }
+    let form = if format == "csv" { import::Form::Csv { delimiter, encoding } } else { import::Form::Ndjson };
+    let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+    let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
+    let key = sent.get("key").filter(|key| !key.is_empty()).map(str::to_owned);
+    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form })
 }

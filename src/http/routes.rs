@@ -9,7 +9,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
-use super::caller::{Access, authorize, is_own};
+use super::caller::{Access, Budget, authorize, is_own};
 use super::{
     auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings, user_tokens, users,
 };
@@ -71,6 +71,7 @@ pub fn all() -> Routes {
     add.put("/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state);
 
     add.get("/rest/export/objects", Right("base.export.object.*"), exchange::export_objects);
+    add.post("/rest/import/objects", Right("base.import.object.*"), exchange::import_objects);
 
     add.get("/rest/types/", Right("base.framework.type.view"), types::list_types);
     add.post("/rest/types/", Right("base.framework.type.add"), types::create_type);
@@ -237,7 +238,10 @@ impl Adder<'_> {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        let check = from_fn(move |request, next| authorize(access, request, next));
+        // What may take longer than other requests lies below paths of its own.
+        let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
+        let budget = if is_transfer { Budget::Transfer } else { Budget::Request };
+        let check = from_fn(move |request, next| authorize((access, budget), request, next));
         self.0.routes.entry(path).or_default().push(web::method(method).to(handler).wrap(check));
     }
 }

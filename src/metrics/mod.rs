@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
@@ -36,6 +36,9 @@ pub struct Metrics {
 #[derive(Debug)]
 struct Embedded {
     file_bytes: IntGauge,
+    disk_bytes: IntGauge,
+    unused_bytes: IntGauge,
+    unused_age: Gauge,
     queue_length: IntGauge,
     commits: IntCounter,
     group_units: Histogram,
@@ -44,8 +47,14 @@ struct Embedded {
 /// What the embedded store says of itself at a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedFigures {
-    /// The size of its file.
+    /// The length of its file.
     pub file_bytes: u64,
+    /// What the file takes on disk: less, where it is longer than what was ever written.
+    pub disk_bytes: u64,
+    /// About how much of that held nothing when it was last measured.
+    pub unused_bytes: u64,
+    /// How long ago that was.
+    pub unused_age: Duration,
     /// Units that wait for the writer.
     pub queue_length: u64,
 }
@@ -146,8 +155,16 @@ impl Metrics {
         }
         self.panics.inc_by(panics.saturating_sub(self.panics.get()));
         if let Some(figures) = embedded {
-            self.embedded.file_bytes.set(i64::try_from(figures.file_bytes).unwrap_or(i64::MAX));
-            self.embedded.queue_length.set(i64::try_from(figures.queue_length).unwrap_or(i64::MAX));
+            let own = &self.embedded;
+            for (gauge, value) in [
+                (&own.file_bytes, figures.file_bytes),
+                (&own.disk_bytes, figures.disk_bytes),
+                (&own.unused_bytes, figures.unused_bytes),
+                (&own.queue_length, figures.queue_length),
+            ] {
+                gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
+            own.unused_age.set(figures.unused_age.as_secs_f64());
         }
         let families = self.registry.gather();
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| format!("# {error}\n"))
@@ -159,7 +176,19 @@ impl Embedded {
         let gauge = |name, help| add(registry, IntGauge::new(name, help));
         let units = HistogramOpts::new("inventory_embedded_group_units", "Units that one commit made durable.");
         Self {
-            file_bytes: gauge("inventory_embedded_file_bytes", "Size of the file of the embedded store."),
+            file_bytes: gauge("inventory_embedded_file_bytes", "Length of the file of the embedded store."),
+            disk_bytes: gauge("inventory_embedded_disk_bytes", "What the file of the embedded store takes on disk."),
+            unused_bytes: gauge(
+                "inventory_embedded_unused_bytes",
+                "About how much of the file of the embedded store holds nothing, from samples.",
+            ),
+            unused_age: add(
+                registry,
+                Gauge::new(
+                    "inventory_embedded_unused_age_seconds",
+                    "How long ago inventory_embedded_unused_bytes was measured.",
+                ),
+            ),
             queue_length: gauge(
                 "inventory_embedded_queue_length",
                 "Units that wait for the writer of the embedded store.",
@@ -212,7 +241,14 @@ mod tests {
         tally.note(true);
         tally.note(false);
         let under_way = metrics.begin();
-        let text = metrics.text(&[("types", &tally)], 2, Some(EmbeddedFigures { file_bytes: 4096, queue_length: 1 }));
+        let figures = EmbeddedFigures {
+            file_bytes: 4096,
+            disk_bytes: 2048,
+            unused_bytes: 1024,
+            unused_age: Duration::from_millis(1500),
+            queue_length: 1,
+        };
+        let text = metrics.text(&[("types", &tally)], 2, Some(figures));
         for line in [
             r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
             r#"inventory_http_request_duration_seconds_bucket{method="GET",route="/rest/types/",status="200",le="0.005"} 1"#,
@@ -223,6 +259,9 @@ mod tests {
             r#"inventory_embedded_group_units_bucket{le="4"} 1"#,
             "inventory_embedded_commits_total 1",
             "inventory_embedded_file_bytes 4096",
+            "inventory_embedded_disk_bytes 2048",
+            "inventory_embedded_unused_bytes 1024",
+            "inventory_embedded_unused_age_seconds 1.5",
             "inventory_http_requests_under_way 1",
             "inventory_panics_total 2",
             &format!("inventory_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),

@@ -65,14 +65,13 @@ struct Inner {
 /// A test of our own: most are only ever run, and never sent to a server.
 #[derive(Debug)]
 struct OwnTest {
-    path: String,
     operator: &'static str,
     value: Bson,
 }
 
 impl OwnTest {
-    fn to_document(&self) -> Document {
-        doc! { &self.path: { self.operator: self.value.clone() } }
+    fn to_document(&self, path: &str) -> Document {
+        doc! { path: { self.operator: self.value.clone() } }
     }
 }
 
@@ -147,7 +146,10 @@ impl Filter {
 
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
-        self.inner.document.get_or_init(|| self.inner.made_of.as_ref().map(OwnTest::to_document).unwrap_or_default())
+        self.inner.document.get_or_init(|| match (&self.inner.tree, &self.inner.made_of) {
+            (Node::Path(path, _), Some(test)) => test.to_document(path.as_str()),
+            _ => Document::new(),
+        })
     }
 
     /// The compiled form.
@@ -190,8 +192,9 @@ impl Filter {
 
     /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
     fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
-        let tree = test.map_or(Node::Never, |test| Node::Path(Path::new(path), test));
-        let made_of = Some(OwnTest { path: path.to_owned(), operator, value });
+        let made_of = OwnTest { operator, value };
+        let Some(test) = test else { return Self::from_parts(made_of.to_document(path), Node::Never) };
+        let (tree, made_of) = (Node::Path(Path::new(path), test), Some(made_of));
         Self::made(Inner { document: OnceLock::new(), made_of, tree, server: None, names_no_element: None })
     }
 

@@ -13,6 +13,7 @@ mod error;
 pub mod export;
 pub mod first_start;
 pub mod groups;
+pub mod import;
 pub mod keys;
 pub mod migrations;
 pub mod objects;

@@ -235,7 +235,7 @@ pub async fn create_with<R: Resource>(
 }
 
 /// What is wrong with an id that a client wants.
-pub(super) fn no_id(id: i64) -> Option<Violation> {
+pub(in crate::service) fn no_id(id: i64) -> Option<Violation> {
     let message = || format!("{id} is no id: ids are from 1 to {MAX_WANTED_ID}");
     (!(1..=MAX_WANTED_ID).contains(&id)).then(|| Violation::new("/public_id", message()))
 }

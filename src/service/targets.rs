@@ -36,6 +36,11 @@ impl Targets {
         Ok(Self(pairs.collect()))
     }
 
+    /// Takes an object of this type for one that exists, because it is made in the same step.
+    pub(super) fn expect(&mut self, id: i64, type_id: i64) {
+        self.0.entry(id).or_insert(Some(type_id));
+    }
+
     /// Whether the object exists.
     pub(super) fn contains(&self, id: i64) -> bool {
         self.0.contains_key(&id)

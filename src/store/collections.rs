@@ -113,6 +113,9 @@ pub const KEYS: &str = "service.keys";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
+/// Ids that imports under way have given to lines of their files.
+pub const IMPORTS: &str = "service.imports";
+
 /// Which changes of how documents are stored were made.
 pub const MIGRATIONS: &str = "service.migrations";
 
@@ -150,6 +153,7 @@ pub const ALL: &[CollectionSpec] = &[
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
+    CollectionSpec { name: IMPORTS, indexes: &[] },
     CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

@@ -185,7 +185,8 @@ impl FindQuery {
 #[derive(Debug, Clone, Default)]
 pub struct Documents {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    /// Where the second one and those behind it begin; no document is empty. So a single one needs no list.
+    starts: Vec<usize>,
 }
 
 impl Documents {
@@ -196,18 +197,20 @@ impl Documents {
 
     /// A copy of this document alone.
     pub fn of_one(document: &RawDocument) -> Self {
-        Self { bytes: document.as_bytes().to_vec(), ends: vec![document.as_bytes().len()] }
+        Self { bytes: document.as_bytes().to_vec(), starts: Vec::new() }
     }
 
     /// Appends a copy of the document.
     pub fn push(&mut self, document: &RawDocument) {
+        if !self.is_empty() {
+            self.starts.push(self.bytes.len());
+        }
         self.bytes.extend_from_slice(document.as_bytes());
-        self.ends.push(self.bytes.len());
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        if self.is_empty() { 0 } else { 1 + self.starts.len() }
     }
 
     /// How many bytes they have together.
@@ -217,13 +220,16 @@ impl Documents {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.bytes.is_empty()
     }
 
     /// The document at `index`.
     pub fn get(&self, index: usize) -> Option<&RawDocument> {
-        let end = *self.ends.get(index)?;
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        if index >= self.len() {
+            return None;
+        }
+        let start = if index == 0 { 0 } else { self.starts[index - 1] };
+        let end = self.starts.get(index).copied().unwrap_or(self.bytes.len());
         Some(RawDocument::from_bytes(&self.bytes[start..end]).expect("only whole documents are pushed"))
     }
 

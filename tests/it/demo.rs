@@ -128,12 +128,17 @@ async fn a_store_with_anything_in_it_is_refused_and_left_alone() {
 /// A service with the demo in its store.
 async fn app_with_demo() -> TestApp {
     let app = TestApp::embedded().await;
+    fill(&app).await;
+    app
+}
+
+/// Loads the demo into the store of a service.
+pub(crate) async fn fill(app: &TestApp) {
     // Use cases of their own on the store of the running service, as another instance would have them.
     let settings = Settings::defaults(&[("auth.argon2.memory_kib", "8")]).expect("valid settings");
     let built = build_services(&settings, Arc::clone(&app.store), Arc::new(SystemClock)).await;
     let (services, _) = built.expect("the services start");
     demo::load(&services, OBJECTS, &Counter::default()).await.expect("the demo loads");
-    app
 }
 
 async fn rendered(app: &TestApp) -> Vec<Value> {

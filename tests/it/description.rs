@@ -174,6 +174,7 @@ on_each_store! {
             let method = Method::from_bytes(example.method.as_bytes()).expect("a method");
             let request = app.request(method, &format!("{}{}", app.origin, example.path));
             let answer = send(match &example.request {
+                Some(Value::String(file)) => request.header("Content-Type", "text/csv").body(file.clone()),
                 Some(body) => request.json(body),
                 None => request,
             }).await;

@@ -53,6 +53,7 @@ use Of::{All, Below, Bodies, Conditional, Filters, Operations, Patches, Protecte
 const OBJECT_WRITES: Of = Operations(&[
     "create_object",
     "create_objects",
+    "import_objects",
     "update_object",
     "patch_object",
     "patch_selected_objects",
@@ -65,11 +66,14 @@ const OBJECT_WRITES: Of = Operations(&[
 /// Operations that delete objects.
 const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "delete_selected_objects"]);
 /// Operations that write many objects.
-const BULK_WRITES: Of = Operations(&["create_objects", "patch_selected_objects", "delete_selected_objects"]);
+const BULK_WRITES: Of =
+    Operations(&["import_objects", "create_objects", "patch_selected_objects", "delete_selected_objects"]);
 /// Operations that write the objects that a filter selects.
 const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selected_objects"]);
 /// Operations that write objects into files.
 const EXPORTS: Of = Operations(&["export_objects"]);
+/// Operations that make objects of files.
+const IMPORTS: Of = Operations(&["import_objects"]);
 /// Operations that change a user or what he signs in with.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
@@ -85,6 +89,7 @@ const OBJECT_ACCESS: Of = Operations(&[
     "list_references",
     "list_unclean",
     "export_objects",
+    "import_objects",
     "clean_objects",
     "update_object",
     "patch_object",
@@ -137,6 +142,8 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "if_match_on_several", OBJECT_DELETES, "`If-Match` speaks of one object"),
     code(400, "if_match_on_several", SELECTED_WRITES, "`If-Match` speaks of one object"),
     code(400, "export_does_not_fit", EXPORTS, "the form has no room for these objects, or no such character"),
+    code(400, "import_refused", IMPORTS, "lines of the file cannot be taken; `report` names them"),
+    code(400, "import_key", IMPORTS, "nothing is found by such a field"),
     code(400, "state_invalid", Operations(&["set_state"]), "the body is neither true nor false"),
     code(400, "type_public_id_taken", Operations(&["create_type"]), "another type has this id"),
     code(400, "type_name_taken", TYPE_WRITES, "another type has this name"),
@@ -184,6 +191,7 @@ pub const CODES: &[ErrorCode] = &[
     code(404, "object_not_found", OBJECT_ACCESS, "there is no such object"),
     code(404, "type_not_found", Below("/rest/types/{public_id}"), "there is no such type"),
     code(404, "type_not_found", Below("/rest/objects/clean/"), "there is no such type"),
+    code(404, "type_not_found", IMPORTS, "there is no such type"),
     code(404, "type_not_found", EXPORTS, "there is no such type"),
     code(404, "category_not_found", Below("/rest/categories/{public_id}"), "there is no such category"),
     code(404, "user_not_found", Below("/rest/users/{public_id}"), "there is no such user"),
@@ -199,6 +207,7 @@ pub const CODES: &[ErrorCode] = &[
     code(413, "body_too_large", Bodies, "the body is larger than `server.max_body_bytes`"),
     code(414, "uri_too_long", All, "path and query are longer than `server.limits.max_uri_bytes`"),
     code(415, "content_encoding_unknown", Bodies, "the body is compressed in a way that the service does not know"),
+    code(415, "not_a_file", IMPORTS, "the body is not said to be a file of objects"),
     code(415, "not_json", Bodies, "the body is not said to be JSON"),
     code(429, "too_many_attempts", Rest, "too many failed sign-ins; `Retry-After` says when to come again"),
     code(429, "rate_limited", All, "too many requests; `Retry-After` says when to come again"),
@@ -210,9 +219,10 @@ pub const CODES: &[ErrorCode] = &[
         503,
         "request_timeout",
         All,
-        "the request took longer than `server.request_timeout_s`; it may have taken effect",
+        "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
     ),
     code(503, "store_not_migrated", Operations(&["ready"]), "the store is not as this version of the service needs it"),
+    code(503, "imports_busy", IMPORTS, "as many imports are under way as there may be"),
     code(503, "contended", Rest, "others change the same thing again and again"),
 ];
 

@@ -22,8 +22,8 @@ pub(super) use self::bodies::{
     UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IfMatch, IfNoneMatch, Listing,
-    ObjectListing, References, RightListing, RouteInQuestion, Selected,
+    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IfMatch, IfNoneMatch, ImportParameters,
+    Listing, ObjectListing, References, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,
@@ -70,6 +70,7 @@ use super::{
         objects::get_state,
         objects::set_state,
         exchange::export_objects,
+        exchange::import_objects,
         types::list_types,
         types::create_type,
         types::get_type,

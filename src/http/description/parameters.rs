@@ -70,6 +70,30 @@ pub struct ExportParameters {
     pub bom: bool,
 }
 
+/// What an import of objects knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ImportParameters {
+    /// The type of all objects in the file.
+    #[param(minimum = 1)]
+    pub type_id: i64,
+    /// A table as text, or lines of JSON.
+    #[param(required = false, schema_with = import_format)]
+    pub format: String,
+    /// The name of the field by whose value objects are found; by their id when nothing is said.
+    #[param(required = false)]
+    pub key: String,
+    /// `true` changes nothing and says what would happen.
+    #[param(required = false, default = false)]
+    pub dry_run: bool,
+    /// For CSV: what stands between two cells; what the header has most of when nothing is said.
+    #[param(required = false, schema_with = delimiter)]
+    pub delimiter: String,
+    /// For CSV: how characters are bytes; what the byte-order mark says, else UTF-8, when nothing is said.
+    #[param(required = false, schema_with = encoding)]
+    pub encoding: String,
+}
+
 /// What the lists know that have no pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -231,6 +255,11 @@ fn member_action() -> Schema {
 fn export_format() -> Schema {
     let said = "A table as text, lines of JSON, or a table for spreadsheets.";
     words(said, &["csv", "ndjson", "xlsx"]).default(Some("csv".into())).into()
+}
+
+fn import_format() -> Schema {
+    let said = "A table as text, or lines of JSON; what `Content-Type` says when nothing is said.";
+    words(said, &["csv", "ndjson"]).into()
 }
 
 fn export_columns() -> Schema {

@@ -4,57 +4,67 @@
 //! when nobody was told of it. When somebody was, all of it had been on disk, and something else has damaged it since:
 //! to go back then would lose it without a word. This file tells the two apart. It is never synced: it is written
 //! after the commit it speaks of is on disk, so what it says on disk is true, and at worst it is behind.
+//!
+//! It says which file it speaks of: beside a restored backup, or another file that was put in the place of the one it knew, it
+//! says nothing.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use redb::StorageBackend;
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::format::Identity;
 use super::storage::Storage;
 
-/// The number, and the number with all its bits turned, so that a damaged file is told.
-const BYTES: usize = 16;
+/// The identity of the store's file, the number, and a hash of both.
+const BYTES: usize = IDENTITY + 8 + 8;
+const IDENTITY: usize = size_of::<Identity>();
 
 /// The open file; none where it could not be made, which costs nothing but the knowledge.
-pub(super) struct Acknowledged(Option<Box<dyn StorageBackend>>);
+pub(super) struct Acknowledged {
+    file: Option<Box<dyn StorageBackend>>,
+    identity: Identity,
+}
 
 impl Acknowledged {
-    pub(super) fn open(storage: &Arc<dyn Storage>, file: &Path) -> Self {
-        match storage.create(file).and_then(|()| storage.open(file)) {
-            Ok(opened) => Self(Some(opened)),
-            Err(error) => {
-                log::warn!("{} cannot be written: {error}", file.display());
-                Self(None)
-            }
-        }
+    /// For notes about the store's file of this identity.
+    pub(super) fn open(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> Self {
+        let opened = storage.create(file).and_then(|()| storage.open(file));
+        let opened = opened.inspect_err(|error| log::warn!("{} cannot be written: {error}", file.display()));
+        Self { file: opened.ok(), identity }
     }
 
     /// Somebody is going to be told of the commit.
     pub(super) fn note(&mut self, commit: u64) {
-        let Some(file) = &self.0 else { return };
-        let mut bytes = [0; BYTES];
-        let (number, turned) = bytes.split_at_mut(BYTES / 2);
-        number.copy_from_slice(&commit.to_le_bytes());
-        turned.copy_from_slice(&(!commit).to_le_bytes());
-        if let Err(error) = file.write(0, &bytes) {
+        let Some(file) = &self.file else { return };
+        if let Err(error) = file.write(0, &bytes_of(self.identity, commit)) {
             log::warn!("the number of the last commit cannot be noted: {error}");
-            self.0 = None;
+            self.file = None;
         }
     }
 }
 
-/// The number of the last commit that somebody was told of, as far as is known.
-pub(super) fn read(storage: &Arc<dyn Storage>, file: &Path) -> u64 {
+/// What the file holds.
+pub(super) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..IDENTITY].copy_from_slice(&identity.to_le_bytes());
+    bytes[IDENTITY..BYTES - 8].copy_from_slice(&commit.to_le_bytes());
+    let hash = xxh3_64(&bytes[..BYTES - 8]);
+    bytes[BYTES - 8..].copy_from_slice(&hash.to_le_bytes());
+    bytes
+}
+
+/// The number of the last commit that somebody was told of in the store's file of this identity, as far as is known.
+pub(super) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
     let read = || -> Option<u64> {
         if storage.len(file).ok()?? < BYTES as u64 {
             return None;
         }
         let mut bytes = [0; BYTES];
         storage.open(file).ok()?.read(0, &mut bytes).ok()?;
-        let (number, turned) = bytes.split_at(BYTES / 2);
-        let (number, turned) =
-            (u64::from_le_bytes(number.try_into().ok()?), u64::from_le_bytes(turned.try_into().ok()?));
-        (number == !turned).then_some(number)
+        let commit = u64::from_le_bytes(bytes[IDENTITY..BYTES - 8].try_into().ok()?);
+        (bytes == bytes_of(identity, commit)).then_some(commit)
     };
     read().unwrap_or_default()
 }

@@ -2,7 +2,8 @@
 //!
 //! Every change is checked completely before it is made. A unit of several changes keeps notes of the rows it
 //! wrote; when a later change is refused, they are written back, so that the unit leaves no trace and its
-//! neighbours in the transaction are not disturbed.
+//! neighbours in the transaction are not disturbed. A unit that writes more than such notes may hold gets a
+//! transaction of its own, which is given up as a whole: memory does not grow with the number of rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -19,13 +20,26 @@ use super::counts::Changes;
 use super::execute::{Deadline, Reader};
 use super::failure;
 use super::index::keys_of;
-use super::planner::{Wanted, plan};
+use super::planner::Wanted;
 use super::point::Point;
 use super::tables::{Tables, Working};
 use super::validate;
 
+/// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
+const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
+/// What the note of a row takes beside document and keys.
+const NOTE_BYTES: usize = 200;
 /// MongoDB's number for a change of `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
+
+/// How a unit that is refused half way comes to leave no trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// It is written back from notes.
+    Notes,
+    /// It is alone in its transaction, which is given up.
+    Transaction,
+}
 
 /// A write transaction with what belongs to it.
 pub(super) struct Batch<'t> {
@@ -36,8 +50,11 @@ pub(super) struct Batch<'t> {
     tables: HashMap<u32, Tables<Working<'t>>>,
     /// Collections with changes.
     touched: BTreeSet<u32>,
+    undo: Undo,
     /// What the unit that is being applied wrote, oldest first.
     written: Vec<Written>,
+    /// About how many bytes that takes.
+    noted: usize,
     /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
     /// How long the filters of one unit may look for documents.
@@ -54,6 +71,15 @@ struct Written {
     keys: Vec<KeyChange>,
 }
 
+impl Written {
+    /// About how much memory this takes.
+    fn bytes(&self) -> usize {
+        let before = self.before.as_ref().map_or(0, |before| before.as_bytes().len());
+        let keys = self.keys.iter().flat_map(|change| change.add.iter().chain(&change.remove));
+        NOTE_BYTES + before + keys.map(|key| NOTE_BYTES / 4 + key.len()).sum::<usize>()
+    }
+}
+
 /// How the keys of a row in one index change.
 #[derive(Default)]
 struct KeyChange {
@@ -65,13 +91,15 @@ struct KeyChange {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, budget: Duration) -> Self {
+    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, budget: Duration, undo: Undo) -> Self {
         Self {
             transaction,
             catalog,
             tables: HashMap::new(),
             touched: BTreeSet::new(),
+            undo,
             written: Vec::new(),
+            noted: 0,
             uncounted: HashMap::new(),
             budget,
             spent: Duration::ZERO,
@@ -81,23 +109,22 @@ impl<'t> Batch<'t> {
     /// Applies a unit; returns how many documents each change touched.
     ///
     /// # Errors
-    /// After [`Refusal::Unit`] the batch is as before; after [`Refusal::Batch`] it can only be given up.
+    /// After [`Refusal::Unit`] and [`Refusal::TooLarge`] the batch is as before, unless the transaction is what undoes it;
+    /// after [`Refusal::Batch`] it can only be given up.
     pub(super) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
-        self.written.clear();
         self.spent = Duration::ZERO;
         let catalog = may_need_undo(unit).then(|| self.catalog.clone());
         match self.run(unit) {
             Ok(counts) => {
-                self.note_entries();
-                for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
-                    self.touched.insert(number);
-                    self.catalog.at_mut(number).revision += 1;
-                }
+                self.keep_written();
                 Ok(counts)
             }
-            Err(error) if is_fatal(&error) => Err(Refusal::Batch(error)),
-            Err(error) => {
-                self.undo().map_err(Refusal::Batch)?;
+            Err(Halt::Refused(error)) if is_fatal(&error) => Err(Refusal::Batch(error)),
+            Err(halt) => {
+                if self.undo == Undo::Transaction {
+                    return Err(halt.into());
+                }
+                self.write_back().map_err(Refusal::Batch)?;
                 // A catalog that was not kept was not changed: a single change is refused before it is made.
                 // Collections that were made on the way stay, as their tables are open; they are empty.
                 if let Some(mut before) = catalog {
@@ -106,7 +133,7 @@ impl<'t> Batch<'t> {
                     }
                     self.catalog = before;
                 }
-                Err(Refusal::Unit(error))
+                Err(halt.into())
             }
         }
     }
@@ -117,6 +144,23 @@ impl<'t> Batch<'t> {
     /// # Errors
     /// The storage failed.
     pub(super) fn into_parts(mut self) -> Result<(Catalog, BTreeSet<u32>), StoreError> {
+        self.count()?;
+        Ok((self.catalog, self.touched))
+    }
+
+    /// Nothing will write back what was written so far.
+    fn keep_written(&mut self) {
+        self.note_entries();
+        for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
+            self.touched.insert(number);
+            self.catalog.at_mut(number).revision += 1;
+        }
+        self.written.clear();
+        self.noted = 0;
+    }
+
+    /// Counts what came and went since this was last called.
+    fn count(&mut self) -> Result<(), StoreError> {
         for ((number, position), changes) in std::mem::take(&mut self.uncounted) {
             let collection = self.catalog.at(number);
             let tables = self.tables.get_mut(&number).expect("written collections are open");
@@ -127,7 +171,7 @@ impl<'t> Batch<'t> {
                 blocks.apply(&changes)?;
             }
         }
-        Ok((self.catalog, self.touched))
+        Ok(())
     }
 
     /// Notes which entries came and went with the unit.
@@ -149,10 +193,10 @@ impl<'t> Batch<'t> {
         }
     }
 
-    fn run(&mut self, unit: &Unit) -> Result<Vec<u64>, StoreError> {
+    fn run(&mut self, unit: &Unit) -> Result<Vec<u64>, Halt> {
         for (index, condition) in unit.conditions.iter().enumerate() {
             if !self.holds(condition)? {
-                return Err(StoreError::Condition { index });
+                return Err(StoreError::Condition { index }.into());
             }
         }
         for condition in &unit.conditions {
@@ -190,7 +234,7 @@ impl<'t> Batch<'t> {
         let deadline = Deadline::after(self.budget.saturating_sub(self.spent));
         let mut reader = Reader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };
-        let choice = plan(collection, filter.tree(), &Sort::default(), wanted, &reader);
+        let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
         if is_any {
             reader = reader.in_any_order();
         }
@@ -214,7 +258,7 @@ impl<'t> Batch<'t> {
         Ok(Some((row, stored, now)))
     }
 
-    fn move_scope(&mut self, scope: &str, at: i64) -> Result<(), StoreError> {
+    fn move_scope(&mut self, scope: &str, at: i64) -> Result<(), Halt> {
         let number = self.open(SCOPES)?;
         let mut after = RawDocumentBuf::new();
         after.append(bson::raw::cstr!("_id"), scope);
@@ -225,7 +269,7 @@ impl<'t> Batch<'t> {
         }
     }
 
-    fn change(&mut self, change: &Change) -> Result<u64, StoreError> {
+    fn change(&mut self, change: &Change) -> Result<u64, Halt> {
         match change {
             Change::Insert { collection, document } => {
                 validate::document(document)?;
@@ -236,10 +280,8 @@ impl<'t> Batch<'t> {
             Change::Replace { collection, before, after } => {
                 validate::document(after)?;
                 if id_of(before)? != id_of(after)? {
-                    return Err(StoreError::Query {
-                        code: IMMUTABLE_FIELD,
-                        message: "_id cannot be changed".to_owned(),
-                    });
+                    let message = "_id cannot be changed".to_owned();
+                    return Err(StoreError::Query { code: IMMUTABLE_FIELD, message }.into());
                 }
                 let number = self.open(collection)?;
                 let row = self.unchanged_row(number, before)?;
@@ -280,7 +322,7 @@ impl<'t> Batch<'t> {
         }
     }
 
-    fn insert(&mut self, collection: u32, document: &RawDocument) -> Result<(), StoreError> {
+    fn insert(&mut self, collection: u32, document: &RawDocument) -> Result<(), Halt> {
         let row = self.catalog.at(collection).next_row;
         self.write(collection, row, None, Some(document))
     }
@@ -326,12 +368,21 @@ impl<'t> Batch<'t> {
         row: u64,
         before: Option<RawDocumentBuf>,
         after: Option<&RawDocument>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), Halt> {
+        if self.noted > MOST_NOTED {
+            if self.undo == Undo::Notes {
+                return Err(Halt::TooLarge);
+            }
+            self.keep_written();
+            self.count()?;
+        }
         let keys = self.key_changes(collection, before.as_deref(), after)?;
         self.check_unique(collection, row, &keys)?;
         self.put(collection, row, after, &keys)?;
         self.note(collection, row, after, &keys);
-        self.written.push(Written { collection, row, before, keys });
+        let written = Written { collection, row, before, keys };
+        self.noted += written.bytes();
+        self.written.push(written);
         Ok(())
     }
 
@@ -418,7 +469,8 @@ impl<'t> Batch<'t> {
     }
 
     /// Writes back what the unit wrote, latest first.
-    fn undo(&mut self) -> Result<(), StoreError> {
+    fn write_back(&mut self) -> Result<(), StoreError> {
+        self.noted = 0;
         while let Some(written) = self.written.pop() {
             let turned =
                 written.keys.into_iter().map(|change| KeyChange { add: change.remove, remove: change.add, ..change });
@@ -433,8 +485,32 @@ impl<'t> Batch<'t> {
 pub(super) enum Refusal {
     /// The unit was refused, and left no trace.
     Unit(StoreError),
+    /// The unit has to be alone in its transaction, see [`Undo::Transaction`]; here it left no trace.
+    TooLarge,
     /// The storage failed: the transaction is lost.
     Batch(StoreError),
+}
+
+/// Why applying a unit ended half way.
+enum Halt {
+    Refused(StoreError),
+    /// See [`Refusal::TooLarge`].
+    TooLarge,
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Halt> for Refusal {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Refused(error) => Self::Unit(error),
+            Halt::TooLarge => Self::TooLarge,
+        }
+    }
 }
 
 fn is_fatal(error: &StoreError) -> bool {

@@ -11,6 +11,8 @@ use bson::{Bson, Document, doc};
 use crate::query::Filter;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
+use super::format::Identity;
+
 /// The name of the index that every collection has, and its number.
 pub(super) const PRIMARY: &str = "_id";
 
@@ -19,6 +21,8 @@ pub(super) const PRIMARY: &str = "_id";
 pub(super) struct Catalog {
     /// How many commits there were.
     pub(super) commit: u64,
+    /// The file's, not the data's.
+    pub(super) identity: Identity,
     collections: Vec<Arc<Collection>>,
 }
 
@@ -328,12 +332,12 @@ impl Catalog {
     ///
     /// # Errors
     /// A collection is missing.
-    pub(super) fn of(mut collections: Vec<Collection>, commit: u64) -> Result<Self, CatalogError> {
+    pub(super) fn of(mut collections: Vec<Collection>, commit: u64, identity: Identity) -> Result<Self, CatalogError> {
         collections.sort_by_key(|collection| collection.number);
         if collections.iter().zip(0..).any(|(collection, number)| collection.number != number) {
             return Err(CatalogError("a collection is missing".to_owned()));
         }
-        Ok(Self { commit, collections: collections.into_iter().map(Arc::new).collect() })
+        Ok(Self { commit, identity, collections: collections.into_iter().map(Arc::new).collect() })
     }
 
     /// The collection of this name.

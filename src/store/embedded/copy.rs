@@ -13,6 +13,7 @@ use crate::store::StoreError;
 use super::batch::public_id;
 use super::catalog::{Catalog, Collection};
 use super::failure;
+use super::format;
 use super::prepare;
 use super::tables::{
     DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, index_name,
@@ -25,7 +26,7 @@ use super::writer::store_collections;
 /// # Errors
 /// [`StoreError::Corrupt`] when the pages of the source are not what they have to be, [`StoreError::Backend`] with an
 /// [`std::io::Error`] when the target cannot be written.
-pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let (source, target) = (from.begin_read()?, to.begin_write()?);
         table(&source, &target, META)?;
@@ -41,8 +42,9 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
             }
             table(&source, &target, UniqueDefinition::new(&counts_name(collection.number)))?;
         }
+        format::sign(&target)?;
         target.commit()?;
-        Ok(())
+        trim(to)
     };
     failure::caught(copy)
         .map_err(|panic| StoreError::Corrupt { what: panic })
@@ -53,7 +55,7 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
 ///
 /// # Errors
 /// As [`everything`]; [`StoreError::Duplicate`] when documents break a unique index.
-pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
@@ -65,8 +67,16 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Resu
             rebuild_collection(&target, &mut catalog, *number)?;
         }
         store_collections(&target, &mut catalog, numbers)?;
-        target.commit().map_err(|error| failure::of_engine(error.into()))
+        format::sign(&target).map_err(failure::of_engine)?;
+        target.commit().map_err(|error| failure::of_engine(error.into()))?;
+        trim(to).map_err(failure::of_engine)
     })
+}
+
+/// Ends a new file behind its last page: redb has made it longer ahead of what it wrote.
+fn trim(new: &mut Database) -> Result<(), redb::Error> {
+    new.compact()?;
+    Ok(())
 }
 
 fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {

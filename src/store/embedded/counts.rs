@@ -219,13 +219,19 @@ impl<'t> BlocksMut<'_, 't> {
         if self.read().are_complete()? {
             return Ok(false);
         }
+        self.count_anew()?;
+        Ok(true)
+    }
+
+    /// Counts all entries anew, whatever the blocks say.
+    pub(super) fn count_anew(&mut self) -> Result<(), StoreError> {
         self.forget()?;
         let all = self.entries.len().map_err(of_storage)?;
         for level in 1..=LIMITS.len() {
             self.put(level, &[], all)?;
             self.split(level, &[], &[kind::ABOVE_ALL])?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Removes all blocks.

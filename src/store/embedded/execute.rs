@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bson::raw::RawDocument;
 use redb::{ReadableTable, ReadableTableMetadata};
 
-use crate::query::{Budget, Filter};
+use crate::query::{Budget, Filter, Node, Sort};
 use crate::store::StoreError;
 
 use super::catalog::Collection;
@@ -15,7 +15,7 @@ use super::counts::Blocks;
 use super::failure;
 use super::key;
 use super::merge::Merge;
-use super::planner::{Choice, IndexScan, Numbers, Order, Plan, Total, prefers_scan};
+use super::planner::{Choice, IndexScan, Numbers, Order, Plan, Total, Wanted, plan, prefers_scan};
 use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
 
@@ -106,6 +106,16 @@ impl<'a, A: Access> Reader<'a, A> {
     /// The same; documents may come in any order.
     pub(super) fn in_any_order(self) -> Self {
         Self { in_any_order: true, ..self }
+    }
+
+    /// Plans with a look at how many keys there are.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when the time was over before a way was found.
+    pub(super) fn plan(&mut self, filter: &Node, sort: &Sort, wanted: Wanted) -> Result<Choice, StoreError> {
+        let choice = plan(self.collection, filter, sort, wanted, self);
+        self.deadline.look()?;
+        Ok(choice)
     }
 
     /// From the last document to the first, where no index gives another order.
@@ -435,17 +445,19 @@ impl<A: Access> Numbers for Reader<'_, A> {
     }
 
     fn keys(&self, scan: &IndexScan, at_most: u64) -> u64 {
+        let mut deadline = self.deadline.clone();
         let blocks = self.blocks(scan.index).ok().flatten();
         let (mut keys, mut ranges) = (0, 0);
         for range in scan.ranges.iter().take(COUNTED_RANGES) {
             let found = match &blocks {
-                Some(blocks) => blocks.count(&range.start, &range.end, &mut || Ok(())).unwrap_or_default(),
-                None => {
-                    let left = usize::try_from(at_most - keys).unwrap_or(usize::MAX);
-                    let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
-                    entries.map_or(0, |entries| entries.take(left).count() as u64)
+                // Few entries are read for each range, but there may be many ranges.
+                Some(blocks) => {
+                    deadline.look().and_then(|()| blocks.count(&range.start, &range.end, &mut || deadline.step(1)))
                 }
+                None => self.count_up_to(scan.index, range, at_most - keys, &mut deadline),
             };
+            // When the time is over, `plan` says so.
+            let Ok(found) = found else { break };
             keys += found;
             ranges += 1;
             if keys >= at_most {
@@ -453,6 +465,29 @@ impl<A: Access> Numbers for Reader<'_, A> {
             }
         }
         keys.saturating_mul(scan.ranges.len() as u64) / ranges.max(1)
+    }
+}
+
+impl<A: Access> Reader<'_, A> {
+    /// How many entries a range holds; counting ends at `at_most`.
+    fn count_up_to(
+        &self,
+        index: usize,
+        range: &KeyRange,
+        at_most: u64,
+        deadline: &mut Deadline,
+    ) -> Result<u64, StoreError> {
+        let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
+        let mut count = 0;
+        deadline.look()?;
+        for entry in
+            self.tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)?.take(at_most)
+        {
+            entry.map_err(failure::of_storage)?;
+            deadline.step(1)?;
+            count += 1;
+        }
+        Ok(count)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
 use super::catalog::Collection;
+use super::execute::Deadline;
 use super::find::Question;
 use super::planner::{IndexScan, Plan};
 use super::shown;
@@ -12,11 +13,16 @@ use super::snapshot::Snapshot;
 use super::wide;
 
 /// Asks the question and tells how.
-pub(super) fn explain(snapshot: &Snapshot, name: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+pub(super) fn explain(
+    snapshot: &Snapshot,
+    name: &str,
+    query: &FindQuery,
+    deadline: Deadline,
+) -> Result<Explanation, StoreError> {
     let started = Instant::now();
     let Some(collection) = snapshot.collection(name) else { return Ok(never_written(query)) };
     let tables = snapshot.tables(collection)?;
-    let question = Question::new(collection, tables, query, true);
+    let question = Question::new(collection, tables, query, true, deadline)?;
     let answer = wide::ask(&question, collection, tables)?;
     let plan = &question.choice.plan;
     Ok(Explanation {

@@ -11,7 +11,7 @@ use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
-use super::planner::{Choice, Total, Wanted, plan};
+use super::planner::{Choice, Total, Wanted};
 use super::tables::{Access, Tables};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -52,27 +52,33 @@ pub(super) struct Question<'a> {
     pub(super) query: &'a FindQuery,
     pub(super) choice: Choice,
     pub(super) with_total: bool,
+    /// The end of its time, which began when it was asked: planning and waiting for a thread take some of it.
+    pub(super) deadline: Deadline,
 }
 
 impl<'a> Question<'a> {
     /// Plans with a look at how many keys there are.
+    ///
+    /// # Errors
+    /// As [`Reader::plan`].
     pub(super) fn new<A: Access>(
         collection: &Collection,
         tables: &Tables<A>,
         query: &'a FindQuery,
         with_total: bool,
-    ) -> Self {
+        deadline: Deadline,
+    ) -> Result<Self, StoreError> {
         let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
-        let numbers = Reader::new(collection, tables, Deadline::none());
         let wanted = Wanted { first, total: with_total };
-        Self { query, choice: plan(collection, query.filter.tree(), &query.sort, wanted, &numbers), with_total }
+        let choice =
+            Reader::new(collection, tables, deadline.clone()).plan(query.filter.tree(), &query.sort, wanted)?;
+        Ok(Self { query, choice, with_total, deadline })
     }
 
     /// Asks.
     pub(super) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
-        let deadline = Deadline::after(self.query.max_time);
-        let budget = deadline.budget();
-        let mut reader = Reader::new(collection, tables, deadline);
+        let budget = self.deadline.budget();
+        let mut reader = Reader::new(collection, tables, self.deadline.clone());
         let streams = self.comes_in_order() || self.ends_early_from_the_end();
         let mut answer = if streams { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);

@@ -23,6 +23,7 @@ mod execute;
 mod explain;
 mod failure;
 mod find;
+mod format;
 mod index;
 mod inspect;
 pub mod key;
@@ -49,7 +50,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
@@ -156,16 +157,15 @@ impl EmbeddedStore {
         }
         let quick = quick_plan(&collection, &query.filter, &query.sort);
         if let Some(choice) = quick.filter(|_| is_light(query)) {
-            let question = Question { query, choice, with_total };
+            let question = Question { query, choice, with_total, deadline: Deadline::after(query.max_time) };
             return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
         }
-        let mut query = query.clone();
-        let asked = Instant::now();
+        // Waiting for a thread counts: the snapshot is held meanwhile.
+        let (query, deadline) = (query.clone(), Deadline::after(query.max_time));
         self.on_blocking_pool(move || {
-            // Waiting for a thread counts: the snapshot is held meanwhile.
-            query.max_time = query.max_time.saturating_sub(asked.elapsed());
             let tables = snapshot.tables(&collection)?;
-            wide::ask(&Question::new(&collection, tables, &query, with_total), &collection, tables)
+            let question = Question::new(&collection, tables, &query, with_total, deadline)?;
+            wide::ask(&question, &collection, tables)
         })
         .await
     }
@@ -175,10 +175,10 @@ impl EmbeddedStore {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
-        let (of, asked) = (Arc::clone(&snapshot), query.clone());
+        let (of, asked, deadline) = (Arc::clone(&snapshot), query.clone(), Deadline::after(query.max_time));
         let find = move || {
             let tables = of.tables(&collection)?;
-            let question = Question::new(&collection, tables, &asked, true);
+            let question = Question::new(&collection, tables, &asked, true, deadline)?;
             let found = wide::rows(&question, &collection, tables)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64);
             Ok((found, hint))
@@ -233,7 +233,8 @@ impl Store for EmbeddedStore {
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         validate::runs_here(&query.filter)?;
         let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
-        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query)).await
+        let deadline = Deadline::after(query.max_time);
+        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query, deadline)).await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
@@ -251,8 +252,10 @@ impl Store for EmbeddedStore {
         let work = move || {
             let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline);
             let wanted = Wanted { first: Some(0), total: true };
-            let choice =
-                quick.unwrap_or_else(|| planner::plan(&collection, filter.tree(), &Sort::default(), wanted, &reader));
+            let choice = match quick {
+                Some(choice) => choice,
+                None => reader.plan(filter.tree(), &Sort::default(), wanted)?,
+            };
             reader.count(&choice, &filter)
         };
         if is_quick { self.watched(failure::guarded(work)) } else { self.on_blocking_pool(work).await }
@@ -289,7 +292,9 @@ impl Store for EmbeddedStore {
     }
 
     fn figures(&self) -> Option<EmbeddedFigures> {
-        Some(EmbeddedFigures { file_bytes: self.location.file_bytes(), queue_length: self.writer.waiting() })
+        let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
+        let (file_bytes, disk_bytes) = (self.location.file_bytes(), self.location.taken_bytes());
+        Some(EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() })
     }
 
     fn kind(&self) -> &'static str {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bson::{Document, doc};
+use bson::Document;
 use redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, StorageError,
     TableError,
@@ -20,9 +20,10 @@ use super::acknowledged::{self, Acknowledged};
 use super::catalog::{Catalog, CatalogError, Collection};
 use super::copy;
 use super::failure;
+use super::format::{self, FORMAT, OLDEST};
 use super::overlay::Overlay;
 use super::storage::{Disk, Storage, Watched};
-use super::tables::{META, META_COLLECTION, META_COMMIT, META_FORMAT};
+use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// The file in the directory of a store.
 pub(super) const FILE: &str = "inventory.redb";
@@ -34,8 +35,6 @@ const UNSYNCED: &str = "inventory.redb.unsynced";
 const NEW_UNSYNCED: &str = "inventory.redb.new.unsynced";
 /// See [`acknowledged`].
 const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";
-/// The version of the layout that this build reads and writes.
-const FORMAT: i64 = 1;
 /// How far recovery is when it finds that the last commit is not whole, in redb's terms.
 const LAST_COMMIT_IS_TORN: f64 = 0.3;
 
@@ -200,7 +199,12 @@ impl Location {
             opened => opened,
         };
         let database = database.map_err(|error| self.refused(error))?;
-        let catalog = self.read_catalog(&database)?;
+        let (mut catalog, version) = self.read_catalog(&database)?;
+        if version < FORMAT {
+            log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
+            format::bring_up(&database, &catalog).map_err(|error| self.unusable(error))?;
+            (catalog, _) = self.read_catalog(&database)?;
+        }
         Ok((database, catalog))
     }
 
@@ -209,7 +213,8 @@ impl Location {
         let overlay = self.overlay().map_err(|error| self.io(error))?;
         let database = self.builder(Torn::GoBack).create_with_backend(overlay).map_err(|error| self.refused(error))?;
         let known = self.directory.join(ACKNOWLEDGED);
-        if acknowledged::read(&self.storage, &known) > self.read_catalog(&database)?.commit {
+        let (catalog, _) = self.read_catalog(&database)?;
+        if acknowledged::read(&self.storage, &known, catalog.identity) > catalog.commit {
             return Err(self.damaged(&format!(
                 "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
                 known.display()
@@ -220,13 +225,19 @@ impl Location {
         Ok(())
     }
 
-    /// Where to note what was acknowledged.
-    pub(super) fn acknowledged(&self) -> Acknowledged {
-        Acknowledged::open(&self.storage, &self.directory.join(ACKNOWLEDGED))
+    /// Where to note what was acknowledged of the file that this catalog was read from.
+    pub(super) fn acknowledged(&self, catalog: &Catalog) -> Acknowledged {
+        let mut file = Acknowledged::open(&self.storage, &self.directory.join(ACKNOWLEDGED), catalog.identity);
+        // What it said of a file that was in this place before, or of writes that a restored copy does not have, is over.
+        file.note(catalog.commit);
+        file
     }
 
     /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
-    pub(super) fn write_anew(&self, fill: impl FnOnce(&Database) -> Result<(), StoreError>) -> Result<(), OpenError> {
+    pub(super) fn write_anew(
+        &self,
+        fill: impl FnOnce(&mut Database) -> Result<(), StoreError>,
+    ) -> Result<(), OpenError> {
         let (new, mark) = (self.directory.join(NEW_FILE), self.directory.join(NEW_UNSYNCED));
         let written = self.write_beside(&new, &mark, fill);
         if written.is_err() {
@@ -242,7 +253,7 @@ impl Location {
         &self,
         new: &Path,
         mark: &Path,
-        fill: impl FnOnce(&Database) -> Result<(), StoreError>,
+        fill: impl FnOnce(&mut Database) -> Result<(), StoreError>,
     ) -> Result<(), OpenError> {
         let storage = &self.storage;
         let file = (storage.remove(new))
@@ -250,8 +261,8 @@ impl Location {
             .and_then(|()| storage.create(new))
             .and_then(|()| Watched::open(storage, new, mark.to_owned()))
             .map_err(|error| self.io(error))?;
-        let database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
-        let filled = fill(&database);
+        let mut database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
+        let filled = fill(&mut database);
         // Closing writes, and says nothing when that fails.
         drop(database);
         filled.map_err(|error| self.unusable(error))?;
@@ -333,18 +344,19 @@ impl Location {
         builder
     }
 
-    fn read_catalog(&self, database: &Database) -> Result<Catalog, OpenError> {
+    /// The catalog, and the version of the layout.
+    fn read_catalog(&self, database: &Database) -> Result<(Catalog, i64), OpenError> {
         let transaction = database.begin_read().map_err(|error| self.failed(error.into()))?;
         self.catalog_of(&transaction)
     }
 
-    fn catalog_of(&self, transaction: &ReadTransaction) -> Result<Catalog, OpenError> {
+    fn catalog_of(&self, transaction: &ReadTransaction) -> Result<(Catalog, i64), OpenError> {
         let meta = match transaction.open_table(META) {
             Ok(meta) => meta,
             Err(TableError::Storage(error)) => return Err(self.failed(error.into())),
             Err(_) => return Err(OpenError::UnknownFormat(self.file.clone())),
         };
-        self.check_format(&meta)?;
+        let version = self.check_format(&meta)?;
         let entries = meta.range(META_COLLECTION..).map_err(|error| self.failed(error.into()))?;
         let mut collections = Vec::new();
         for entry in entries {
@@ -355,16 +367,14 @@ impl Location {
         }
         let commit = meta.get(META_COMMIT).map_err(|error| self.failed(error.into()))?;
         let commit = commit.and_then(|stored| Some(u64::from_le_bytes(stored.value().try_into().ok()?)));
-        Catalog::of(collections, commit.unwrap_or_default()).map_err(|error| self.damaged(&error))
+        let identity = format::identity(&meta).map_err(|error| self.failed(error.into()))?;
+        let catalog = Catalog::of(collections, commit.unwrap_or_default(), identity);
+        Ok((catalog.map_err(|error| self.damaged(&error))?, version))
     }
 
-    fn check_format(&self, meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<(), OpenError> {
-        let stored = meta.get(META_FORMAT).map_err(|error| self.failed(error.into()))?;
-        let version = stored
-            .and_then(|stored| Document::from_reader(stored.value()).ok())
-            .and_then(|format| format.get_i64("version").ok());
-        match version {
-            Some(FORMAT) => Ok(()),
+    fn check_format(&self, meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<i64, OpenError> {
+        match format::version(meta).map_err(|error| self.failed(error.into()))? {
+            Some(found) if (OLDEST..=FORMAT).contains(&found) => Ok(found),
             Some(found) if found > FORMAT => Err(OpenError::NewerFormat { path: self.file.clone(), found }),
             _ => Err(OpenError::UnknownFormat(self.file.clone())),
         }
@@ -422,9 +432,8 @@ impl Location {
 
 /// What a new store has.
 fn lay_down(database: &Database) -> Result<(), redb::Error> {
-    let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
     let transaction = database.begin_write()?;
-    transaction.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
+    format::sign(&transaction)?;
     transaction.commit()?;
     Ok(())
 }

@@ -73,8 +73,9 @@ impl Rest {
     pub(super) fn into_stream(self) -> BoxStream<'static, Result<Documents, StoreError>> {
         let steps = stream::unfold(Some(self), |rest| async {
             let mut rest = rest?;
+            let deadline = Deadline::after(rest.query.max_time);
             let step = spawn_blocking(move || {
-                let piece = rest.read();
+                let piece = rest.read(deadline);
                 (piece, rest)
             });
             match step.await {
@@ -88,7 +89,8 @@ impl Rest {
     }
 
     /// The next piece; empty at the end.
-    fn read(&mut self) -> Result<Documents, StoreError> {
+    fn read(&mut self, mut deadline: Deadline) -> Result<Documents, StoreError> {
+        deadline.look()?;
         let (snapshot, is_first) = match self.snapshot.snapshot.load_full() {
             Some(snapshot) => (snapshot, true),
             None => {
@@ -97,7 +99,6 @@ impl Rest {
         };
         let mut piece = Documents::new();
         let Some(collection) = snapshot.collection(&self.collection) else { return Ok(piece) };
-        let deadline = Deadline::after(self.query.max_time);
         let budget = deadline.budget();
         let reader = Reader::new(collection, snapshot.tables(collection)?, deadline);
         while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {

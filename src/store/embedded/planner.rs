@@ -499,6 +499,26 @@ mod tests {
     }
 
     #[test]
+    fn too_many_values_in_front_of_the_order_give_no_order() {
+        for (values, ranges, order) in [
+            (256, 256, Order::Forward),
+            (257, 257, Order::Unused),
+            (2_000, 2_000, Order::Unused),
+            (2_001, 1, Order::Unused),
+        ] {
+            let list: Vec<Bson> = (0..values).map(Bson::Int32).collect();
+            let limits = Limits { max_in_items: usize::MAX, ..Limits::default() };
+            let filter = Filter::parse(&doc! { "kind": { "$in": list } }, &limits).expect("a filter");
+            let (conditions, sort) = (Conditions::of(filter.tree()), Sort::by("public_id", false));
+            let ways = Candidate::all(&collection(), &conditions, &sort);
+            let way = ways.iter().find(|way| way.scan.index == 2).map(|way| (way.scan.ranges.len(), way.scan.order));
+            // More ranges than a list may have: the index says nothing at all, and is no way then.
+            let expected = (values <= 2_000).then_some((ranges, order));
+            assert_eq!(way, expected, "{values} values");
+        }
+    }
+
+    #[test]
     fn the_total_may_come_from_another_index_than_the_page() {
         let keys = |name: &str, _: &IndexScan| if name == "kind" { 500_000 } else { 1_000_000 };
         let choice = chosen(doc! { "kind": { "$gt": 3 } }, doc! { "public_id": 1 }, PAGE, &keys);

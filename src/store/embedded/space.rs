@@ -74,6 +74,13 @@ pub(super) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_fro
     matches!(answer, Ok(Ok(true)))
 }
 
+/// About how many bytes of a file hold neither documents nor keys: free pages, and what is free in other pages, of which
+/// some always stays. `None` where that cannot be told.
+pub(super) fn unused(database: &Database, catalog: &Catalog, taken: u64) -> Option<u64> {
+    let needed = failure::caught(|| estimate(database, catalog));
+    Some(taken.saturating_sub(needed.ok()?.ok()?))
+}
+
 /// About how many bytes the documents and keys need.
 fn estimate(database: &Database, catalog: &Catalog) -> Result<u64, redb::Error> {
     let snapshot = Snapshot::take(database, catalog.clone())?;

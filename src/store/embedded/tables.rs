@@ -17,6 +17,8 @@ use super::counts::{Blocks, BlocksMut};
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 /// In [`META`]: the version of the layout of the file.
 pub(super) const META_FORMAT: &str = "format";
+/// In [`META`]: what tells the file from others.
+pub(super) const META_IDENTITY: &str = "identity";
 /// In [`META`]: how many commits there were.
 pub(super) const META_COMMIT: &str = "commit";
 /// In [`META`]: what the names of collection entries begin with.

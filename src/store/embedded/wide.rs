@@ -16,7 +16,7 @@ use crate::query::SortValue;
 use crate::store::StoreError;
 
 use super::catalog::Collection;
-use super::execute::{Deadline, Reader, Work};
+use super::execute::{Reader, Work};
 use super::failure;
 use super::find::{Answer, Best, Question, Rows};
 use super::planner::Plan;
@@ -36,10 +36,9 @@ pub(super) fn ask(
     if !pays(question, tables) {
         return question.ask(collection, tables);
     }
-    let deadline = Deadline::after(question.query.max_time);
-    let budget = deadline.budget();
-    let reader = Reader::new(collection, tables, deadline.clone());
-    let found = Scan::new(question, collection, tables, deadline).run()?;
+    let budget = question.deadline.budget();
+    let reader = Reader::new(collection, tables, question.deadline.clone());
+    let found = Scan::new(question, collection, tables).run()?;
     let documents = question.read(found.list, &reader, &budget)?;
     let hint = question.hint(collection, found.work, documents.len() as u64);
     Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
@@ -51,11 +50,10 @@ pub(super) fn rows(
     collection: &Collection,
     tables: &Tables<Published>,
 ) -> Result<Rows, StoreError> {
-    let deadline = Deadline::after(question.query.max_time);
     if pays(question, tables) {
-        Scan::new(question, collection, tables, deadline).run()
+        Scan::new(question, collection, tables).run()
     } else {
-        question.rows(&mut Reader::new(collection, tables, deadline))
+        question.rows(&mut Reader::new(collection, tables, question.deadline.clone()))
     }
 }
 
@@ -69,7 +67,6 @@ struct Scan<'a> {
     question: &'a Question<'a>,
     collection: &'a Collection,
     tables: &'a Tables<Published>,
-    deadline: Deadline,
     pieces: u64,
     /// The next piece that nobody has taken.
     next: AtomicU64,
@@ -88,14 +85,9 @@ struct Found {
 type Findings = (u64, Result<Found, StoreError>);
 
 impl<'a> Scan<'a> {
-    fn new(
-        question: &'a Question<'a>,
-        collection: &'a Collection,
-        tables: &'a Tables<Published>,
-        deadline: Deadline,
-    ) -> Self {
+    fn new(question: &'a Question<'a>, collection: &'a Collection, tables: &'a Tables<Published>) -> Self {
         let pieces = collection.next_row.div_ceil(PIECE);
-        Self { question, collection, tables, deadline, pieces, next: AtomicU64::new(0) }
+        Self { question, collection, tables, pieces, next: AtomicU64::new(0) }
     }
 
     fn run(&self) -> Result<Rows, StoreError> {
@@ -138,14 +130,14 @@ impl<'a> Scan<'a> {
     }
 
     fn reader(&self) -> Reader<'a, Published> {
-        Reader::new(self.collection, self.tables, self.deadline.clone())
+        Reader::new(self.collection, self.tables, self.question.deadline.clone())
     }
 
     fn look_in(&self, piece: u64) -> Result<Found, StoreError> {
         let query = self.question.query;
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
         // Pieces of which little is left would else never take the steps after which a reader looks at the clock.
-        self.deadline.clone().look()?;
+        self.question.deadline.clone().look()?;
         let mut reader = self.reader();
         let mut found = Found { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
         if self.question.comes_in_order() {
@@ -221,6 +213,8 @@ mod tests {
     use bson::raw::RawDocumentBuf;
     use bson::{Document, doc};
 
+    use super::super::execute::Deadline;
+    use super::super::planner::{Choice, Total};
     use super::super::snapshot::Snapshot;
     use super::super::{EmbeddedStore, Options};
     use super::*;
@@ -255,7 +249,8 @@ mod tests {
     fn both(snapshot: &Arc<Snapshot>, query: &FindQuery, with_total: bool) -> [Result<Answer, StoreError>; 2] {
         let collection = snapshot.collection("things").expect("it was written to");
         let tables = snapshot.tables(collection).expect("the tables can be read");
-        let question = Question::new(collection, tables, query, with_total);
+        let deadline = Deadline::after(query.max_time);
+        let question = Question::new(collection, tables, query, with_total, deadline).expect("there is time");
         if thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) && question.reads_all() {
             assert!(pays(&question, tables));
         }
@@ -284,6 +279,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn two_threads_stop_when_the_time_is_over_though_each_piece_is_short() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = filled(directory.path()).await;
+        let snapshot = store.snapshot().expect("the store is open");
+        let collection = snapshot.collection("things").expect("it was written to");
+        let tables = snapshot.tables(collection).expect("the tables can be read");
+        let query = FindQuery::new(parsed(doc! { "b": { "$gt": 500 } }), BUDGET);
+        let scan = |time| {
+            let choice = Choice { plan: Plan::Scan, total: Total::Documents };
+            let question = Question { query: &query, choice, with_total: true, deadline: Deadline::after(time) };
+            Scan::new(&question, collection, tables).run().map(|rows| rows.matched)
+        };
+        assert!(matches!(scan(BUDGET), Ok(0)));
+        assert!(matches!(scan(Duration::ZERO), Err(StoreError::Timeout)));
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use redb::{Database, WriteTransaction};
@@ -19,7 +19,7 @@ use crate::store::{Change, CollectionSpec, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
-use super::batch::{Batch, Refusal};
+use super::batch::{Batch, Refusal, Undo};
 use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError};
@@ -33,6 +33,9 @@ const GROUP_UNITS: usize = 256;
 /// How many bytes of documents go into one transaction.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
+/// How often the writer measures what of the file is unused, if it is written to.
+const MEASURED_EVERY: Duration = Duration::from_mins(10);
+
 /// What readers see; nothing while the storage is out of order.
 pub(super) type Published = Arc<ArcSwapOption<Snapshot>>;
 
@@ -42,7 +45,14 @@ pub(super) struct Handle {
     /// Units without an answer.
     waiting: AtomicU64,
     reporter: Reporter,
+    unused: Arc<ArcSwapOption<Unused>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// About how many bytes of the file held nothing, at a moment.
+struct Unused {
+    bytes: u64,
+    at: Instant,
 }
 
 /// Who is told about commits, once somebody asked for it.
@@ -73,11 +83,12 @@ impl Handle {
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let (database, catalog) = space::open_compacted(&location)?;
-        let acknowledged = location.acknowledged();
+        let acknowledged = location.acknowledged(&catalog);
         let (sender, jobs) = sync_channel(options.queue_length);
-        let reporter = Reporter::default();
+        let (reporter, unused) = (Reporter::default(), Arc::default());
         let mut writer = Writer {
             reporter: Arc::clone(&reporter),
+            unused: Arc::clone(&unused),
             location,
             published,
             catalog,
@@ -89,7 +100,7 @@ impl Handle {
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
         let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
-        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, thread: Some(thread) })
+        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, unused, thread: Some(thread) })
     }
 
     pub(super) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -109,6 +120,11 @@ impl Handle {
     /// How many units wait for their answer.
     pub(super) fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// About how many bytes of the file hold nothing, and how long ago that was measured.
+    pub(super) fn unused(&self) -> Option<(u64, Duration)> {
+        self.unused.load().as_ref().map(|unused| (unused.bytes, unused.at.elapsed()))
     }
 
     /// Has the file opened again. A full queue will find out by itself.
@@ -155,6 +171,7 @@ impl Drop for Waiting<'_> {
 /// The state of the thread.
 struct Writer {
     reporter: Reporter,
+    unused: Arc<ArcSwapOption<Unused>>,
     location: Location,
     published: Published,
     /// As of the last commit.
@@ -168,14 +185,27 @@ struct Writer {
 }
 
 /// Units that go into one transaction, with who waits for them.
-#[derive(Default)]
 struct Group {
     units: Vec<Unit>,
     replies: Vec<Reply<Vec<u64>>>,
     bytes: usize,
+    undo: Undo,
+}
+
+/// What became of a unit.
+enum Outcome {
+    Done(Result<Vec<u64>, StoreError>),
+    /// It needs a transaction of its own.
+    TooLarge,
 }
 
 impl Group {
+    fn of(unit: Unit, reply: Reply<Vec<u64>>, undo: Undo) -> Self {
+        let mut group = Self { units: Vec::new(), replies: Vec::new(), bytes: 0, undo };
+        group.push(unit, reply);
+        group
+    }
+
     fn push(&mut self, unit: Unit, reply: Reply<Vec<u64>>) {
         self.bytes += unit.changes.iter().map(bytes_of).sum::<usize>();
         self.units.push(unit);
@@ -184,6 +214,12 @@ impl Group {
 
     fn is_full(&self) -> bool {
         self.units.len() >= GROUP_UNITS || self.bytes >= GROUP_BYTES
+    }
+}
+
+impl Outcome {
+    fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Done(Ok(_)))
     }
 }
 
@@ -197,12 +233,15 @@ fn bytes_of(change: &Change) -> usize {
 
 impl Writer {
     fn run(mut self, jobs: &Receiver<Job>) {
+        self.measure();
         let mut next = jobs.recv().ok();
         while let Some(job) = next.take() {
+            if self.unused.load().as_ref().is_none_or(|unused| unused.at.elapsed() >= MEASURED_EVERY) {
+                self.measure();
+            }
             match job {
                 Job::Commit { unit, reply } => {
-                    let mut group = Group::default();
-                    group.push(unit, reply);
+                    let mut group = Group::of(unit, reply, Undo::Notes);
                     next = gather(&mut group, jobs);
                     self.commit(group);
                 }
@@ -219,21 +258,39 @@ impl Writer {
         self.stop();
     }
 
+    /// Measures what of the file is unused: some hundred samples, some milliseconds.
+    fn measure(&self) {
+        let Some(database) = &self.database else { return };
+        if let Some(bytes) = space::unused(database, &self.catalog, self.location.taken_bytes()) {
+            self.unused.store(Some(Arc::new(Unused { bytes, at: Instant::now() })));
+        }
+    }
+
     /// Commits a group and answers everyone in it.
     fn commit(&mut self, group: Group) {
-        match self.commit_units(&group.units) {
-            Ok(results) => {
-                if let Some(metrics) = self.reporter.get() {
-                    metrics.committed(results.len());
+        match self.commit_units(&group.units, group.undo) {
+            Ok(outcomes) => {
+                let mut large = Vec::new();
+                let units = outcomes.len();
+                for ((unit, reply), outcome) in group.units.into_iter().zip(group.replies).zip(outcomes) {
+                    match outcome {
+                        Outcome::Done(result) => drop(reply.send(result)),
+                        Outcome::TooLarge => large.push((unit, reply)),
+                    }
                 }
-                for (reply, result) in group.replies.into_iter().zip(results) {
-                    let _ = reply.send(result);
+                if let Some(metrics) = self.reporter.get()
+                    && units > large.len()
+                {
+                    metrics.committed(units - large.len());
+                }
+                for (unit, reply) in large {
+                    self.commit(Group::of(unit, reply, Undo::Transaction));
                 }
             }
             // One of them met damaged pages; the others may be possible all the same.
             Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => {
                 for (unit, reply) in group.units.into_iter().zip(group.replies) {
-                    self.commit(Group { bytes: 0, units: vec![unit], replies: vec![reply] });
+                    self.commit(Group::of(unit, reply, group.undo));
                 }
             }
             Err(error @ StoreError::Corrupt { .. }) => {
@@ -253,18 +310,18 @@ impl Writer {
     }
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
-    fn commit_units(&mut self, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+    fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
         let transaction = self.begin()?;
-        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget);
+        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget, undo);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
         let applied = match failure::guarded(|| apply(&mut batch, units)) {
-            Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
+            Ok(outcomes) => failure::guarded(|| batch.into_parts()).map(|parts| (outcomes, parts)),
             Err(error) => {
                 drop(batch);
                 Err(error)
             }
         };
-        let (results, (mut catalog, touched)) = match applied {
+        let (outcomes, (mut catalog, touched)) = match applied {
             Ok(applied) => applied,
             Err(error) => {
                 // A transaction that cannot be given up is lost all the same, and the first error says why.
@@ -272,13 +329,14 @@ impl Writer {
                 return Err(error);
             }
         };
-        if touched.is_empty() {
+        let is_given_up = undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
+        if touched.is_empty() || is_given_up {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
             failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
             self.finish(transaction, catalog)?;
         }
-        Ok(results)
+        Ok(outcomes)
     }
 
     fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
@@ -349,6 +407,8 @@ impl Writer {
     fn reopen(&mut self) -> Result<(), StoreError> {
         let (database, mut catalog) = self.location.open().map_err(|error| failure::unavailable(&error))?;
         catalog.continue_after(&self.catalog);
+        // It may be a new file, written after a sync that failed.
+        self.acknowledged = self.location.acknowledged(&catalog);
         self.catalog = catalog;
         let snapshot = Snapshot::take(&database, self.catalog.clone()).map_err(|error| failure::unavailable(&error))?;
         self.published.store(Some(Arc::new(snapshot)));
@@ -372,10 +432,11 @@ impl Writer {
 }
 
 /// Applies units in turn; an error is one of the storage.
-fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Result<Vec<u64>, StoreError>>, StoreError> {
+fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Outcome>, StoreError> {
     let apply = |unit| match batch.apply(unit) {
-        Ok(counts) => Ok(Ok(counts)),
-        Err(Refusal::Unit(error)) => Ok(Err(error)),
+        Ok(counts) => Ok(Outcome::Done(Ok(counts))),
+        Err(Refusal::Unit(error)) => Ok(Outcome::Done(Err(error))),
+        Err(Refusal::TooLarge) => Ok(Outcome::TooLarge),
         Err(Refusal::Batch(error)) => Err(error),
     };
     units.iter().map(apply).collect()

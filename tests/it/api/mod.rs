@@ -7,6 +7,7 @@ mod concurrency;
 mod explain;
 mod export;
 mod groups;
+mod import;
 mod lists;
 mod malformed;
 mod objects;

@@ -94,3 +94,27 @@ async fn a_page_of_rendered_objects_costs_the_same_store_calls_whatever_its_size
     // One for the page with its total, one for the objects referred to.
     assert_eq!(counts, [2, 2, 2]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_computes_on_views_keeps_nobody_else_from_being_answered() {
+    // One worker: were the views made on it, nothing else would be answered until their time is over.
+    let app = TestApp::embedded_with(&[("query.max_time_ms", "1500")]).await;
+    racks(&app, 1).await;
+    let round = |inner| json!({"$size": {"$map": {"input": {"$range": [0, 1500]}, "in": inner}}});
+    let endless = round(round(round(json!({"$add": ["$$this", 1]}))));
+    let projection = json!({"n": endless}).to_string();
+    let parameters = [("view", "render"), ("projection", projection.as_str())];
+    let slow = app.get_with("/objects/", &parameters);
+    let others = async {
+        for _ in 0..5 {
+            assert_eq!(app.get(&format!("{}/health/live", app.origin)).await.status, 200);
+        }
+    };
+    let (mut slow, mut others) = (std::pin::pin!(slow), std::pin::pin!(others));
+    tokio::select! {
+        biased;
+        answer = &mut slow => panic!("it was answered first: {} {}", answer.status, answer.text),
+        () = &mut others => {}
+    }
+    slow.await.error(503, "query_timeout");
+}

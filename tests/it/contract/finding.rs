@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use futures::TryStreamExt;
-use inventory_service::query::{Filter, Projection};
+use inventory_service::query::{Filter, Limits, Projection};
 use inventory_service::store::pieces::PIECE_BYTES;
-use inventory_service::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
+use inventory_service::store::{
+    Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
+};
 
-use super::support::{BUDGET, filter, ids, ids_of, numbers, query, raw, sort, store_all, stored, thing};
+use super::support::{BUDGET, filter, ids, ids_of, insertion, numbers, query, raw, sort, store_all, stored, thing};
 use super::{PLAIN, THINGS};
 
 pub(crate) async fn a_collection_that_was_never_written_to_is_empty(store: Arc<dyn Store>) {
@@ -118,6 +120,27 @@ pub(crate) async fn several_sort_keys_count_one_after_the_other(store: Arc<dyn S
     assert_eq!(ids(&*store, THINGS, &same).await, numbers(&[2, 1, 5, 4, 3]));
     let filtered = query(doc! { "kind": 1 }).sorted(sort(doc! { "public_id": 1 }));
     assert_eq!(ids(&*store, THINGS, &filtered).await, numbers(&[3, 4, 5]));
+}
+
+pub(crate) async fn a_list_with_more_values_than_an_index_takes_is_answered_in_order(store: Arc<dyn Store>) {
+    const BY_KIND: &[CollectionSpec] = &[CollectionSpec {
+        name: "listed",
+        indexes: &[IndexSpec::plain(
+            "kind",
+            &[IndexKey { path: "kind", descending: false }, IndexKey { path: "public_id", descending: false }],
+        )],
+    }];
+    store.prepare(BY_KIND).await.expect("the collection can be prepared");
+    let documents = (0..40).map(|id| insertion("listed", &thing(id, doc! { "kind": (id * 977) % 3000 })));
+    store.commit(documents.fold(Unit::default(), Unit::and)).await.expect("they can be stored");
+    for values in [200, 300, 2_001, 2_500] {
+        let kinds: Vec<Bson> = (0..values).map(Bson::Int32).collect();
+        let limits = Limits { max_in_items: 3_000, ..Limits::default() };
+        let listed = Filter::parse(&doc! { "kind": { "$in": kinds } }, &limits).expect("a filter");
+        let query = FindQuery::new(listed, BUDGET).sorted(sort(doc! { "public_id": -1 })).limited(7);
+        let found: Vec<Bson> = (0..40).rev().filter(|id| (id * 977) % 3000 < values).take(7).map(Bson::Int32).collect();
+        assert_eq!(ids(&*store, "listed", &query).await, found, "{values} values");
+    }
 }
 
 pub(crate) async fn skip_and_limit_apply_after_sorting(store: Arc<dyn Store>) {

@@ -120,6 +120,7 @@ pub(crate) mod all {
             equal_documents_keep_insertion_order_when_sorted
             a_sort_takes_the_extreme_of_an_array
             several_sort_keys_count_one_after_the_other
+            a_list_with_more_values_than_an_index_takes_is_answered_in_order
             skip_and_limit_apply_after_sorting
             a_limit_of_zero_gives_all
             a_projection_selects_members

@@ -25,6 +25,8 @@ struct Faults {
     broken: AtomicBool,
     /// Making durable fails.
     unsynced: AtomicBool,
+    /// Asking for a length panics.
+    panicking: AtomicBool,
     /// The file cannot grow beyond this.
     room: AtomicU64,
 }
@@ -34,6 +36,7 @@ impl Faults {
         Arc::new(Self {
             broken: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
+            panicking: AtomicBool::new(false),
             room: AtomicU64::new(u64::MAX),
         })
     }
@@ -49,6 +52,7 @@ impl Storage for FaultyDisk {
     }
 
     fn len(&self, file: &Path) -> io::Result<Option<u64>> {
+        assert!(!self.0.panicking.load(Ordering::SeqCst), "a fault of the test");
         Disk.len(file)
     }
 
@@ -215,5 +219,31 @@ async fn a_full_disk_refuses_writes_and_keeps_what_is_there() {
     faults.room.store(u64::MAX, Ordering::SeqCst);
     insert(&store, 500, 100_000).await.expect("there is room again");
     assert_eq!(count(&store).await.expect("nothing is wrong"), stored + 1);
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_panicked_is_noticed_and_loses_nothing() {
+    let (directory, faults, store) = faulty_store();
+    insert(&store, 1, 10).await.expect("nothing is wrong");
+    store.ping().await.expect("nothing is wrong");
+    faults.panicking.store(true, Ordering::SeqCst);
+    let refused = insert(&store, 2, 10).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    faults.panicking.store(false, Ordering::SeqCst);
+    // The thread has answered before it has ended.
+    let noticed = loop {
+        match store.ping().await {
+            Ok(()) => tokio::task::yield_now().await,
+            Err(error) => break error,
+        }
+    };
+    assert!(noticed.to_string().contains("start the service again"), "{noticed}");
+    assert_eq!(count(&store).await.expect("reading goes on"), 1);
+    let refused = insert(&store, 3, 10).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    drop(store);
+    let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it can be opened again");
+    assert_eq!(count(&store).await.expect("nothing is wrong"), 1);
     assert_whole(&store).await;
 }

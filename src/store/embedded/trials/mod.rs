@@ -4,11 +4,15 @@
 
 mod damage;
 mod faults;
+mod formats;
 mod kill;
 mod large;
+mod many;
 mod memory;
+mod notes;
 mod power;
 mod space;
+mod waiting;
 mod words;
 mod workload;
 

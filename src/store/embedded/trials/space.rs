@@ -20,7 +20,7 @@ use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreErr
 const DOCUMENTS: &str = "INVENTORY_REWRITTEN_DOCUMENTS";
 /// How often each is rewritten.
 const TIMES: &str = "INVENTORY_REWRITTEN_TIMES";
-const THINGS: &str = "things";
+pub(super) const THINGS: &str = "things";
 const WRITERS: usize = 8;
 const READERS: usize = 4;
 
@@ -30,7 +30,7 @@ const COLLECTIONS: &[CollectionSpec] = &[CollectionSpec {
 }];
 
 /// A document of about 1 KB.
-fn document(id: usize, rank: i64) -> RawDocumentBuf {
+pub(super) fn document(id: usize, rank: i64) -> RawDocumentBuf {
     let document =
         doc! { "_id": stored_number(id), "public_id": stored_number(id), "rank": rank, "text": "x".repeat(940) };
     RawDocumentBuf::try_from(document).expect("it is BSON")

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use redb::StorageBackend;
 
+use super::formats::set_format;
 use super::memory::Memory;
 use super::{directory, location, options, start};
 use crate::store::embedded::open::Location;
@@ -143,6 +144,22 @@ fn another_file_format_of_the_storage_is_refused() {
     assert!(matches!(older, OpenError::OlderStorage { found: 1, .. } | OpenError::Damaged { .. }), "{older}");
     let (_, newer) = changed(|bytes| STORAGE_VERSIONS.iter().for_each(|at| bytes[*at] = 200));
     assert!(matches!(newer, OpenError::OlderStorage { .. } | OpenError::Damaged { .. }), "{newer}");
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let memory = Memory::of(std::collections::BTreeMap::new());
+    drop(start(&memory, &options()));
+    set_format(&memory, 3);
+    let before = memory.contents();
+    let refused = EmbeddedStore::start(location(&memory), &options()).err().expect("it cannot be opened");
+    assert_eq!(
+        refused.to_string(),
+        "/store/inventory.redb has the format 3, this version reads up to 2; use the version that wrote it"
+    );
+    let looked = maintenance::check_at(&location(&memory)).expect_err("it cannot be opened");
+    assert!(matches!(looked, OpenError::NewerFormat { found: 3, .. }), "{looked}");
+    assert!(before.keys().eq(memory.contents().keys()));
 }
 
 #[test]

@@ -1,0 +1,144 @@
+//! What a file refers to in the store: asked for many lines at a time.
+
+use std::collections::{HashMap, HashSet};
+
+use bson::raw::RawDocument;
+use bson::{Bson, Document, doc};
+
+use super::rows::{Reading, Row, Rows, key_text};
+use crate::domain::document::integer;
+use crate::domain::object_fields::FieldValue;
+use crate::domain::object_input::read_fields;
+use crate::query::{Filter, Limits, Projection};
+use crate::service::resource::{Objects, Resource};
+use crate::service::{ServiceError, Services};
+use crate::store::{Documents, FindQuery, StoreError};
+
+/// So many values are looked up in one question.
+const AT_ONCE: usize = 1000;
+
+/// So many objects are looked at for [`AT_ONCE`] values: with more of them the field tells no objects apart.
+const MOST: u64 = 10 * AT_ONCE as u64;
+
+/// Objects that are there.
+#[derive(Default)]
+pub(super) struct Found {
+    documents: Vec<Documents>,
+    /// Where in `documents` the object with this id is.
+    places: HashMap<i64, (usize, usize)>,
+    /// Ids by the text of the key.
+    keys: HashMap<String, Match>,
+    /// For each of [`Rows::links`] ids by the text of the value.
+    links: Vec<HashMap<String, Match>>,
+}
+
+/// The objects that have a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Match {
+    None,
+    One(i64),
+    Several,
+}
+
+impl Found {
+    /// Looks up all that the rows name.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub(super) async fn read(services: &Services, reading: &Reading, rows: &Rows) -> Result<Self, ServiceError> {
+        let mut found = Self::default();
+        let ids: HashSet<i64> = rows.list.iter().filter_map(|row| row.public_id).collect();
+        let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
+        for ids in ids.chunks(AT_ONCE) {
+            let query = FindQuery::new(Filter::one_of("public_id", ids.to_vec()), services.max_time);
+            found.push(services.store.find(Objects::COLLECTION, &query).await?);
+        }
+        if let Some(position) = reading.key {
+            let object_type = &reading.entry.object_type;
+            let name = &object_type.fields[position].name;
+            let values = distinct(rows.list.iter().filter_map(|row| row.key.as_ref()));
+            for values in values.chunks(AT_ONCE) {
+                let query = FindQuery::new(having(object_type.public_id, name, values)?, services.max_time);
+                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                telling(&documents, name)?;
+                collect(&documents, name, &mut found.keys)?;
+                found.push(documents);
+            }
+        }
+        for (index, link) in rows.links.iter().enumerate() {
+            let mut matches = HashMap::new();
+            let values = distinct(rows.list.iter().filter_map(|row| row.links[index].as_ref()));
+            for values in values.chunks(AT_ONCE) {
+                let filter = having(link.target.object_type.public_id, &link.field, values)?;
+                let mut query = FindQuery::new(filter, services.max_time);
+                query.projection = Some(Projection::parse(&doc! {"public_id": 1, "fields": 1}, &query.filter)?);
+                let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
+                telling(&documents, &link.field)?;
+                collect(&documents, &link.field, &mut matches)?;
+            }
+            found.links.push(matches);
+        }
+        Ok(found)
+    }
+
+    fn push(&mut self, documents: Documents) {
+        for (index, object) in documents.iter().enumerate() {
+            if let Some(id) = integer(object, "public_id") {
+                self.places.insert(id, (self.documents.len(), index));
+            }
+        }
+        self.documents.push(documents);
+    }
+
+    /// The object with this id.
+    pub(super) fn object(&self, id: i64) -> Option<&RawDocument> {
+        let (batch, index) = self.places.get(&id)?;
+        self.documents[*batch].get(*index)
+    }
+
+    /// The objects of the type that have the row's key.
+    pub(super) fn by_key(&self, row: &Row) -> Match {
+        let text = row.key.as_ref().and_then(key_text);
+        text.and_then(|text| self.keys.get(&text).copied()).unwrap_or(Match::None)
+    }
+
+    /// The objects that a column's value leads to.
+    pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match {
+        key_text(value).and_then(|text| self.links.get(link)?.get(&text).copied()).unwrap_or(Match::None)
+    }
+}
+
+/// Refuses a field that has the same values in very many objects.
+fn telling(documents: &Documents, field: &str) -> Result<(), ServiceError> {
+    if (documents.len() as u64) < MOST {
+        return Ok(());
+    }
+    let message = format!("very many objects have the same {field}; take a field that tells them apart");
+    Err(ServiceError::invalid("import_key", message))
+}
+
+fn distinct<'a>(values: impl Iterator<Item = &'a Bson>) -> Vec<Bson> {
+    let mut seen = HashSet::new();
+    values.filter(|value| key_text(value).is_some_and(|text| seen.insert(text))).cloned().collect()
+}
+
+/// The objects of a type whose field has one of the values.
+fn having(type_id: i64, field: &str, values: &[Bson]) -> Result<Filter, ServiceError> {
+    let entry = doc! {"name": field, "value": {"$in": values.to_vec()}};
+    Ok(Filter::parse(&doc! {"type_id": type_id, "fields": {"$elemMatch": entry}}, &Limits::NONE)?)
+}
+
+fn collect(documents: &Documents, field: &str, matches: &mut HashMap<String, Match>) -> Result<(), ServiceError> {
+    for object in documents.iter() {
+        let corrupt = |error: bson::error::Error| StoreError::Corrupt { what: format!("a stored object: {error}") };
+        let fields = read_fields(Document::try_from(object).map_err(corrupt)?.get("fields"));
+        let value = fields.iter().find(|entry: &&FieldValue| entry.name == field).map(|entry| &entry.value);
+        if let (Some(text), Some(id)) = (value.and_then(key_text), integer(object, "public_id")) {
+            let known = matches.entry(text).or_insert(Match::One(id));
+            if *known != Match::One(id) {
+                *known = Match::Several;
+            }
+        }
+    }
+    Ok(())
+}

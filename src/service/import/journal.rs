@@ -1,0 +1,96 @@
+//! Ids of new objects across an interruption: which ones an import that is written in groups gives to lines without one.
+//!
+//! Where an import is several units, it can end between two of them. Repeating it finds by id or key what is stored
+//! already; lines that name neither would become further objects. So the ids that they get are noted before the first unit,
+//! under a hash of the file, and taken again when the same file comes before the note is gone.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bson::{DateTime, doc};
+use sha2::{Digest, Sha256};
+
+use super::rows::Rows;
+use crate::domain::document::{integer, raw};
+use crate::query::Filter;
+use crate::service::resource::{Objects, Resource};
+use crate::service::{ServiceError, Services};
+use crate::store::{Change, FindQuery, StoreError, Unit, collections};
+
+/// The note of one file.
+pub(super) struct Journal {
+    name: String,
+    is_noted: bool,
+}
+
+impl Journal {
+    /// The journal of a file for a type.
+    pub(super) fn of(type_id: i64, file: &[u8]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(type_id.to_be_bytes());
+        hash.update(file);
+        let name = URL_SAFE_NO_PAD.encode(hash.finalize());
+        Self { name, is_noted: false }
+    }
+
+    /// Gives the lines the ids that an earlier attempt gave them, if there was one.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub(super) async fn resume(&mut self, services: &Services, rows: &mut Rows) -> Result<(), ServiceError> {
+        let query = FindQuery::new(Filter::equals("_id", self.name.as_str()), services.max_time).limited(1);
+        let noted = services.store.find(collections::IMPORTS, &query).await?;
+        let first = noted.first().and_then(|note| integer(note, "first_id"));
+        if let Some(first) = first {
+            number(rows, first);
+            self.is_noted = true;
+        }
+        Ok(())
+    }
+
+    /// Gives the lines ids and notes them.
+    ///
+    /// # Errors
+    /// What the store reports; [`StoreError::Duplicate`] when the same file comes a second time meanwhile.
+    pub(super) async fn begin(
+        &mut self,
+        services: &Services,
+        rows: &mut Rows,
+        now: DateTime,
+    ) -> Result<(), ServiceError> {
+        let count = rows.list.iter().filter(|row| row.public_id.is_none()).count();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
+        let note = raw(&doc! {"_id": self.name.as_str(), "first_id": first, "count": i64::from(count), "begun": now});
+        let change = Change::Insert { collection: collections::IMPORTS, document: note };
+        match services.store.commit(Unit::of(change)).await {
+            Ok(_) => number(rows, first),
+            Err(StoreError::Duplicate { .. }) => return self.resume(services, rows).await,
+            Err(error) => return Err(error.into()),
+        }
+        self.is_noted = true;
+        Ok(())
+    }
+
+    /// Forgets the ids: all is stored.
+    ///
+    /// # Errors
+    /// What the store reports.
+    pub(super) async fn end(&self, services: &Services) -> Result<(), ServiceError> {
+        if self.is_noted {
+            let filter = Filter::equals("_id", self.name.as_str());
+            services.store.commit(Unit::of(Change::DeleteMany { collection: collections::IMPORTS, filter })).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether ids were given already.
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted
+    }
+}
+
+fn number(rows: &mut Rows, first: i64) {
+    for (row, id) in rows.list.iter_mut().filter(|row| row.public_id.is_none()).zip(first..) {
+        row.public_id = Some(id);
+    }
+}

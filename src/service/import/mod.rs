@@ -1,0 +1,223 @@
+//! Objects from files: all lines of a file, or none.
+//!
+//! First everything is checked, by the rules for single objects, and what the store has to be asked is asked for many
+//! lines at a time. Then everything is written: on the embedded store as one unit, on MongoDB, whose transactions are
+//! bounded, in groups of which each is a unit. What ends between two groups is completed by repeating it.
+
+mod found;
+mod journal;
+mod plan;
+mod report;
+mod rows;
+mod write;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use tokio::task::spawn_blocking;
+
+pub use self::report::{Action, ImportReport, MAX_ERRORS, MAX_LINES, ReportError, ReportLine};
+pub use self::rows::Form;
+
+use self::found::Found;
+use self::journal::Journal;
+use self::plan::{Plan, Planner, What, at_line};
+use self::rows::{Reading, Rows};
+use super::export::Access;
+use super::resource::{Resource, Types};
+use super::targets::Targets;
+use super::type_catalog::TypeEntry;
+use super::{ServiceError, Services};
+use crate::domain::acl::Permission;
+use crate::store::{StoreError, scope_version};
+
+/// How often an import is planned anew when others change what it rests on.
+const ATTEMPTS: usize = 8;
+
+/// Who imports.
+#[derive(Debug, Clone, Copy)]
+pub struct Importer<'a> {
+    /// Whose access lists count.
+    pub access: Access<'a>,
+    /// The user who becomes the author of new objects that name none, and the editor of changed ones.
+    pub user_id: i64,
+}
+
+/// What a file is imported as.
+#[derive(Debug, Clone)]
+pub struct ImportQuery {
+    /// The type of all its objects.
+    pub type_id: i64,
+    /// The field by whose value objects are found; `None`: by their id.
+    pub key: Option<String>,
+    /// Whether to change nothing and only say what would happen.
+    pub dry_run: bool,
+    /// The form of the file.
+    pub form: Form,
+}
+
+/// Imports a file. What is wrong with its lines stands in the report, and then nothing was changed, but for groups
+/// before one that others got in the way of.
+///
+/// # Errors
+/// An unknown type, one that is inactive or that the caller may not write, an unknown key, and what the store reports.
+pub async fn import_objects(
+    services: &Services,
+    importer: Importer<'_>,
+    query: &ImportQuery,
+    file: Vec<u8>,
+) -> Result<ImportReport, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NAME, query.type_id))?;
+    entry.require_active()?;
+    let may_create = importer.access.permit(entry, Permission::Create);
+    let may_update = importer.access.permit(entry, Permission::Update);
+    if may_update.is_err() {
+        may_create?;
+    }
+    let key = query.key.as_deref().map(|name| key_field(entry, name)).transpose()?;
+    let reading = Arc::new(Reading { types: Arc::clone(&types), entry: Arc::clone(entry), key });
+    let form = query.form;
+    let mut rows;
+    let mut journal;
+    (rows, journal) = {
+        let reading = Arc::clone(&reading);
+        let read = move || (reading.read(&file, form), Journal::of(reading.entry.object_type.public_id, &file));
+        joined(spawn_blocking(read).await)?
+    };
+    for link in &rows.links {
+        importer.access.permit(&link.target, Permission::Read)?;
+    }
+    let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
+    let is_bounded = write::largest_unit(services) < rows.list.len() && key.is_none() && nameless > 0;
+    if is_bounded {
+        journal.resume(services, &mut rows).await?;
+    }
+    let mut written = Vec::new();
+    let mut rows = Arc::new(rows);
+    for _ in 0..ATTEMPTS {
+        let looked_at = match key {
+            Some(_) => Some(scope_version(&*services.store, write::SCOPE, services.max_time).await?),
+            None => None,
+        };
+        let found = Found::read(services, &reading, &rows).await?;
+        let planner = Planner {
+            reading: Arc::clone(&reading),
+            rows: Arc::clone(&rows),
+            found,
+            done: written.iter().map(|(row, _)| *row).collect::<HashSet<usize>>(),
+            user_id: importer.user_id,
+            now: services.now(),
+        };
+        let mut plan = joined(spawn_blocking(move || planner.plan()).await)?;
+        check_permissions(importer, entry, &plan)?;
+        check_references(services, query.type_id, &mut plan).await?;
+        plan.errors.extend(rows.errors.iter().cloned());
+        if !plan.errors.is_empty() {
+            let mut refused = ImportReport::refused(plan.errors, query.dry_run);
+            add_in_order(&mut refused, written);
+            return Ok(refused);
+        }
+        if query.dry_run {
+            return Ok(foretold(&plan));
+        }
+        if is_bounded && !journal.is_noted() {
+            // The ids that are noted belong to the lines from here on; the plan has to know them.
+            journal.begin(services, own(&mut rows)?, services.now()).await?;
+            continue;
+        }
+        let step = write::write(services, query.type_id, plan, looked_at).await?;
+        written.extend(step.lines);
+        if !step.is_short {
+            journal.end(services).await?;
+            let mut report = ImportReport::default();
+            add_in_order(&mut report, written);
+            return Ok(report);
+        }
+    }
+    Err(ServiceError::Contended("the objects of the type".to_owned()))
+}
+
+fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {
+    let object_type = &entry.object_type;
+    let refused = |reason: String| ServiceError::invalid("import_key", reason);
+    let position = object_type
+        .position(name)
+        .ok_or_else(|| refused(format!("the type {} has no field {name}", object_type.name)))?;
+    if object_type.fields[position].is_password() {
+        return Err(refused("nobody is found by a password".to_owned()));
+    }
+    Ok(position)
+}
+
+/// What a plan does has to be allowed, whether it is only looked at or not.
+fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &Plan) -> Result<(), ServiceError> {
+    for (permission, is_needed) in [
+        (Permission::Create, plan.steps.iter().any(|step| matches!(step.what, What::Create { .. }))),
+        (Permission::Update, plan.steps.iter().any(|step| !matches!(step.what, What::Create { .. }))),
+    ] {
+        if is_needed {
+            importer.access.permit(entry, permission)?;
+        }
+    }
+    Ok(())
+}
+
+/// References lead to objects that are there, or that the same file makes under the id that it names; authors are users.
+async fn check_references(services: &Services, type_id: i64, plan: &mut Plan) -> Result<(), ServiceError> {
+    let references = plan.steps.iter().flat_map(|step| &step.references).map(|reference| reference.object_id);
+    let mut targets = Targets::read(services, references).await?;
+    let mut authors = BTreeSet::new();
+    for step in &plan.steps {
+        if let What::Create { public_id, input, .. } = &step.what {
+            authors.insert(input.author_id);
+            if let Some(id) = public_id {
+                targets.expect(*id, type_id);
+            }
+        }
+    }
+    let known = services.directory.existing(&authors).await?;
+    let mut errors = Vec::new();
+    for step in &plan.steps {
+        if let What::Create { input, .. } = &step.what
+            && !known.contains(&input.author_id)
+        {
+            let reason = format!("user {} does not exist", input.author_id);
+            errors.push(ReportError::new(step.line, "author_id", reason));
+        }
+        let dangling = targets.dangling(&step.references);
+        errors.extend(dangling.into_iter().map(|violation| at_line(step.line, violation, &[])));
+    }
+    plan.errors.append(&mut errors);
+    Ok(())
+}
+
+/// The report of what a plan would do.
+fn foretold(plan: &Plan) -> ImportReport {
+    let mut report = ImportReport { dry_run: true, ..ImportReport::default() };
+    for step in &plan.steps {
+        let action = match step.what {
+            What::Create { .. } => Action::Created,
+            What::Update { .. } => Action::Updated,
+            What::Keep { .. } => Action::Unchanged,
+        };
+        report.add(ReportLine { line: step.line, action, public_id: step.what.public_id() });
+    }
+    report
+}
+
+fn add_in_order(report: &mut ImportReport, mut written: Vec<(usize, ReportLine)>) {
+    written.sort_by_key(|(row, _)| *row);
+    for (_, line) in written {
+        report.add(line);
+    }
+}
+
+/// The rows to be changed: nobody else has them while no plan is being made.
+fn own(rows: &mut Arc<Rows>) -> Result<&mut Rows, ServiceError> {
+    Arc::get_mut(rows).ok_or_else(|| StoreError::backend("the rows of an import are in use").into())
+}
+
+fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> Result<T, ServiceError> {
+    outcome.map_err(|error| StoreError::backend(error).into())
+}

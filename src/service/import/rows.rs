@@ -1,0 +1,280 @@
+//! A file as rows: what each line says, as far as no store has to be asked.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use super::report::ReportError;
+use crate::domain::object_fields::ValueKind;
+use crate::domain::object_type::ObjectType;
+use crate::exchange::cell;
+use crate::exchange::columns::{Heading, Own};
+use crate::exchange::csv::{self, Delimiter, StringRecord};
+use crate::exchange::encoding::{self, TextEncoding};
+use crate::json;
+use crate::service::type_catalog::{TypeEntry, Types};
+
+/// The form of a file that comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A table as text.
+    Csv {
+        /// What stands between two cells; `None`: what the header has most of.
+        delimiter: Option<Delimiter>,
+        /// How characters are bytes; `None`: what the byte-order mark says, else UTF-8.
+        encoding: Option<TextEncoding>,
+    },
+    /// An object a line.
+    Ndjson,
+}
+
+/// A file that was read.
+#[derive(Default)]
+pub(super) struct Rows {
+    /// What the columns of a table are.
+    pub(super) columns: Vec<Heading>,
+    /// The columns that refer to objects by a field of theirs.
+    pub(super) links: Vec<Link>,
+    pub(super) list: Vec<Row>,
+    pub(super) errors: Vec<ReportError>,
+}
+
+/// A column that refers to objects by a field of theirs.
+pub(super) struct Link {
+    /// The column in the table.
+    pub(super) column: usize,
+    /// The type that is referred to.
+    pub(super) target: Arc<TypeEntry>,
+    /// The name of the field of that type.
+    pub(super) field: String,
+}
+
+/// A line of the file.
+pub(super) struct Row {
+    pub(super) line: u64,
+    pub(super) source: Source,
+    /// The id that the line names.
+    pub(super) public_id: Option<i64>,
+    /// The value of the key field, where objects are found by one.
+    pub(super) key: Option<Bson>,
+    /// For each of [`Rows::links`] the value that leads to an object.
+    pub(super) links: Vec<Option<Bson>>,
+}
+
+/// What the line says.
+pub(super) enum Source {
+    Cells(StringRecord),
+    Document(Document),
+}
+
+/// What a file is read by.
+pub(super) struct Reading {
+    pub(super) types: Arc<Types>,
+    pub(super) entry: Arc<TypeEntry>,
+    /// The position of the key field.
+    pub(super) key: Option<usize>,
+}
+
+impl Reading {
+    /// Reads a file; what is wrong with it is among its errors.
+    pub(super) fn read(&self, file: &[u8], form: Form) -> Rows {
+        let refused =
+            |line, reason: String| Rows { errors: vec![ReportError::new(line, "", reason)], ..Rows::default() };
+        let encoding = match form {
+            Form::Csv { encoding, .. } => encoding,
+            Form::Ndjson => Some(TextEncoding::Utf8),
+        };
+        let text = match encoding::decode(file, encoding) {
+            Ok(text) => text,
+            Err((line, reason)) => return refused(line, reason),
+        };
+        match form {
+            Form::Ndjson => self.read_lines(&text),
+            Form::Csv { delimiter, .. } => match csv::read(&text, delimiter) {
+                Ok(table) => self.read_table(table),
+                Err((line, reason)) => refused(line, reason),
+            },
+        }
+    }
+
+    fn object_type(&self) -> &ObjectType {
+        &self.entry.object_type
+    }
+
+    fn read_table(&self, table: csv::Table) -> Rows {
+        let mut read = Rows::default();
+        self.read_header(&table.header, &mut read);
+        if !read.errors.is_empty() {
+            return read;
+        }
+        for (line, cells) in table.rows {
+            // What spreadsheets leave behind the last row.
+            if cells.iter().all(str::is_empty) {
+                continue;
+            }
+            if cells.len() != table.header.len() {
+                let reason = format!("has {} cells, but the header has {}", cells.len(), table.header.len());
+                read.errors.push(ReportError::new(line, "", reason));
+                continue;
+            }
+            if let Some(row) = self.read_row(line, cells, &mut read) {
+                read.list.push(row);
+            }
+        }
+        read
+    }
+
+    fn read_header(&self, header: &[String], read: &mut Rows) {
+        for (column, cell) in header.iter().enumerate() {
+            let heading = if header[..column].contains(cell) {
+                Err("is here twice".to_owned())
+            } else {
+                Heading::read(cell, self.object_type())
+            };
+            let heading = heading.and_then(|heading| {
+                if let Heading::Link { type_name, field, .. } = &heading {
+                    read.links.push(self.link(column, type_name, field)?);
+                }
+                Ok(heading)
+            });
+            match heading {
+                Ok(heading) => read.columns.push(heading),
+                Err(reason) => read.errors.push(ReportError::new(1, cell, reason)),
+            }
+        }
+        let positions = |heading: &Heading| match heading {
+            Heading::Field(position) | Heading::Link { position, .. } => Some(*position),
+            Heading::Own(_) => None,
+        };
+        let mut seen = Vec::new();
+        for position in read.columns.iter().filter_map(positions) {
+            let name = &self.object_type().fields[position].name;
+            if seen.contains(&position) && read.errors.is_empty() {
+                read.errors.push(ReportError::new(1, name, "has two columns"));
+            }
+            seen.push(position);
+        }
+        if let Some(key) = self.key
+            && read.errors.is_empty()
+            && !read.columns.contains(&Heading::Field(key))
+        {
+            let reason = "is the key, but has no column";
+            read.errors.push(ReportError::new(1, &self.object_type().fields[key].name, reason));
+        }
+    }
+
+    fn link(&self, column: usize, type_name: &str, field: &str) -> Result<Link, String> {
+        let target = self.types.iter().find(|entry| entry.object_type.name == type_name);
+        let target = target.ok_or_else(|| format!("there is no type {type_name}"))?;
+        match target.object_type.field(field) {
+            None => Err(format!("the type {type_name} has no field {field}")),
+            Some(found) if found.is_password() => Err("nobody is found by a password".to_owned()),
+            Some(_) => Ok(Link { column, target: Arc::clone(target), field: field.to_owned() }),
+        }
+    }
+
+    fn read_row(&self, line: u64, cells: StringRecord, read: &mut Rows) -> Option<Row> {
+        let before = read.errors.len();
+        let (mut public_id, mut key) = (None, None);
+        for (heading, text) in read.columns.iter().zip(&cells) {
+            match heading {
+                Heading::Own(Own::PublicId) => match cell::read(ValueKind::Reference, text) {
+                    Ok(Bson::Null) => {}
+                    Ok(Bson::Int64(id)) => public_id = Some(id),
+                    Ok(_) | Err(_) => {
+                        let reason = "must be a whole number, or empty for a new object";
+                        read.errors.push(ReportError::new(line, Own::PublicId.name(), reason));
+                    }
+                },
+                Heading::Field(position) if self.key == Some(*position) => {
+                    let field = &self.object_type().fields[*position];
+                    match cell::read(ValueKind::named(&field.kind), text) {
+                        Ok(value) => key = Some(value),
+                        Err(reason) => read.errors.push(ReportError::new(line, &field.name, reason)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut links = Vec::with_capacity(read.links.len());
+        for link in &read.links {
+            let field = link.target.object_type.field(&link.field);
+            let kind = field.map_or(ValueKind::Any, |field| ValueKind::named(&field.kind));
+            match cell::read(kind, &cells[link.column]) {
+                Ok(value) => links.push(Some(value).filter(|value| *value != Bson::Null)),
+                Err(reason) => {
+                    let name = field_of(&read.columns[link.column], self.object_type());
+                    read.errors.push(ReportError::new(line, name, format!("{}: {reason}", link.field)));
+                }
+            }
+        }
+        self.require_key(line, key.as_ref(), &mut read.errors);
+        (read.errors.len() == before).then_some(Row { line, source: Source::Cells(cells), public_id, key, links })
+    }
+
+    fn read_lines(&self, text: &str) -> Rows {
+        let mut read = Rows::default();
+        for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+            let document = match json::read::document_from_str(text) {
+                Ok(document) => document,
+                Err(error) => {
+                    let reason = format!("is not as JSON has to be: {} at column {}", error.message, error.column);
+                    read.errors.push(ReportError::new(line, "", reason));
+                    continue;
+                }
+            };
+            let public_id = match document.get("public_id") {
+                None | Some(Bson::Null) => None,
+                Some(Bson::Int32(id)) => Some(i64::from(*id)),
+                Some(Bson::Int64(id)) => Some(*id),
+                Some(_) => {
+                    read.errors.push(ReportError::new(line, "public_id", "must be a whole number"));
+                    continue;
+                }
+            };
+            let key = self.key.map(|position| key_of(&document, &self.object_type().fields[position].name));
+            let before = read.errors.len();
+            self.require_key(line, key.as_ref(), &mut read.errors);
+            if read.errors.len() == before {
+                read.list.push(Row { line, source: Source::Document(document), public_id, key, links: Vec::new() });
+            }
+        }
+        read
+    }
+
+    fn require_key(&self, line: u64, key: Option<&Bson>, errors: &mut Vec<ReportError>) {
+        let Some(position) = self.key else { return };
+        let name = &self.object_type().fields[position].name;
+        if key.is_some_and(|key| key_text(key).is_none()) {
+            errors.push(ReportError::new(line, name, "is the key, so it needs a value that can be looked up"));
+        }
+    }
+}
+
+/// The name of the field that a column is about.
+pub(super) fn field_of(heading: &Heading, object_type: &ObjectType) -> String {
+    match heading {
+        Heading::Own(own) => own.name().to_owned(),
+        Heading::Field(position) | Heading::Link { position, .. } => object_type.fields[*position].name.clone(),
+    }
+}
+
+fn key_of(document: &Document, name: &str) -> Bson {
+    let entries = document.get_array("fields").ok().into_iter().flatten().filter_map(Bson::as_document);
+    let mut named = entries.filter(|entry| entry.get_str("name").ok() == Some(name));
+    named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)
+}
+
+/// What is equal for two values of a key that stores take for equal; nothing for values that nothing is found by.
+pub(super) fn key_text(value: &Bson) -> Option<String> {
+    match value {
+        Bson::String(text) => Some(format!("s{text}")),
+        Bson::Int32(number) => Some(format!("n{number}")),
+        Bson::Int64(number) => Some(format!("n{number}")),
+        Bson::Double(number) if number.fract() == 0.0 => Some(format!("n{number:.0}")),
+        Bson::Double(number) if number.is_finite() => Some(format!("n{number}")),
+        Bson::Boolean(flag) => Some(format!("b{flag}")),
+        Bson::DateTime(moment) => Some(format!("d{}", moment.timestamp_millis())),
+        _ => None,
+    }
+}

@@ -1,0 +1,139 @@
+//! Carrying a plan out: as one unit where the store has room for it, else in groups that repeating completes.
+
+use std::collections::BTreeSet;
+
+use super::plan::{Plan, Step, What, document_of};
+use super::report::{Action, ReportLine};
+use crate::domain::object_fields::Reference;
+use crate::service::objects::exists;
+use crate::service::resource::{self, Objects, Resource, Types};
+use crate::service::{ServiceError, Services};
+use crate::store::{Change, Condition, StoreError, Unit};
+
+/// So many changes are one unit where units are bounded: a transaction of MongoDB has a minute, and one that waits for
+/// others keeps them waiting, too.
+const GROUP: usize = 1000;
+
+/// What imports that find objects by a key move when they store new ones: no two of them make the same object.
+pub(super) const SCOPE: &str = "framework.objects.imports";
+
+/// How many changes one unit may have on this store.
+pub(super) fn largest_unit(services: &Services) -> usize {
+    if services.store.kind() == "embedded" { usize::MAX } else { GROUP }
+}
+
+/// What became of the steps that were carried out: the row of each and its line of the report.
+pub(super) struct Written {
+    pub(super) lines: Vec<(usize, ReportLine)>,
+    /// Whether others changed what the rest rests on, so that it has to be planned again.
+    pub(super) is_short: bool,
+}
+
+/// A change that is about to be made.
+struct Prepared {
+    row: usize,
+    line: ReportLine,
+    change: Change,
+    references: Vec<Reference>,
+}
+
+/// Carries the plan out, new objects first, each group as a whole.
+///
+/// With `looked_at`, the number of [`SCOPE`] when the store was asked for keys, new objects are stored only if no other
+/// import has stored some since then.
+///
+/// # Errors
+/// What the store reports; groups before the failed one are stored.
+pub(super) async fn write(
+    services: &Services,
+    type_id: i64,
+    plan: Plan,
+    mut looked_at: Option<i64>,
+) -> Result<Written, ServiceError> {
+    let made: BTreeSet<i64> = plan.steps.iter().filter_map(new_id).collect();
+    let mut written = Written { lines: Vec::new(), is_short: false };
+    let mut prepared = prepare(services, type_id, plan, &mut written).await?;
+    // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
+    let largest = largest_unit(services);
+    while !prepared.is_empty() {
+        let is_new = |it: &Prepared| matches!(it.change, Change::Insert { .. });
+        let alike = match prepared.first().map(is_new) {
+            Some(true) if prepared.len() > largest => prepared.iter().take_while(|it| is_new(it)).count(),
+            _ => prepared.len(),
+        };
+        let rest = prepared.split_off(alike.min(largest));
+        let group = std::mem::replace(&mut prepared, rest);
+        let has_new = group.iter().any(is_new);
+        let (mut unit, mut lines) = (Unit::default(), Vec::with_capacity(group.len()));
+        let referred: BTreeSet<i64> = group.iter().flat_map(|it| &it.references).map(|it| it.object_id).collect();
+        if has_new {
+            unit = unit.given(exists(Types::COLLECTION, type_id));
+            unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE, at }));
+        }
+        unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));
+        for Prepared { row, line, change, .. } in group {
+            unit.changes.push(change);
+            lines.push((row, line));
+        }
+        match services.store.commit(unit).await {
+            Ok(_) => {
+                written.lines.extend(lines);
+                looked_at = looked_at.map(|at| if has_new { at + 1 } else { at });
+            }
+            Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. }) => {
+                written.is_short = true;
+                return Ok(written);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(written)
+}
+
+fn new_id(step: &Step) -> Option<i64> {
+    match &step.what {
+        What::Create { public_id, .. } => *public_id,
+        What::Update { .. } | What::Keep { .. } => None,
+    }
+}
+
+/// The changes of the plan, with ids for new objects; what needs none is written already.
+async fn prepare(
+    services: &Services,
+    type_id: i64,
+    plan: Plan,
+    written: &mut Written,
+) -> Result<Vec<Prepared>, ServiceError> {
+    let is_nameless = |step: &&Step| matches!(step.what, What::Create { public_id: None, .. });
+    let mut next = match u32::try_from(plan.steps.iter().filter(is_nameless).count()) {
+        Ok(0) => 0,
+        Ok(count) => services.store.reserve_ids(Objects::COLLECTION, count).await?,
+        Err(_) => return Err(ServiceError::invalid("too_many_objects", "these are too many lines for one import")),
+    };
+    let now = services.now();
+    let (mut created, mut updated) = (Vec::new(), Vec::new());
+    for (index, Step { row, line, what, references }) in plan.steps.into_iter().enumerate() {
+        if index % 200 == 199 {
+            tokio::task::yield_now().await;
+        }
+        let said = |action, id| ReportLine { line, action, public_id: Some(id) };
+        match what {
+            What::Keep { public_id } => written.lines.push((row, said(Action::Unchanged, public_id))),
+            What::Update { public_id, before, after } => {
+                let change = Change::Replace { collection: Objects::COLLECTION, before, after };
+                updated.push(Prepared { row, line: said(Action::Updated, public_id), change, references });
+            }
+            What::Create { public_id, input, fields } => {
+                let id = public_id.unwrap_or_else(|| {
+                    next += 1;
+                    next - 1
+                });
+                let document = resource::encode(&document_of(&input, &fields, (id, type_id), now))?;
+                let change = Change::Insert { collection: Objects::COLLECTION, document };
+                created.push(Prepared { row, line: said(Action::Created, id), change, references });
+            }
+        }
+    }
+    created.append(&mut updated);
+    Ok(created)
+}
