@@ -19,6 +19,14 @@ pub(in crate::query) enum Sort<'s> {
     Own,
 }
 
+/// When the schema of a member is asked.
+enum Turn {
+    /// Where it stands.
+    Early,
+    /// Behind everything else; about values of these types, `None` for all.
+    Late(Option<TypeSet>),
+}
+
 impl Schema {
     fn of(rule: Rule) -> Self {
         Self { rules: vec![rule] }
@@ -73,8 +81,8 @@ impl Schema {
         match whole.rules.as_slice() {
             [Rule::AnyOf(schemas)] => schemas.iter().flat_map(Self::alternatives).collect(),
             [Rule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
-                [(name, schema)] if !name.is_empty() => match schema.without_shell().late_kinds() {
-                    Some(kinds) => {
+                [(name, schema)] if !name.is_empty() => match schema.without_shell().turn() {
+                    Turn::Late(kinds) => {
                         let mut there = Self::of(Rule::Required(vec![name.clone()]));
                         if let Some(kinds) = kinds {
                             there.rules.extend(Self::of_member(name, &Self::of(Rule::Types(kinds))).rules);
@@ -82,10 +90,10 @@ impl Schema {
                         vec![Self::of(Rule::Not(there)), Self::of(Rule::Last(Box::new(whole.clone())))]
                     }
                     // Several rules are an `$and` of their own, which counts.
-                    None if schema.without_shell().rules.len() > 1 => {
+                    Turn::Early if schema.without_shell().rules.len() > 1 => {
                         vec![Self { rules: vec![whole.rules[0].clone(), Rule::AllOf(Vec::new())] }]
                     }
-                    None => vec![whole.clone()],
+                    Turn::Early => vec![whole.clone()],
                 },
                 _ => vec![whole.clone()],
             },
@@ -109,19 +117,19 @@ impl Schema {
         }
     }
 
-    /// For a rule that is asked behind everything else: the types that it is about, if not about all.
-    fn late_kinds(&self) -> Option<Option<TypeSet>> {
-        let one = |kind: u8| Some(Some(TypeSet::default().with(kind)));
-        let [rule] = self.rules.as_slice() else { return None };
+    /// When the schema is asked.
+    fn turn(&self) -> Turn {
+        let one = |kind: u8| Turn::Late(Some(TypeSet::default().with(kind)));
+        let [rule] = self.rules.as_slice() else { return Turn::Early };
         match rule {
             Rule::ItemCount(_) | Rule::UniqueItems | Rule::Items(_) | Rule::ItemsByPlace(..) => one(kind::ARRAY),
             Rule::Required(_) | Rule::Properties(_) | Rule::PropertyCount(_) => one(kind::DOCUMENT),
             Rule::Length(_) => one(kind::STRING),
-            Rule::MultipleOf(_) => Some(Some(TypeSet::NUMBER)),
+            Rule::MultipleOf(_) => Turn::Late(Some(TypeSet::NUMBER)),
             Rule::Types(_) | Rule::Encrypted | Rule::OneOfValues(_) | Rule::Dependency(..) | Rule::OneOf(_) => {
-                Some(None)
+                Turn::Late(None)
             }
-            _ => None,
+            _ => Turn::Early,
         }
     }
 
