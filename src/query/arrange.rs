@@ -6,7 +6,7 @@
 
 use super::bits::BitQuestion;
 use super::expr::Comparisons;
-use super::schema::Sort;
+use super::schema::{Schema, Sort};
 use super::tree::{Node, Test};
 
 /// The parts of one `$and` or `$or` with those of parts of the same sort, which `inner` takes out of them. With expressions
@@ -39,13 +39,22 @@ pub(super) fn sorted_in_and(nodes: Vec<Node>) -> Vec<Node> {
     if !nodes.iter().any(has_expression) {
         return nodes;
     }
-    let apart = |node| match node {
-        Node::Schema(schema) => schema.parts().into_iter().map(|part| Node::Schema(Box::new(part))).collect(),
-        other => vec![other],
-    };
-    let mut nodes: Vec<Node> = nodes.into_iter().flat_map(apart).collect();
+    let mut nodes = with_schemas_as(nodes, Schema::parts);
     nodes.sort_by_cached_key(Key::in_and);
     nodes
+}
+
+/// The parts of one `$or`, the alternatives of schemas one by one.
+pub(super) fn schemas_as_alternatives(nodes: Vec<Node>) -> Vec<Node> {
+    if nodes.iter().any(has_expression) { with_schemas_as(nodes, Schema::alternatives) } else { nodes }
+}
+
+fn with_schemas_as(nodes: Vec<Node>, several: fn(&Schema) -> Vec<Schema>) -> Vec<Node> {
+    let apart = |node| match node {
+        Node::Schema(schema) => several(&schema).into_iter().map(|part| Node::Schema(Box::new(part))).collect(),
+        other => vec![other],
+    };
+    nodes.into_iter().flat_map(apart).collect()
 }
 
 /// Whether part of it may fail on a document.
@@ -94,7 +103,8 @@ impl Key {
             },
             Node::Schema(schema) => match schema.sort() {
                 Sort::All => Self::alone(AND),
-                Sort::Any => Self::alone(OR),
+                // What is compared of alternatives with others is the first of them.
+                Sort::Any { bounded } => Self::list(OR, [Self::alone(if bounded { 6 } else { NOT })].into_iter()),
                 Sort::Exists(path) => Self::of_test(path, &Test::Exists),
                 Sort::Not => Self::alone(NOT),
                 Sort::Own => Self::alone(SCHEMA),

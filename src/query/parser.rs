@@ -199,7 +199,11 @@ impl Parser {
             "$jsonSchema" if !self.schemas => {
                 Err(self.at.malformed(code::NOT_ALLOWED, "$jsonSchema stands in filters, not in projections"))
             }
-            "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| Node::Schema(Box::new(schema))),
+            "$jsonSchema" => Schema::parse(value, &mut self.at).map(|schema| match schema {
+                schema if schema.accepts_nothing() => Node::Never,
+                schema if schema.accepts_everything() => Node::Always,
+                schema => Node::Schema(Box::new(schema)),
+            }),
             "$alwaysTrue" => self.constant(value, Node::Holds),
             "$alwaysFalse" => self.constant(value, Node::Never),
             "$sampleRate" => self.sample(value),

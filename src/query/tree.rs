@@ -6,7 +6,7 @@ use std::mem::{replace, take};
 
 use bson::Bson;
 
-use super::arrange::{absorbed, has_expression, sorted, sorted_in_and};
+use super::arrange::{absorbed, has_expression, schemas_as_alternatives, sorted, sorted_in_and};
 use super::bits::BitTest;
 use super::compare::{compare_values, number, rank_of_kind};
 use super::computed::Computed;
@@ -101,6 +101,7 @@ impl Node {
             Self::Or(inner) => Some(take(inner)),
             _ => None,
         });
+        let nodes = schemas_as_alternatives(nodes);
         let first = nodes.iter().find_map(Self::path_of_value).cloned();
         let joins = |node: &Node| node.path_of_value().is_some_and(|path| Some(path) == first.as_ref());
         if !nodes.iter().any(has_expression) || nodes.iter().filter(|node| joins(node)).count() < 2 {

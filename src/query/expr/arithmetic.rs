@@ -160,19 +160,61 @@ fn difference(left: Number, right: Number) -> Bson {
 }
 
 fn multiply(arguments: &Arguments<'_>) -> Outcome {
-    let mut product = Bson::Int32(1);
+    let mut product = Product::default();
     for value in arguments.each() {
         let value = value?;
         if is_nullish(value.as_ref()) {
             return null();
         }
-        let Some(right) = value.as_ref().and_then(Number::of) else {
+        let Some(factor) = value.as_ref().and_then(Number::of) else {
             return arguments.wrong_type(14, "only supports numeric types", value.as_ref());
         };
-        let left = Number::of(&product).unwrap_or(Number::Int(1));
-        product = combine(left, right, i64::checked_mul, |left, right| left * right, Decimal::multiply);
+        product.times(factor);
     }
-    found(product)
+    found(product.value())
+}
+
+/// A product as MongoDB keeps it: of doubles from its first factor on, beside the whole number that it may still be. So the
+/// double was rounded with each factor, and a zero has the signs of all.
+struct Product {
+    double: f64,
+    whole: Option<i64>,
+    decimal: Option<Decimal>,
+    /// No factor was larger than 32 bits.
+    is_int: bool,
+}
+
+impl Default for Product {
+    fn default() -> Self {
+        Self { double: 1.0, whole: Some(1), decimal: None, is_int: true }
+    }
+}
+
+impl Product {
+    fn times(&mut self, factor: Number) {
+        if self.decimal.is_some() || matches!(factor, Number::Decimal(_)) {
+            let so_far = self.whole.map_or(Number::Double(self.double), Number::Long).to_decimal();
+            self.decimal = Some(self.decimal.unwrap_or(so_far).multiply(factor.to_decimal()));
+            return;
+        }
+        self.double *= factor.to_double();
+        self.is_int &= matches!(factor, Number::Int(_));
+        let factor = match factor {
+            Number::Int(number) => Some(i64::from(number)),
+            Number::Long(number) => Some(number),
+            _ => None,
+        };
+        self.whole = self.whole.zip(factor).and_then(|(product, factor)| product.checked_mul(factor));
+    }
+
+    fn value(&self) -> Bson {
+        match (self.decimal, self.whole) {
+            (Some(decimal), _) => Bson::from(Number::Decimal(decimal)),
+            (None, Some(whole)) if self.is_int => int_or_long(whole),
+            (None, Some(whole)) => Bson::Int64(whole),
+            (None, None) => Bson::Double(self.double),
+        }
+    }
 }
 
 /// Two values, the right one computed first: which failure is seen depends on it.

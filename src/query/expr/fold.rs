@@ -116,6 +116,7 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
         "$ifNull" => return Ok(first_not_null(call)),
         "$cond" => return Ok(decided(call)),
         "$setIsSubset" => check_array(&call, 1, 17311)?,
+        "$indexOfArray" if is_absent(call.operands.first()) => return Ok(Node::Constant(Some(Bson::Null))),
         "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
     }
@@ -177,6 +178,11 @@ fn first_not_null(mut call: Call) -> Node {
         [Some(only)] => std::mem::replace(only, Node::Constant(None)),
         _ => Node::Call(Box::new(call)),
     }
+}
+
+/// Whether an operand is constant, and there is nothing.
+fn is_absent(operand: Option<&Option<Node>>) -> bool {
+    matches!(operand, Some(Some(Node::Constant(value))) if is_nullish(value.as_ref()))
 }
 
 fn is_constant(operand: Option<&Node>) -> bool {

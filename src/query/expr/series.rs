@@ -236,6 +236,11 @@ fn small_zero(x: Decimal) -> Decimal {
     })
 }
 
+/// A zero that has come from below all numbers, with the sign of another one.
+fn smallest_zero(x: Decimal) -> Decimal {
+    Decimal::Finite { negative: x.has_sign(), coefficient: 0, exponent: MIN_EXPONENT }
+}
+
 const ONE: Decimal = Decimal::Finite { negative: false, coefficient: 1, exponent: 0 };
 const INFINITY: Decimal = Decimal::Infinity { negative: false };
 
@@ -312,6 +317,8 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
     // Whether it is odd, if it is a whole number.
     let odd = y.is_odd();
     match (x, y) {
+        // Whatever the power, even of what is no number.
+        (_, Decimal::NaN) if is_one(x) => padded(ONE),
         (Decimal::NaN, _) | (_, Decimal::NaN) => Decimal::NaN,
         _ if x.is_zero() => zero(MIN_EXPONENT),
         (Decimal::Finite { negative, coefficient, exponent }, Decimal::Finite { .. }) => {
@@ -326,7 +333,12 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
             } else {
                 padded(exp(exponent_value))
             };
-            if negative && odd == Some(true) { power.negated() } else { power }
+            match power {
+                // Too small for any number; its sign is gone too.
+                power if power.is_zero() => zero(MIN_EXPONENT),
+                power if negative && odd == Some(true) => power.negated(),
+                power => power,
+            }
         }
         _ => {
             // One of them is infinite: the power grows beyond all bounds or vanishes.
@@ -390,7 +402,7 @@ fn circular(x: Decimal) -> Option<(Fixed, Fixed)> {
 /// The sine.
 pub(super) fn sin(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return Decimal::ZERO;
+        return x;
     }
     if is_tiny(x) { padded(x) } else { circular(x).map_or(Decimal::NaN, |(sin, _)| sin.to_decimal(0)) }
 }
@@ -434,7 +446,7 @@ pub(super) fn atan(x: Decimal) -> Decimal {
             let angle = half_pi().to_decimal(0);
             if negative { angle.negated() } else { angle }
         }
-        _ if x.is_zero() => Decimal::ZERO,
+        _ if x.is_zero() => x,
         _ if is_tiny(x) => padded(x),
         Decimal::Finite { negative, coefficient, exponent } => {
             if leading(coefficient, exponent) > 80 {
@@ -467,7 +479,7 @@ pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
         }
         _ => {
             let ratio = y.absolute().divide(x.absolute());
-            let angle = atan(ratio);
+            let angle = if ratio.is_zero() { zero(MIN_EXPONENT) } else { atan(ratio) };
             if negative_x { pi().subtract(&Fixed::from_decimal(angle)).to_decimal(0) } else { angle }
         }
     };
@@ -563,7 +575,7 @@ pub(super) fn cosh(x: Decimal) -> Decimal {
 /// The hyperbolic tangent.
 pub(super) fn tanh(x: Decimal) -> Decimal {
     if x == Decimal::NaN || x.is_zero() {
-        return if x.is_zero() { Decimal::ZERO } else { x };
+        return x;
     }
     if is_tiny(x) {
         return padded(x);
@@ -594,7 +606,7 @@ fn area(x: Decimal, one: &Fixed) -> Decimal {
 /// The inverse hyperbolic sine.
 pub(super) fn asinh(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(MIN_EXPONENT);
+        return smallest_zero(x);
     }
     if is_tiny(x) { padded(x) } else { with_sign_of(x, area(x.absolute(), &Fixed::whole(1))) }
 }
@@ -607,7 +619,7 @@ pub(super) fn acosh(x: Decimal) -> Decimal {
 /// The inverse hyperbolic tangent of a number from -1 to 1.
 pub(super) fn atanh(x: Decimal) -> Decimal {
     if x.is_zero() {
-        return zero(MIN_EXPONENT);
+        return smallest_zero(x);
     }
     if is_one(x.absolute()) {
         return with_sign_of(x, INFINITY);

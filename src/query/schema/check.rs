@@ -50,6 +50,7 @@ impl Rule {
     fn accepts(&self, value: Value<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Never => Ok(false),
+            Self::Last(schema) => schema.accepts(value),
             Self::Types(types) => Ok(types.contains(value.kind())),
             Self::Encrypted => Ok(matches!(value.view(), View::Binary(ENCRYPTED, _))),
             Self::OneOfValues(values) => {

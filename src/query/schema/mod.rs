@@ -101,6 +101,8 @@ enum Rule {
     OneOf(Vec<Schema>),
     /// `not`
     Not(Schema),
+    /// The schema, asked behind everything else of its filter.
+    Last(Box<Schema>),
     /// Accepts nothing: a type at the top that no document has.
     Never,
 }

@@ -1,14 +1,16 @@
 //! When parts of a schema are asked: MongoDB makes conditions of them that stand among the others of the filter.
 
 use super::{Properties, Rest, Rule, Schema};
+use crate::query::raw::kind;
+use crate::query::types::TypeSet;
 
 /// What sort of condition a schema is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::query) enum Sort<'s> {
     /// Accepts everything, or demands several things.
     All,
-    /// Alternatives: a member may be missing as well.
-    Any,
+    /// Alternatives: a member may be missing as well. With a bound or a pattern those are asked before.
+    Any { bounded: bool },
     /// A member is there.
     Exists(&'s str),
     /// A negation.
@@ -17,48 +19,142 @@ pub(in crate::query) enum Sort<'s> {
     Own,
 }
 
+/// When the schema of a member is asked.
+enum Turn {
+    /// Where it stands.
+    Early,
+    /// Behind everything else; about values of these types, `None` for all.
+    Late(Option<TypeSet>),
+}
+
 impl Schema {
+    fn of(rule: Rule) -> Self {
+        Self { rules: vec![rule] }
+    }
+
+    /// Whether no document has the shape, as MongoDB sees at once.
+    pub(in crate::query) fn accepts_nothing(&self) -> bool {
+        self.rules.iter().any(|rule| match rule {
+            Rule::Never => true,
+            Rule::OneOfValues(values) => !values.iter().any(|value| value.as_document().is_some()),
+            _ => false,
+        })
+    }
+
+    /// Whether every value has the shape, as MongoDB sees at once.
+    pub(in crate::query) fn accepts_everything(&self) -> bool {
+        self.rules.iter().all(|rule| match rule {
+            Rule::Properties(properties) => {
+                properties.is_by_name()
+                    && !properties.named.is_empty()
+                    && properties.named.iter().all(|(_, schema)| schema.accepts_everything())
+            }
+            Rule::AllOf(schemas) => schemas.iter().all(Self::accepts_everything),
+            _ => false,
+        })
+    }
+
     /// The schema as several that demand the same together, each of one sort.
     pub(in crate::query) fn parts(&self) -> Vec<Self> {
         let mut parts = Vec::new();
-        let mut add = |rule: Rule| parts.push(Self { rules: vec![rule] });
         for rule in &self.rules {
             match rule {
-                Rule::Required(names) => names.iter().for_each(|name| add(Rule::Required(vec![name.clone()]))),
+                Rule::Required(names) => {
+                    parts.extend(names.iter().map(|name| Self::of(Rule::Required(vec![name.clone()]))));
+                }
                 Rule::Properties(properties) => {
-                    for member in &properties.named {
-                        let named = vec![member.clone()];
-                        add(Rule::Properties(Properties { named, patterns: Vec::new(), rest: Rest::Allowed }));
-                    }
+                    parts.extend(properties.named.iter().map(|(name, schema)| Self::of_member(name, schema)));
                     if !properties.is_by_name() {
-                        add(rule.clone());
+                        parts.push(Self::of(Rule::Last(Box::new(Self::of(rule.clone())))));
                     }
                 }
-                rule => add(rule.clone()),
+                Rule::AllOf(schemas) => parts.extend(schemas.iter().flat_map(Self::parts)),
+                rule => parts.push(Self::of(rule.clone())),
             }
         }
         parts
     }
 
+    /// The schema as several one of which must be met, in an `$or`.
+    pub(in crate::query) fn alternatives(&self) -> Vec<Self> {
+        let whole = self.without_shell();
+        match whole.rules.as_slice() {
+            [Rule::AnyOf(schemas)] => schemas.iter().flat_map(Self::alternatives).collect(),
+            [Rule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
+                [(name, schema)] if !name.is_empty() => match schema.without_shell().turn() {
+                    Turn::Late(kinds) => {
+                        let mut there = Self::of(Rule::Required(vec![name.clone()]));
+                        if let Some(kinds) = kinds {
+                            there.rules.extend(Self::of_member(name, &Self::of(Rule::Types(kinds))).rules);
+                        }
+                        vec![Self::of(Rule::Not(there)), Self::of(Rule::Last(Box::new(whole.clone())))]
+                    }
+                    // Several rules are an `$and` of their own, which counts.
+                    Turn::Early if schema.without_shell().rules.len() > 1 => {
+                        vec![Self { rules: vec![whole.rules[0].clone(), Rule::AllOf(Vec::new())] }]
+                    }
+                    Turn::Early => vec![whole.clone()],
+                },
+                _ => vec![whole.clone()],
+            },
+            _ => vec![whole.clone()],
+        }
+    }
+
+    /// A rule about one member.
+    fn of_member(name: &str, schema: &Self) -> Self {
+        let named = vec![(name.to_owned(), schema.clone())];
+        Self::of(Rule::Properties(Properties { named, patterns: Vec::new(), rest: Rest::Allowed }))
+    }
+
+    /// What a list of one schema alone is.
+    fn without_shell(&self) -> &Self {
+        match self.rules.as_slice() {
+            [Rule::AllOf(schemas) | Rule::AnyOf(schemas) | Rule::OneOf(schemas)] if schemas.len() == 1 => {
+                schemas[0].without_shell()
+            }
+            _ => self,
+        }
+    }
+
+    /// When the schema is asked.
+    fn turn(&self) -> Turn {
+        let one = |kind: u8| Turn::Late(Some(TypeSet::default().with(kind)));
+        let [rule] = self.rules.as_slice() else { return Turn::Early };
+        match rule {
+            Rule::ItemCount(_) | Rule::UniqueItems | Rule::Items(_) | Rule::ItemsByPlace(..) => one(kind::ARRAY),
+            Rule::Required(_) | Rule::Properties(_) | Rule::PropertyCount(_) => one(kind::DOCUMENT),
+            Rule::Length(_) => one(kind::STRING),
+            Rule::MultipleOf(_) => Turn::Late(Some(TypeSet::NUMBER)),
+            Rule::Types(_) | Rule::Encrypted | Rule::OneOfValues(_) | Rule::Dependency(..) | Rule::OneOf(_) => {
+                Turn::Late(None)
+            }
+            _ => Turn::Early,
+        }
+    }
+
+    fn is_bounded(&self) -> bool {
+        matches!(self.without_shell().rules.as_slice(), [Rule::Bound { .. } | Rule::Pattern(_)])
+    }
+
     /// What sort of condition it is.
     pub(in crate::query) fn sort(&self) -> Sort<'_> {
-        let [rule] = self.rules.as_slice() else { return Sort::All };
+        let [rule] = self.without_shell().rules.as_slice() else { return Sort::All };
         match rule {
             Rule::Required(names) => match names.as_slice() {
                 [name] => Sort::Exists(name),
                 _ => Sort::All,
             },
-            Rule::Properties(properties) if properties.is_by_name() => match properties.named.as_slice() {
-                [_] => Sort::Any,
+            Rule::Properties(properties) => match (properties.named.len(), properties.is_by_name()) {
+                (0, _) => Sort::Own,
+                (1, true) => Sort::Any { bounded: properties.named[0].1.is_bounded() },
                 _ => Sort::All,
             },
-            Rule::AnyOf(_) => Sort::Any,
+            Rule::AnyOf(schemas) => Sort::Any { bounded: schemas.iter().any(Self::is_bounded) },
             Rule::Not(_) => Sort::Not,
-            Rule::OneOf(schemas) => match schemas.as_slice() {
-                [only] => only.sort(),
-                _ => Sort::Own,
-            },
-            Rule::Properties(_) | Rule::PropertyCount(_) | Rule::Dependency(..) | Rule::OneOfValues(_) => Sort::Own,
+            Rule::OneOf(_) | Rule::PropertyCount(_) | Rule::Dependency(..) | Rule::OneOfValues(_) | Rule::Last(_) => {
+                Sort::Own
+            }
             _ => Sort::All,
         }
     }

@@ -92,6 +92,7 @@ on_each_store! {
             ("limit", "-1"), ("limit", "10001"), ("limit", "ten"), ("page", "0"), ("page", "1.5"), ("order", "2"),
             ("order", "asc"), ("sort", ""), ("sort", "a..b"), ("sort", "$where"), ("filter", "[]"), ("filter", "{"),
             ("filter", "{\"a\":1,\"a\":2}"), ("filtre", "{}"), ("view", "tree"), ("projection", "{}"),
+            ("collation", "{\"locale\":\"de\"}"),
         ];
         for (name, value) in wrong {
             let answer = app.get_with("/types/", &[(name, value)]).await;
