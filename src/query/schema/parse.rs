@@ -425,7 +425,10 @@ impl<'a> Reader<'a> {
         let rest = self.within("additionalProperties", |reader| {
             reader.rest("additionalProperties", schema.get("additionalProperties"))
         })?;
-        let nothing = named.is_empty() && patterns.is_empty() && matches!(rest, Rest::Allowed);
+        // MongoDB keeps what says nothing, and asks it in its turn, but for an empty list of members of the whole document.
+        let says_more =
+            ["patternProperties", "additionalProperties"].iter().any(|keyword| schema.contains_key(keyword));
+        let nothing = named.is_empty() && !says_more && self.inside == 0;
         Ok((!nothing).then_some(Rule::Properties(Properties { named, patterns, rest })))
     }
 
