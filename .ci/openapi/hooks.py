@@ -45,6 +45,15 @@ schemathesis.openapi.format(
 schemathesis.openapi.format("sort-keys", st.sampled_from(PATHS + ["name,-public_id", "-label"]))
 schemathesis.openapi.format("field-pattern", st.sampled_from(["[a-z]+", "\\d{2,4}", "(a|b)*", ".*"]))
 
+
+@schemathesis.serializer("application/x-ndjson")
+def lines_of_json(ctx, value) -> bytes:
+    """Lines as they come; an array as a line each."""
+    if isinstance(value, list):
+        return b"".join(json.dumps(item).encode() + b"\n" for item in value)
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
 # A request can keep its schema and still break a rule: about what is stored, about other members of the same body, or
 # about the time. These are the codes, and the messages of violations, that say so.
 RULES = re.compile(
