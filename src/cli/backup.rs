@@ -45,6 +45,14 @@ impl BackupCommand {
             let bytes = copy(directory, options, &mut io::stdout())?;
             return Ok(format!("{bytes} bytes"));
         }
+        let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(maintenance::FILE_NAME);
+        let within =
+            parent(&self.file).canonicalize().ok().is_some_and(|above| Some(above) == directory.canonicalize().ok());
+        if within && self.file.file_name().is_some_and(is_ours) {
+            return Err(
+                format!("{} is a name of the store's own; give the backup another one", self.file.display()).into()
+            );
+        }
         if self.file.exists() && !self.force {
             let file = self.file.display();
             return Err(format!("{file} is there already; say --force to put the new one in its place").into());
@@ -68,7 +76,12 @@ fn write_draft(
     options: &Options,
     draft: &Path,
 ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    // What a backup that was killed left; a file of somebody else's making would keep its owner and mode.
+    match std::fs::remove_file(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
     let bytes = copy(directory, options, &mut file)?;
     file.sync_all()?;
     Ok(bytes)

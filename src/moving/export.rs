@@ -76,11 +76,22 @@ fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
     if entries.count() == 0 {
         return Ok(false);
     }
-    if !place.join(MANIFEST).is_file() {
-        let reason = "the directory has other things in it; name a new one".to_owned();
-        return Err(MovingError::NoPackage { path: place.to_owned(), reason });
-    }
+    refuse_strangers(place)?;
+    Manifest::read(place)?;
     if force { Ok(true) } else { Err(MovingError::Exists(place.to_owned())) }
+}
+
+/// A directory that gives way must hold nothing but files of a package.
+fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
+    for entry in fs::read_dir(place).map_err(MovingError::at(place))? {
+        let name = entry.map_err(MovingError::at(place))?.file_name();
+        let is_ours = name == MANIFEST || name == tables::DIRECTORY || Part::ALL.iter().any(|part| name == part.file());
+        if !is_ours {
+            let reason = format!("the directory has other things in it ({}); name a new one", name.display());
+            return Err(MovingError::NoPackage { path: place.to_owned(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// A package that is being written; removed when it is not finished.
@@ -99,9 +110,9 @@ impl Draft {
         draft.push(".partial");
         let path = place.with_file_name(draft);
         // What an export that was killed left.
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(MovingError::at(&path)(error)),
-            _ => {}
+        if path.exists() {
+            refuse_strangers(&path)?;
+            fs::remove_dir_all(&path).map_err(MovingError::at(&path))?;
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(MovingError::at(&path))?;
         Ok(Self { path, is_finished: false })

@@ -17,7 +17,7 @@ use crate::store::StoreError;
 use super::MovingError;
 
 /// Where the tables are in a package.
-const DIRECTORY: &str = "objects";
+pub(super) const DIRECTORY: &str = "objects";
 
 /// Writes a table for each type into the directory of a package; gives how many.
 pub(super) async fn write(services: &Services, package: &Path) -> Result<usize, MovingError> {

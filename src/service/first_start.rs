@@ -13,10 +13,10 @@ use chrono::{DateTime, Utc};
 use rand::RngExt;
 
 use crate::auth::{AuthError, AuthSettings, Passwords, Secret};
-use crate::domain::document::{raw, text};
+use crate::domain::document::{integer, raw, text};
 use crate::domain::group::{self, ADMIN_GROUP};
 use crate::domain::user::{FIRST_ADMIN, User};
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
 use crate::service::accounts::AccountError;
 use crate::service::credentials;
 use crate::store::collections::{GROUPS, USERS};
@@ -118,14 +118,25 @@ impl FirstStart<'_> {
                 unit = unit.and(Change::Insert { collection: GROUPS, document: raw(&group.to_document()) });
             }
         }
-        let user_name = if let Some(user) = self.stored(USERS, FIRST_ADMIN).await? {
-            text(&user, "user_name").unwrap_or(ADMIN_NAME).to_owned()
+        let (id, user_name) = if let Some(user) = self.administrator().await? {
+            let id = integer(&user, "public_id").unwrap_or(FIRST_ADMIN);
+            (id, text(&user, "user_name").unwrap_or(ADMIN_NAME).to_owned())
+        } else if let Some(user) = self.stored(USERS, FIRST_ADMIN).await? {
+            log::warn!("no active user is in group {ADMIN_GROUP}; the password is that of user {FIRST_ADMIN}");
+            (FIRST_ADMIN, text(&user, "user_name").unwrap_or(ADMIN_NAME).to_owned())
         } else {
             let user = User::new(FIRST_ADMIN, ADMIN_NAME, ADMIN_GROUP, self.now);
             unit = unit.and(Change::Insert { collection: USERS, document: raw(&user.to_document()) });
-            user.user_name
+            (FIRST_ADMIN, user.user_name)
         };
-        Ok((unit.and(credentials::insert(FIRST_ADMIN, &user_name, hash)), user_name))
+        Ok((unit.and(credentials::insert(id, &user_name, hash)), user_name))
+    }
+
+    /// The active administrator with the lowest id, where users are there already: imported ones, or of other tools.
+    async fn administrator(&self) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let filter = Filter::equals("group_id", ADMIN_GROUP).and(Filter::equals("active", true));
+        let query = FindQuery::new(filter, self.max_time).sorted(Sort::by("public_id", false)).limited(1);
+        Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
     }
 
     async fn stored(&self, collection: &str, public_id: i64) -> Result<Option<RawDocumentBuf>, StoreError> {

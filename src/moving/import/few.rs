@@ -118,6 +118,14 @@ impl Import<'_> {
         if stored.is_some_and(|(_, stored)| difference(line, stored).is_none()) {
             return Some(Action::Keep);
         }
+        if let Some(other) = stored.filter(|_| part == Part::Users).and_then(|(_, stored)| other_name(line, stored)) {
+            self.report.wrong(
+                number,
+                "/user_name",
+                format!("this id belongs to {other}, and so do password and tokens"),
+            );
+            return None;
+        }
         let read = rules::read(part, line, stored.map(|(_, stored)| stored), &self.world, self.now);
         for violation in read.wrong.iter().chain(&read.unclean) {
             self.report.wrong(number, violation.pointer.as_str(), violation.message.as_str());
@@ -247,6 +255,13 @@ fn key(part: Part, document: &Document) -> Option<Key> {
         Part::Settings => Some((integer(document, "user_id")?, document.get_str("identifier").ok()?.to_owned())),
         _ => Some((integer(document, "public_id")?, String::new())),
     }
+}
+
+/// The name of the stored user, when the line gives that id to somebody else: what he signs in with is found by the id.
+fn other_name<'s>(line: &Document, stored: &'s Document) -> Option<&'s str> {
+    let name = stored.get_str("user_name").ok()?;
+    let same = line.get_str("user_name").is_ok_and(|other| login_of(other) == login_of(name));
+    (!same).then_some(name)
 }
 
 fn is_active_admin(user: &Document) -> bool {

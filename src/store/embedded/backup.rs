@@ -19,8 +19,8 @@ use super::{Options, copy, failure, maintenance};
 
 /// A snapshot keeps old pages from being used again, so no copy may take longer.
 pub(super) const LONGEST: Duration = Duration::from_mins(15);
-/// The name that a copy has for the moment in which it is opened.
-const FILE: &str = "inventory.redb.backup";
+/// How the name begins that a copy has for the moment in which it is opened.
+const FILE: &str = "inventory.redb.copying-";
 
 /// Why a backup was not put in place.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,8 @@ pub enum RestoreError {
 /// See [`Store::backup`](crate::store::Store::backup).
 pub(super) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
     room_for_another(location)?;
-    let nameless = nameless(&location.beside(FILE)).map_err(|error| failure::unavailable(&error))?;
+    let nameless = nameless(&location.beside(&format!("{FILE}{:016x}", rand::random::<u64>())))
+        .map_err(|error| failure::unavailable(&error))?;
     let copied = failure::guarded(|| {
         let until = longest.map(|longest| Instant::now() + longest);
         let backend = FileBackend::new(nameless.try_clone().map_err(StoreError::backend)?)
@@ -83,10 +84,6 @@ fn room_for_another(location: &Location) -> Result<(), StoreError> {
 }
 
 fn nameless(path: &Path) -> io::Result<File> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
     std::fs::remove_file(path)?;
     Ok(file)

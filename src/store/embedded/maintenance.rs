@@ -18,6 +18,7 @@ use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index
 use super::{Options, check, copy, failure};
 
 pub use super::backup::{RestoreError, backup, restore};
+pub use super::open::FILE as FILE_NAME;
 
 /// Why a store could not be repaired.
 #[derive(Debug, thiserror::Error)]

@@ -27,7 +27,7 @@ use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// The file in the directory of a store.
-pub(super) const FILE: &str = "inventory.redb";
+pub const FILE: &str = "inventory.redb";
 /// A file that is being written to take the place of [`FILE`].
 const NEW_FILE: &str = "inventory.redb.new";
 /// Is there when a sync of [`FILE`] failed.

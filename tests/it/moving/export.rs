@@ -77,8 +77,16 @@ on_each_kind! {
         let refused = export(&*store, &place.path("package"), false, EPOCH, None, &Silent).await.expect_err("it is there");
         assert!(matches!(refused, MovingError::Exists(_)), "{refused}");
         fs::write(place.path("package/note"), "mine").expect("a file");
-        export(&*store, &place.path("package"), true, EPOCH, None, &Silent).await.expect("a new one");
-        assert!(!place.path("package/note").exists() && !place.path("package.partial").exists());
+        let force = async || export(&*store, &place.path("package"), true, EPOCH, None, &Silent).await;
+        let refused = force().await.expect_err("a file of somebody's is in it");
+        assert!(matches!(refused, MovingError::NoPackage { .. }), "{refused}");
+        assert!(place.path("package/note").exists());
+        fs::remove_file(place.path("package/note")).expect("it is there");
+        force().await.expect("a new one");
+        fs::create_dir(place.path("package.partial")).expect("a directory");
+        fs::write(place.path("package.partial/note"), "mine").expect("a file");
+        force().await.expect_err("a file of somebody's is in the way");
+        assert!(place.path("package.partial/note").exists());
     }
 
     async fn a_directory_that_is_no_package_is_left_alone(place) {

@@ -241,6 +241,18 @@ on_each_kind! {
         assert_eq!(said(&findings), ["users.ndjson, line 1: user 1 is the last active administrator and stays one"]);
     }
 
+    async fn the_id_of_a_user_is_never_given_to_another_one(place) {
+        let services = place.demo().await;
+        change(&*services.store, Change::Insert { collection: USERS, document: raw(&user(9, "ada")) }).await;
+        place.exported(&*services.store, "package").await;
+        let store = place.empty().await;
+        change(&*store, Change::Insert { collection: USERS, document: raw(&user(9, "Bob")) }).await;
+        let (outcome, findings) = place.imported(&*store, "package", UPDATE).await;
+        assert!(matches!(outcome, Err(MovingError::Refused { lines: 1 })), "{outcome:?}");
+        let reason = "/user_name: this id belongs to Bob, and so do password and tokens";
+        assert!(said(&findings)[0].ends_with(reason), "{:?}", said(&findings));
+    }
+
     async fn an_imported_user_signs_in_once_he_has_a_password(place) {
         let services = place.demo().await;
         change(&*services.store, Change::Insert { collection: USERS, document: raw(&user(9, "ada")) }).await;
