@@ -50,8 +50,10 @@ schemathesis.openapi.format("field-pattern", st.sampled_from(["[a-z]+", "\\d{2,4
 def lines_of_json(ctx, value) -> bytes:
     """Lines as they come; an array as a line each."""
     if isinstance(value, list):
-        return b"".join(json.dumps(item).encode() + b"\n" for item in value)
-    return value.encode() if isinstance(value, str) else bytes(value)
+        return b"".join(json.dumps(item, default=str).encode() + b"\n" for item in value)
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, (bytes, bytearray)) else json.dumps(value, default=str).encode()
 
 
 # A request can keep its schema and still break a rule: about what is stored, about other members of the same body, or
