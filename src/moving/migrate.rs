@@ -73,8 +73,11 @@ pub async fn migrate(
     }
     let mut source = from.picture().await?;
     let of_one_moment = source.is_of_one_moment();
-    match migrations::state(to, migrations::ALL, MAX_TIME).await? {
-        State::Incomplete(begun) if begun == name => log::info!("going on with what was begun before"),
+    let is_marked = match migrations::state(to, migrations::ALL, MAX_TIME).await? {
+        State::Incomplete(begun) if begun == name => {
+            log::info!("going on with what was begun before");
+            true
+        }
         _ => {
             let held = holdings(to).await?;
             if !held.is_empty() && !force {
@@ -83,11 +86,16 @@ pub async fn migrate(
                     Err(_) => Err(MovingError::NotEmpty(held.join(", "))),
                 };
             }
-            to.prepare(collections::ALL).await?;
-            mark(to, name).await?;
+            false
         }
+    };
+    // All that takes long and only reads comes first: whoever stops it by then finds the target as it was.
+    let pending = pending(&mut *source, to).await?;
+    if !is_marked {
+        to.prepare(collections::ALL).await?;
+        mark(to, name).await?;
     }
-    let written = copy(from, &mut *source, to, progress).await?;
+    let written = copy(from, &mut *source, to, pending, progress).await?;
     let verified = compare(&mut *source, to).await?;
     let collections = verified.map_err(|collection| MovingError::Differs { collection })?;
     let unmark = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
@@ -113,19 +121,14 @@ fn names(picture: &dyn Picture) -> BTreeSet<String> {
 
 /// Marks the target as one that is not whole.
 async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
-    let clear = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::all() };
+    let clear = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
     let document = raw(&doc! {"_id": INCOMPLETE, "from": name});
     let unit = Unit::of(clear).and(Change::Insert { collection: MIGRATIONS, document });
     to.commit(unit).await.map(drop)
 }
 
-/// Brings over every collection that is not equal in both; returns how many documents were written.
-async fn copy(
-    from: &dyn Store,
-    source: &mut dyn Picture,
-    to: &dyn Store,
-    progress: &dyn Progress,
-) -> Result<u64, MovingError> {
+/// The collections that are not equal in both.
+async fn pending(source: &mut dyn Picture, to: &dyn Store) -> Result<Vec<String>, MovingError> {
     let (ours, mut theirs) = (names(source), to.picture().await?);
     let all: BTreeSet<String> = ours.union(&names(&*theirs)).cloned().collect();
     let mut pending = Vec::new();
@@ -138,7 +141,17 @@ async fn copy(
             pending.push(name);
         }
     }
-    drop(theirs);
+    Ok(pending)
+}
+
+/// Brings these collections over; returns how many documents were written.
+async fn copy(
+    from: &dyn Store,
+    source: &mut dyn Picture,
+    to: &dyn Store,
+    pending: Vec<String>,
+    progress: &dyn Progress,
+) -> Result<u64, MovingError> {
     for name in &pending {
         to.clear(name).await?;
     }
