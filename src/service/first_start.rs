@@ -19,6 +19,7 @@ use crate::domain::user::{FIRST_ADMIN, User};
 use crate::query::{Filter, Sort};
 use crate::service::accounts::AccountError;
 use crate::service::credentials;
+use crate::service::users::active_administrators;
 use crate::store::collections::{GROUPS, USERS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
@@ -134,8 +135,8 @@ impl FirstStart<'_> {
 
     /// The active administrator with the lowest id, where users are there already: imported ones, or of other tools.
     async fn administrator(&self) -> Result<Option<RawDocumentBuf>, StoreError> {
-        let filter = Filter::equals("group_id", ADMIN_GROUP).and(Filter::equals("active", true));
-        let query = FindQuery::new(filter, self.max_time).sorted(Sort::by("public_id", false)).limited(1);
+        let query = FindQuery::new(active_administrators(), self.max_time);
+        let query = query.sorted(Sort::by("public_id", false)).limited(1);
         Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
     }
 

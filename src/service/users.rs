@@ -242,6 +242,11 @@ fn check_own(caller: &Caller, id: i64, accepted: &Document, stored: &Document) -
     Err(ServiceError::forbidden("right_missing", message))
 }
 
+/// Who can administer the service.
+pub(super) fn active_administrators() -> Filter {
+    Filter::equals("group_id", ADMIN_GROUP).and(Filter::equals("active", true))
+}
+
 fn is_active_admin(user: &RawDocument) -> bool {
     integer(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
 }
@@ -249,9 +254,7 @@ fn is_active_admin(user: &RawDocument) -> bool {
 /// Checks that there is an active administrator beside this one, and gives the condition under which that stays so.
 async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
     let at = scope_version(&*services.store, ADMINISTRATORS, services.max_time).await?;
-    let others = Filter::equals("group_id", ADMIN_GROUP)
-        .and(Filter::equals("active", true))
-        .and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
+    let others = active_administrators().and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
     if services.store.count(USERS, &others, services.max_time).await? == 0 {
         let message = format!("user {id} is the last active administrator and stays one");
         return Err(ServiceError::invalid("last_administrator", message));

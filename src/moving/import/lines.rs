@@ -66,7 +66,7 @@ impl Batches {
 impl Reading {
     fn batch(mut self) -> io::Result<Batch> {
         let (mut lines, mut bytes) = (Vec::new(), 0);
-        while lines.len() < BATCH_LINES && bytes < BATCH_BYTES {
+        while lines.is_empty() || (lines.len() < BATCH_LINES && bytes < BATCH_BYTES) {
             self.text.clear();
             let count = (&mut self.file).take(LONGEST_LINE).read_until(b'\n', &mut self.text)?;
             if count == 0 {
@@ -89,4 +89,21 @@ fn document(text: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
     document_from_str(text.trim_end_matches(['\r', '\n']))
         .map_err(|error| error.to_string().replace(" at line 1, column ", " at column "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn empty_lines_of_more_than_a_batch_end_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("lines");
+        std::fs::write(&path, [vec![b'\n'; BATCH_BYTES + 1], b"{\"a\": 1}\n".to_vec()].concat()).expect("a file");
+        let mut batches = Batches::open(&path);
+        let lines = batches.next().await.expect("it can be read").expect("a line is there");
+        let numbers: Vec<u64> = lines.iter().map(|line| line.number).collect();
+        assert_eq!(numbers, [BATCH_BYTES as u64 + 2]);
+        assert!(batches.next().await.expect("it can be read").is_none());
+    }
 }

@@ -150,7 +150,7 @@ impl Planner {
     }
 
     fn create(&self, index: usize, row: &Row, public_id: Option<i64>, errors: &mut Vec<ReportError>) -> Option<Step> {
-        let (input, accepted) = self.checked(row, &[], self.user_id, errors)?;
+        let (input, accepted) = self.checked(row, &[], errors)?;
         if let Some(violation) = public_id.and_then(resource::no_id) {
             errors.push(ReportError::new(row.line, "public_id", violation.message));
             return None;
@@ -170,7 +170,7 @@ impl Planner {
             }
         };
         let kept = object_input::read_fields(stored.get("fields"));
-        let (input, accepted) = self.checked(row, &kept, self.user_id, errors)?;
+        let (input, accepted) = self.checked(row, &kept, errors)?;
         let what = if is_same(&input, &accepted, &stored, &kept) {
             What::Keep { public_id: id }
         } else {
@@ -191,17 +191,15 @@ impl Planner {
         &self,
         row: &Row,
         stored: &[FieldValue],
-        author: i64,
         errors: &mut Vec<ReportError>,
     ) -> Option<(ObjectInput, Accepted)> {
         let before = errors.len();
-        let (body, sent) = match &row.source {
+        let (mut body, sent) = match &row.source {
             Source::Cells(cells) => self.body_of_cells(row, cells, stored, errors),
             Source::Document(document) => (self.body_of_document(row, document, errors), None),
         };
-        let mut body = body;
         if !body.contains_key("author_id") {
-            body.insert("author_id", author);
+            body.insert("author_id", self.user_id);
         }
         let (mut input, violations) = ObjectInput::read(&body);
         let is_whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));

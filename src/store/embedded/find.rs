@@ -83,8 +83,8 @@ impl<'a> Question<'a> {
     pub(super) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
         let budget = self.deadline.budget();
         let mut reader = Reader::new(collection, tables, self.deadline.clone());
-        let streams = self.comes_in_order() || self.ends_early_from_the_end();
-        let mut answer = if streams { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
+        let mut answer =
+            if self.streams() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
         Ok(answer)
     }
@@ -102,7 +102,7 @@ impl<'a> Question<'a> {
     pub(super) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
-        if self.comes_in_order() || self.ends_early_from_the_end() {
+        if self.streams() {
             self.turn(reader);
             let read_on = self.with_total && !self.counts_apart();
             let mut stopped = false;
@@ -161,7 +161,7 @@ impl<'a> Question<'a> {
     /// Whether every document has to be looked at, if no index helps.
     pub(super) fn reads_all(&self) -> bool {
         let counts = self.with_total && self.choice.total == Total::Documents;
-        counts || self.query.limit == 0 || !(self.comes_in_order() || self.ends_early_from_the_end())
+        counts || self.query.limit == 0 || !self.streams()
     }
 
     /// What is to be said about the work for so many documents.
@@ -179,6 +179,11 @@ impl<'a> Question<'a> {
     /// Whether the documents are read from the last one on until there are enough: what lies in front of them is not looked at.
     fn ends_early_from_the_end(&self) -> bool {
         self.query.sort.is_reversed() && self.query.limit != 0 && (!self.with_total || self.counts_apart())
+    }
+
+    /// Whether nothing has to be ordered here.
+    fn streams(&self) -> bool {
+        self.comes_in_order() || self.ends_early_from_the_end()
     }
 
     fn turn<A: Access>(&self, reader: &mut Reader<'_, A>) {

@@ -206,7 +206,7 @@ impl Location {
             if self.is_unsynced()? {
                 self.make_durable()?;
             }
-            let (database, _) =
+            let database =
                 self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
             let catalog = self.bring_up(&database)?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
@@ -221,7 +221,9 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            self.open_with(|| self.overlay())
+            let database = self.open_with(|| self.overlay())?;
+            let (catalog, _) = self.read_catalog(&database)?;
+            Ok((database, catalog))
         })
     }
 
@@ -229,7 +231,7 @@ impl Location {
         self.storage.open(&self.file).and_then(Overlay::new)
     }
 
-    fn open_with<B: StorageBackend>(&self, file: impl Fn() -> io::Result<B>) -> Result<(Database, Catalog), OpenError> {
+    fn open_with<B: StorageBackend>(&self, file: impl Fn() -> io::Result<B>) -> Result<Database, OpenError> {
         let file = || file().map_err(|error| self.io(error));
         let database = match self.builder(Torn::Refuse).create_with_backend(file()?) {
             Err(DatabaseError::RepairAborted) => {
@@ -238,9 +240,7 @@ impl Location {
             }
             opened => opened,
         };
-        let database = database.map_err(|error| self.refused(error))?;
-        let (catalog, _) = self.read_catalog(&database)?;
-        Ok((database, catalog))
+        database.map_err(|error| self.refused(error))
     }
 
     /// Makes the database one of this version, and gives its catalog. What was opened to be looked at has to be verified

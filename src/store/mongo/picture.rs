@@ -1,19 +1,18 @@
-//! Everything in the database, one collection after the other. What is written meanwhile may be in it or not: the driver
-//! sends its own read concern beside that of a snapshot session, and the server takes the former.
+//! Everything in the database, one collection after the other. What is written meanwhile may be in it or not.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc};
 use futures::stream::{self, BoxStream, StreamExt};
+use mongodb::Cursor;
 use mongodb::error::Error;
 use mongodb::results::CollectionType;
-use mongodb::{ClientSession, SessionCursor};
 
 use super::Inner;
-use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
+use super::error::{command_error, unavailable, write_error};
 use super::find::plain_order;
 use super::marks::REMOVALS;
 use crate::query::{Filter, Sort};
@@ -24,31 +23,18 @@ use crate::store::{Documents, FindQuery, Picture, StoreError};
 const BATCH: u32 = 2000;
 /// How long one answer of the server is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long the past may be out of reach, because a collection was made or got an index a moment ago.
-const CATALOG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See [`Picture`].
 pub(super) struct Everything {
     inner: Arc<Inner>,
-    session: ClientSession,
     collections: Vec<String>,
 }
 
 impl Everything {
     /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
-        let until = Instant::now() + CATALOG_PATIENCE;
-        loop {
-            let collections = collections(inner).await.map_err(|error| command_error(&error))?;
-            let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
-            match look(inner, &mut session, &collections).await {
-                Ok(()) => return Ok(Self { inner: Arc::clone(inner), session, collections }),
-                Err(error) if is_snapshot_lost(&error) && Instant::now() < until => {
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(error) => return Err(command_error(&error)),
-            }
-        }
+        let collections = collections(inner).await.map_err(|error| command_error(&error))?;
+        Ok(Self { inner: Arc::clone(inner), collections })
     }
 }
 
@@ -67,14 +53,6 @@ async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Whether each collection can be read.
-async fn look(inner: &Inner, session: &mut ClientSession, collections: &[String]) -> Result<(), Error> {
-    for name in collections {
-        inner.collection(name).find_one(doc! {}).projection(doc! { "_id": 1 }).session(&mut *session).await?;
-    }
-    Ok(())
-}
-
 #[async_trait]
 impl Picture for Everything {
     fn collections(&self) -> &[String] {
@@ -91,17 +69,17 @@ impl Picture for Everything {
         order: &Sort,
     ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError> {
         let documents = self.inner.collection(collection);
-        let mut question = documents.find(Document::new()).batch_size(BATCH).session(&mut self.session);
+        let mut question = documents.find(Document::new()).batch_size(BATCH);
         let order = plain_order(&FindQuery::new(Filter::all(), PATIENCE).sorted(order.clone()));
         if !order.is_empty() {
             question = question.sort(order).allow_disk_use(true);
         }
         let cursor = in_time(question.into_future()).await?;
-        let steps = stream::unfold(Some((cursor, &mut self.session)), |rest| async {
-            let (mut cursor, session) = rest?;
-            match in_time(piece(&mut cursor, session)).await {
+        let steps = stream::unfold(Some(cursor), |rest| async {
+            let mut cursor = rest?;
+            match in_time(piece(&mut cursor)).await {
                 Ok(piece) if piece.is_empty() => None,
-                Ok(piece) => Some((Ok(piece), Some((cursor, session)))),
+                Ok(piece) => Some((Ok(piece), Some(cursor))),
                 Err(error) => Some((Err(error), None)),
             }
         });
@@ -110,9 +88,9 @@ impl Picture for Everything {
 }
 
 /// The next documents; none at the end.
-async fn piece(cursor: &mut SessionCursor<RawDocumentBuf>, session: &mut ClientSession) -> Result<Documents, Error> {
+async fn piece(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Documents, Error> {
     let mut piece = Documents::new();
-    while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES && cursor.advance(session).await? {
+    while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES && cursor.advance().await? {
         piece.push(cursor.current());
     }
     Ok(piece)
