@@ -17,11 +17,12 @@ use crate::mongod::{self, Deployment, Mongod};
 use crate::objects;
 use crate::servers::Server;
 use crate::table::{Named, Row};
-use crate::world::{Question, World, get, sign_in, sign_in_request};
+use crate::world::{Question, World, get, get_openly, sign_in, sign_in_request};
 
 const EMBEDDED: &str = "embedded";
 const MONGODB: &str = "mongodb";
 const FIXED: &str = "fixed bytes";
+const OPEN: &str = "fixed bytes for anybody";
 const DRIVER: &str = "bare driver";
 const BARE: &str = "bare redb";
 
@@ -49,6 +50,7 @@ enum Kind {
     Post,
     Put,
     Login,
+    Authentication,
 }
 
 const fn operation(name: &'static str, kind: Kind, of_fixed: Option<f64>, of_driver: Option<f64>) -> Operation {
@@ -64,6 +66,7 @@ const OPERATIONS: &[Operation] = &[
     operation("filter by a field", Kind::Filter, None, None),
     operation("category tree", Kind::Tree, None, None),
     operation("not modified", Kind::Unchanged, Some(0.6), None),
+    operation("authentication", Kind::Authentication, None, None),
     operation("login", Kind::Login, None, None),
     operation("put", Kind::Put, None, None),
     operation("post", Kind::Post, None, None),
@@ -128,6 +131,9 @@ pub(crate) async fn all(arguments: &Arguments, folder: &Path, done: &mut impl Fn
 
 impl Bench<'_> {
     async fn measure(&self, operation: &Operation) -> Result<Vec<Row>, Error> {
+        if operation.kind == Kind::Authentication {
+            return self.authentication(operation.name).await;
+        }
         let mut runners = Vec::new();
         for world in &self.worlds {
             let question = self.question(world, operation.kind).await?;
@@ -177,7 +183,7 @@ impl Bench<'_> {
             Kind::Unchanged => world.unchanged().await?,
             Kind::Post => world.insertions(),
             Kind::Put => world.replacements(),
-            Kind::Login => Question { requests: vec![sign_in_request()], status: 200 },
+            Kind::Login | Kind::Authentication => Question { requests: vec![sign_in_request()], status: 200 },
         })
     }
 
@@ -199,6 +205,33 @@ impl Bench<'_> {
         let load = Load { port: server.port, requests, status, service: server.pid(), mongod: None };
         runners.push(Runner { who: FIXED, objects: 0, load: Some(load) });
         Ok(Some(server))
+    }
+
+    /// The same bytes for a caller with a token and a right, and for anybody.
+    async fn authentication(&self, name: &str) -> Result<Vec<Row>, Error> {
+        let folder = self.folder.join("fixed").join(name);
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("body"), "{}")?;
+        let server = Server::fixed(&format!("embedded:{}", self.folder.join("fixed-store").display()), &folder).await?;
+        let load = |request| {
+            Some(Load { port: server.port, requests: vec![request], status: 200, service: server.pid(), mongod: None })
+        };
+        let token = sign_in(server.port).await?;
+        let runners = [
+            Runner { who: FIXED, objects: 0, load: load(get("/rest/fixed/body", &token)) },
+            Runner { who: OPEN, objects: 0, load: load(get_openly("/rest/open/body")) },
+        ];
+        let mut rows = Vec::new();
+        for &connections in &self.arguments.connections {
+            let mut row = self.in_turns(name, connections, &runners).await?;
+            let processor = |who| row.figure(who, 0).map(|figure| figure.service_cpu_us);
+            if let (Some(known), Some(open)) = (processor(FIXED), processor(OPEN)) {
+                row.bounds.push(Bound::at_most("microseconds of the processor for it", known - open, 10.0));
+            }
+            rows.push(row);
+        }
+        server.stop()?;
+        Ok(rows)
     }
 
     fn driver(&self, runners: &mut Vec<Runner>) {

@@ -191,6 +191,11 @@ pub(crate) fn get(path: &str, token: &str) -> Vec<u8> {
     request("GET", path, &[("authorization", &bearer(token))], None)
 }
 
+/// The same without a token.
+pub(crate) fn get_openly(path: &str) -> Vec<u8> {
+    request("GET", path, &[], None)
+}
+
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }

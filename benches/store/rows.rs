@@ -1,5 +1,7 @@
 //! The operations that are measured, and what is asked of them.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +23,11 @@ use crate::world::World;
 const STORE: &str = "store";
 const BARE: &str = "bare redb";
 const MONGOD: &str = "mongod";
+/// What a page of the file costs that is in the memory of the operating system and in no cache of the store.
+const PAGE: &str = "a page of the file";
 const MAX_TIME: Duration = Duration::from_mins(1);
+/// Of redb.
+const PAGE_BYTES: u64 = 4096;
 
 /// How often things are done in one run.
 struct Effort {
@@ -104,6 +110,11 @@ impl<'a> Turns<'a> {
                     let numbers = (0..reads).map(|_| numbers.next() + 1);
                     world.bare.read(numbers, |bytes| drop(std::hint::black_box(bytes.to_vec())))
                 }))
+            }));
+            let mut seed = 0;
+            runners.push(runner(PAGE, world, move || {
+                seed += 1;
+                Box::pin(here(async move { read_pages(world, seed, reads) }))
             }));
         }
         let mut row = self.row("read by public_id, raw bytes", RowUnit::Time, runners).await?;
@@ -270,6 +281,18 @@ pub(crate) async fn read_by_port(store: &dyn Store, mut numbers: Numbers, reads:
         let found = store.find(OBJECTS, &FindQuery::new(filter, MAX_TIME).limited(1)).await?;
         let object = found.first().ok_or("no such object")?;
         std::hint::black_box(object.as_bytes());
+    }
+    Ok(reads)
+}
+
+/// Reads pages of the store's file at random, past redb.
+fn read_pages(world: &World, seed: u64, reads: u32) -> Result<u32, Error> {
+    let file = File::open(world.folder.join("store").join("inventory.redb"))?;
+    let pages = u32::try_from(file.metadata()?.len() / PAGE_BYTES)?;
+    let (mut numbers, mut page) = (Numbers::below(pages, seed), [0; PAGE_BYTES as usize]);
+    for _ in 0..reads {
+        file.read_exact_at(&mut page, u64::from(numbers.next()) * PAGE_BYTES)?;
+        std::hint::black_box(&page);
     }
     Ok(reads)
 }

@@ -24,7 +24,7 @@ use super::tables::{Access, IndexTable, Working};
 
 /// How many entries a block of each level holds at most, the lowest level first.
 #[cfg(not(test))]
-const LIMITS: [u64; 2] = [2048, u64::MAX];
+const LIMITS: [u64; 2] = [512, u64::MAX];
 /// Small, so that few entries make many blocks.
 #[cfg(test)]
 const LIMITS: [u64; 2] = [8, u64::MAX];
