@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::domain::user::FIRST_ADMIN;
 use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
-use crate::exchange::encoding::TextEncoding;
+use crate::exchange::encoding::{self, TextEncoding};
 use crate::service::Services;
 use crate::service::export::Access;
 use crate::service::import::{Form, ImportQuery, ImportReport, Importer, import_objects};
@@ -59,14 +59,20 @@ fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
     if file.extension().is_some_and(|extension| extension == "ndjson" || extension == "jsonl") {
         return Ok(Form::Ndjson);
     }
-    let delimiter = options
-        .delimiter
-        .as_deref()
-        .map(|name| Delimiter::named(name).ok_or_else(|| format!("--delimiter {name}: write {DELIMITER_NAMES}")));
-    let encoding = options.encoding.as_deref().map(|name| {
-        TextEncoding::named(name).ok_or_else(|| format!("--encoding {name} is not known; write for instance utf-8"))
-    });
-    Ok(Form::Csv { delimiter: delimiter.transpose()?, encoding: encoding.transpose()? })
+    let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
+    let encoding = options.encoding.as_deref().map(read_encoding).transpose()?;
+    Ok(Form::Csv { delimiter, encoding })
+}
+
+/// What `--delimiter` names.
+pub(super) fn read_delimiter(name: &str) -> Result<Delimiter, String> {
+    Delimiter::named(name).ok_or_else(|| format!("--delimiter {name}: write {DELIMITER_NAMES}"))
+}
+
+/// What `--encoding` names.
+pub(super) fn read_encoding(name: &str) -> Result<TextEncoding, String> {
+    TextEncoding::named(name)
+        .ok_or_else(|| format!("--encoding {name} is not known; write one of {}", encoding::NAMES.join(", ")))
 }
 
 fn tell(report: &ImportReport, file: &Path) -> Outcome {

@@ -89,7 +89,7 @@ pub async fn import_objects(
         importer.access.permit(&link.target, Permission::Read)?;
     }
     let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
-    let is_bounded = write::largest_unit(services) < rows.list.len() && key.is_none() && nameless > 0;
+    let is_bounded = services.store.largest_unit() < rows.list.len() && key.is_none() && nameless > 0;
     if is_bounded {
         journal.resume(services, &mut rows).await?;
     }

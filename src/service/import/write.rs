@@ -10,17 +10,8 @@ use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::{ServiceError, Services};
 use crate::store::{Change, Condition, StoreError, Unit};
 
-/// So many changes are one unit where units are bounded: a transaction of MongoDB has a minute, and one that waits for
-/// others keeps them waiting, too.
-const GROUP: usize = 1000;
-
 /// What imports that find objects by a key move when they store new ones: no two of them make the same object.
 pub(super) const SCOPE: &str = "framework.objects.imports";
-
-/// How many changes one unit may have on this store.
-pub(super) fn largest_unit(services: &Services) -> usize {
-    if services.store.kind() == "embedded" { usize::MAX } else { GROUP }
-}
 
 /// What became of the steps that were carried out: the row of each and its line of the report.
 pub(super) struct Written {
@@ -54,7 +45,7 @@ pub(super) async fn write(
     let mut written = Written { lines: Vec::new(), is_short: false };
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
     // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
-    let largest = largest_unit(services);
+    let largest = services.store.largest_unit();
     while !prepared.is_empty() {
         let is_new = |it: &Prepared| matches!(it.change, Change::Insert { .. });
         let alike = match prepared.first().map(is_new) {
