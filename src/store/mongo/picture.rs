@@ -21,7 +21,6 @@ use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
 use super::find::plain_order;
 use super::marks::REMOVALS;
 use crate::query::{Filter, Sort};
-use crate::store::collections::MIGRATIONS;
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Picture, StoreError};
 
@@ -38,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Everything {
     inner: Arc<Inner>,
     collections: Vec<String>,
-    /// The moment that all is read as of, where the deployment has a history.
+    /// The moment that all is read as of, where the deployment has a history and there is anything to read.
     moment: Option<Timestamp>,
 }
 
@@ -46,7 +45,7 @@ impl Everything {
     /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
-        let moment = if inner.topology.has_transactions() { Some(moment(inner, &collections).await?) } else { None };
+        let moment = if inner.topology.has_transactions() { moment(inner, &collections).await? } else { None };
         Ok(Self { inner: Arc::clone(inner), collections, moment })
     }
 }
@@ -67,7 +66,7 @@ async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
 }
 
 /// A moment at which each of the collections can be read.
-async fn moment(inner: &Inner, collections: &[String]) -> Result<Timestamp, StoreError> {
+async fn moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, StoreError> {
     let until = Instant::now() + SETTLING;
     loop {
         match common_moment(inner, collections).await {
@@ -78,17 +77,17 @@ async fn moment(inner: &Inner, collections: &[String]) -> Result<Timestamp, Stor
     }
 }
 
-async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Timestamp, Error> {
+async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, Error> {
     let mut moment = None;
-    // One that is not there has a moment, too.
-    for name in collections.iter().map(String::as_str).chain([MIGRATIONS]) {
+    for name in collections {
         let mut command = find(name, moment, Document::new());
         command.extend(doc! { "limit": 1, "singleBatch": true, "projection": { "_id": 1 } });
         let answer = inner.database.run_command(command).await?;
-        let cursor = answer.get_document("cursor").map_err(Error::custom)?;
-        moment = Some(cursor.get_timestamp("atClusterTime").map_err(Error::custom)?);
+        // One that was dropped a moment ago tells none.
+        let told = answer.get_document("cursor").and_then(|cursor| cursor.get_timestamp("atClusterTime"));
+        moment = moment.or(told.ok());
     }
-    moment.ok_or_else(|| Error::custom("no collection was read"))
+    Ok(moment)
 }
 
 /// A question for all documents of a collection as of a moment: the one that is given, or one of the server's choice.
@@ -109,7 +108,7 @@ impl Picture for Everything {
     }
 
     fn is_of_one_moment(&self) -> bool {
-        self.moment.is_some()
+        self.moment.is_some() || (self.collections.is_empty() && self.inner.topology.has_transactions())
     }
 
     async fn documents(

@@ -27,7 +27,7 @@ async fn write_pairs(store: Arc<MongoStore>, last: Arc<AtomicI64>, stop: Arc<Ato
 
 async fn later(last: &AtomicI64) {
     let now = last.load(Ordering::Relaxed);
-    while last.load(Ordering::Relaxed) < now + 5 {
+    while last.load(Ordering::Relaxed) < now + 1 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
