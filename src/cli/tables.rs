@@ -16,7 +16,8 @@ use super::Outcome;
 /// How a file of objects is read.
 #[derive(Debug, Args)]
 pub(super) struct TableOptions {
-    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, anything else as CSV.
+    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, .xlsx as a spreadsheet (its
+    /// first sheet), anything else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
     /// Create the objects of a file without ids and key once more, though the same file was imported within the last day.
@@ -66,8 +67,10 @@ pub(super) async fn import(
 }
 
 fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
-    if file.extension().is_some_and(|extension| extension == "ndjson" || extension == "jsonl") {
-        return Ok(Form::Ndjson);
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("ndjson" | "jsonl") => return Ok(Form::Ndjson),
+        Some("xlsx") => return Ok(Form::Xlsx),
+        _ => {}
     }
     let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
     let encoding = options.encoding.as_deref().map(read_encoding).transpose()?;

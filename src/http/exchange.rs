@@ -6,7 +6,7 @@ use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt;
 
-use super::body::File;
+use super::body::{File, SHEET, Said};
 use super::caller::Authenticated;
 use super::description::{ExportParameters, IdempotencyHeader, ImportParameters};
 use super::envelope;
@@ -49,7 +49,7 @@ pub(super) async fn export_objects(
     let (media_type, extension) = match query.form {
         Form::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         Form::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
-        Form::Xlsx => ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet".to_owned(), "xlsx"),
+        Form::Xlsx => (SHEET.to_owned(), "xlsx"),
     };
     let export = service::export_objects(&state.services, Access::Of(&caller.0), query).await?;
     let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
@@ -135,6 +135,7 @@ const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "
     request_body(content(
         (String = "text/csv"),
         (String = "application/x-ndjson"),
+        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         (String = "application/octet-stream"),
     )),
     responses((status = 200, body = ImportReport)),
@@ -149,7 +150,7 @@ pub(super) async fn import_objects(
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
     let repeat = key.0.map_or(Repeat::Never, Repeat::Key);
-    let query = import_query(&sent, file.is_lines, repeat)?;
+    let query = import_query(&sent, file.said, repeat)?;
     let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
     let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
     drop(file.place);
@@ -164,16 +165,24 @@ pub(super) async fn import_objects(
     Err(ApiError::new(StatusCode::BAD_REQUEST, "import_refused", message).reporting(written))
 }
 
-fn import_query(sent: &Parameters, is_lines: bool, repeat: Repeat) -> Result<ImportQuery, ApiError> {
-    let usual = if is_lines { "ndjson" } else { "csv" };
-    let format = sent.one_of("format", &["csv", "ndjson"])?.unwrap_or(usual);
+fn import_query(sent: &Parameters, said: Said, repeat: Repeat) -> Result<ImportQuery, ApiError> {
+    let usual = match said {
+        Said::Lines => "ndjson",
+        Said::Sheet => "xlsx",
+        Said::Table => "csv",
+    };
+    let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or(usual);
     let (delimiter, encoding) = (delimiter(sent)?, text_encoding(sent)?);
     if format != "csv"
         && let Some(name) = ["delimiter", "encoding"].iter().find(|name| sent.get(name).is_some())
     {
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
-    let form = if format == "csv" { import::Form::Csv { delimiter, encoding } } else { import::Form::Ndjson };
+    let form = match format {
+        "csv" => import::Form::Csv { delimiter, encoding },
+        "xlsx" => import::Form::Xlsx,
+        _ => import::Form::Ndjson,
+    };
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
     let key = sent.get("key").filter(|key| !key.is_empty()).map(str::to_owned);

@@ -77,7 +77,7 @@ pub struct ImportParameters {
     /// The type of all objects in the file.
     #[param(minimum = 1)]
     pub type_id: i64,
-    /// A table as text, or lines of JSON.
+    /// A table as text, lines of JSON, or the first sheet of a spreadsheet.
     #[param(required = false, schema_with = import_format)]
     pub format: String,
     /// The name of the field by whose value objects are found; by their id when nothing is said.
@@ -268,8 +268,8 @@ fn export_format() -> Schema {
 }
 
 fn import_format() -> Schema {
-    let said = "A table as text, or lines of JSON; what `Content-Type` says when nothing is said.";
-    words(said, &["csv", "ndjson"]).into()
+    let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
+    words(said, &["csv", "ndjson", "xlsx"]).into()
 }
 
 fn export_columns() -> Schema {

@@ -11,6 +11,7 @@ use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own};
 use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::exchange::sheet;
 use crate::json;
 use crate::service::type_catalog::{TypeEntry, Types};
 
@@ -26,6 +27,8 @@ pub enum Form {
     },
     /// An object a line.
     Ndjson,
+    /// A table of a spreadsheet: its first sheet.
+    Xlsx,
 }
 
 /// A file that was read.
@@ -80,20 +83,19 @@ impl Reading {
     pub(super) fn read(&self, file: &[u8], form: Form) -> Rows {
         let refused =
             |line, reason: String| Rows { errors: vec![ReportError::new(line, "", reason)], ..Rows::default() };
-        let encoding = match form {
-            Form::Csv { encoding, .. } => encoding,
-            Form::Ndjson => Some(TextEncoding::Utf8),
-        };
-        let text = match encoding::decode(file, encoding) {
-            Ok(text) => text,
-            Err((line, reason)) => return refused(line, reason),
-        };
-        match form {
-            Form::Ndjson => self.read_lines(&text),
-            Form::Csv { delimiter, .. } => match csv::read(&text, delimiter) {
-                Ok(table) => self.read_table(table),
-                Err((line, reason)) => refused(line, reason),
+        let table = match form {
+            Form::Xlsx => sheet::read(file),
+            Form::Csv { delimiter, encoding } => {
+                encoding::decode(file, encoding).and_then(|text| csv::read(&text, delimiter))
+            }
+            Form::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
+                Ok(text) => return self.read_lines(&text),
+                Err(error) => Err(error),
             },
+        };
+        match table {
+            Ok(table) => self.read_table(table),
+            Err((line, reason)) => refused(line, reason),
         }
     }
 
