@@ -78,6 +78,9 @@ pub enum StartError {
         /// Why not.
         source: StoreError,
     },
+    /// There is nothing to read.
+    #[error("there is no store in {0}; see store.uri")]
+    NoStore(String),
     /// The embedded store cannot be opened.
     #[error(transparent)]
     Embedded(#[from] OpenError),
@@ -345,18 +348,40 @@ pub async fn build_services(
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
     make_ready(settings, &*store, &*clock).await?;
-    let max_time = settings.query.max_time();
+    let first_admin = first_admin(settings, &*store, &*clock).await?;
+    Ok((services_on(settings, store, clock).await?, first_admin))
+}
+
+/// Makes the first administrator when nobody can sign in yet.
+async fn first_admin(
+    settings: &Settings,
+    store: &dyn Store,
+    clock: &dyn Clock,
+) -> Result<Option<FirstAdmin>, StartError> {
     let passwords = Passwords::new(&settings.auth)?;
     let directory_path = password_directory(settings)?;
     let first_start = FirstStart {
-        store: &*store,
+        store,
         passwords: &passwords,
         settings: &settings.auth,
         directory: &directory_path,
         now: clock.now(),
-        max_time,
+        max_time: settings.query.max_time(),
     };
-    let first_admin = first_start.run().await?;
+    Ok(first_start.run().await?)
+}
+
+/// The use cases on a store that is ready. Without a key for tokens in the store they make one, unless the settings have it.
+///
+/// # Errors
+/// As [`Application::build`].
+pub async fn services_on(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) -> Result<Services, StartError> {
+    let max_time = settings.query.max_time();
+    let passwords = Passwords::new(&settings.auth)?;
     let directory = Arc::new(Directory::new(Arc::clone(&store), max_time));
     let parts = AccountParts {
         store: Arc::clone(&store),
@@ -368,14 +393,16 @@ pub async fn build_services(
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
     let companions = Companions::default();
-    Ok((Services { store, types, companions, directory, accounts, clock, max_time }, first_admin))
+    Ok(Services { store, types, companions, directory, accounts, clock, max_time })
 }
 
-/// Makes what every command needs: collections, indexes, and documents stored as this version does.
+/// Makes what every command needs: collections, indexes, and documents stored as this version does. A store of a newer
+/// version is refused before anything is made in it, as is one that another store is being copied into.
 ///
 /// # Errors
 /// As [`Application::build`].
 pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Clock) -> Result<(), StartError> {
+    migrations::require_known(store, migrations::ALL, settings.query.max_time()).await?;
     let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let now = bson::DateTime::from_chrono(clock.now());
@@ -398,6 +425,47 @@ pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
             Ok(Arc::new(MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?))
         }
     }
+}
+
+/// Opens the store that the settings name to look at it, as it is. An embedded store is looked at through memory: its file stays
+/// as it is, and what is written stays in memory.
+///
+/// # Errors
+/// As [`open_store`]; when there is no store.
+pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
+    let failed = |source| StartError::Store { uri: without_password(settings), source };
+    match settings.location()? {
+        StoreUri::Embedded(directory) => {
+            let options = settings.embedded_options();
+            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open_aside(&directory, &options)).await;
+            Ok(Arc::new(opened.map_err(|error| failed(StoreError::backend(error)))??))
+        }
+        StoreUri::MongoDb(_) => {
+            let store = open_store(settings).await?;
+            let there = store.picture().await.map_err(failed)?;
+            let is_ours = |name: &String| collections::ALL.iter().any(|spec| spec.name == name);
+            if there.collections().iter().any(is_ours) {
+                Ok(store)
+            } else {
+                Err(StartError::NoStore(without_password(settings)))
+            }
+        }
+    }
+}
+
+/// The same for commands that read what this version stores. Indexes that an older version did not make are made for an
+/// embedded store in memory; MongoDB does without.
+///
+/// # Errors
+/// As [`open_aside`]; when the documents are not stored as this version needs them.
+pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let store = open_aside(&settings.store).await?;
+    migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
+    if matches!(settings.store.location()?, StoreUri::Embedded(_)) {
+        let failed = |source| StartError::Store { uri: without_password(&settings.store), source };
+        store.prepare(collections::ALL).await.map_err(failed)?;
+    }
+    Ok(store)
 }
 
 /// Where a made-up first password is written.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::moving::control::ask_for_backup;
+use crate::moving::place::{above, draft_of};
 use crate::settings::{Settings, StoreUri};
 use crate::store::embedded::{Options, maintenance};
 
@@ -47,7 +48,7 @@ impl BackupCommand {
         }
         let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(maintenance::FILE_NAME);
         let within =
-            parent(&self.file).canonicalize().ok().is_some_and(|above| Some(above) == directory.canonicalize().ok());
+            above(&self.file).canonicalize().ok().is_some_and(|above| Some(above) == directory.canonicalize().ok());
         if within && self.file.file_name().is_some_and(is_ours) {
             return Err(
                 format!("{} is a name of the store's own; give the backup another one", self.file.display()).into()
@@ -57,10 +58,10 @@ impl BackupCommand {
             let file = self.file.display();
             return Err(format!("{file} is there already; say --force to put the new one in its place").into());
         }
-        let draft = draft_of(&self.file)?;
+        let draft = draft_of(&self.file).ok_or_else(|| format!("{} is no name of a file", self.file.display()))?;
         let written = write_draft(directory, options, &draft).and_then(|bytes| {
             std::fs::rename(&draft, &self.file)?;
-            File::open(parent(&self.file))?.sync_all()?;
+            File::open(above(&self.file))?.sync_all()?;
             Ok(bytes)
         });
         if written.is_err() {
@@ -100,15 +101,4 @@ fn copy(
     let bytes = io::copy(&mut made, to)?;
     to.flush()?;
     Ok(bytes)
-}
-
-fn draft_of(file: &Path) -> Result<PathBuf, String> {
-    let name = file.file_name().ok_or_else(|| format!("{} is no name of a file", file.display()))?;
-    let mut draft = name.to_owned();
-    draft.push(".partial");
-    Ok(file.with_file_name(draft))
-}
-
-fn parent(file: &Path) -> &Path {
-    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::app;
 use crate::clock::{Clock, SystemClock};
-use crate::moving::export::export;
+use crate::exchange::csv::CsvStyle;
+use crate::moving::export::{Tables, export};
 use crate::progress;
 use crate::settings::Settings;
 
-use super::{Outcome, existing_store, services, there_is_a_store};
+use super::tables::{read_delimiter, read_encoding};
+use super::{Outcome, reading_services};
 
 /// Where to write to.
 #[derive(Debug, Args)]
@@ -22,25 +25,59 @@ pub struct ExportCommand {
     /// Write the objects of each type as a table too: objects/TYPE.csv.
     #[arg(long)]
     csv: bool,
+    #[command(flatten)]
+    style: StyleOptions,
+}
+
+/// How tables are written, as the parameters of the export over REST say it.
+#[derive(Debug, Args)]
+struct StyleOptions {
+    /// What stands between two cells: comma, semicolon, tab or pipe.
+    #[arg(long, value_name = "NAME", requires = "csv", default_value = "comma")]
+    delimiter: String,
+    /// Which cells are in quotes: those that need it, or all.
+    #[arg(long, value_name = "WHICH", requires = "csv", default_value = NECESSARY, value_parser = [NECESSARY, ALL])]
+    quoting: String,
+    /// How characters are bytes: utf-8, utf-16le, windows-1252 or latin1.
+    #[arg(long, value_name = "NAME", requires = "csv", default_value = "utf-8")]
+    encoding: String,
+    /// Begin each table with a byte-order mark, by which spreadsheets tell the encoding.
+    #[arg(long, requires = "csv")]
+    bom: bool,
+}
+
+const NECESSARY: &str = "necessary";
+const ALL: &str = "all";
+
+impl StyleOptions {
+    fn read(&self) -> Result<CsvStyle, String> {
+        Ok(CsvStyle {
+            delimiter: read_delimiter(&self.delimiter)?,
+            quote_all: self.quoting == ALL,
+            encoding: read_encoding(&self.encoding)?,
+            mark: self.bom,
+        })
+    }
 }
 
 impl ExportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
+        let style = self.style.read()?;
         let progress = progress::on_stderr();
         let now = SystemClock.now();
         let manifest = if self.csv {
-            there_is_a_store(&settings)?;
-            let services = services(&settings).await?;
-            export(&*services.store, &self.directory, self.force, now, Some(&services), &*progress).await?
+            let services = reading_services(&settings).await?;
+            let tables = Tables { services: &services, style };
+            export(&*services.store, &self.directory, self.force, now, Some(tables), &*progress).await?
         } else {
-            let store = existing_store(&settings).await?;
+            let store = app::open_to_read(&settings).await?;
             export(&*store, &self.directory, self.force, now, None, &*progress).await?
         };
         for file in &manifest.files {
             println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
         }
         if !manifest.of_one_moment {
-            println!("what others wrote to MongoDB meanwhile may be in it or not");
+            println!("this server keeps no history, so what others wrote meanwhile may be in it or not");
         }
         println!("exported to {}; what users sign in with is not in it", self.directory.display());
         Ok(())

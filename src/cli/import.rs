@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bson::DateTime;
 use clap::Args;
 
+use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::moving::import::{Finding, ImportOptions, import};
 use crate::moving::package::Part;
@@ -12,7 +13,7 @@ use crate::progress;
 use crate::settings::Settings;
 
 use super::tables::{self, TableOptions};
-use super::{Outcome, bare_store, services};
+use super::{Outcome, bare_store, reading_services, services};
 
 /// What to read, and how.
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ pub struct ImportCommand {
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         if let Some(type_name) = &self.table.type_name {
-            let services = services(&settings).await?;
+            let services = if self.dry_run { reading_services(&settings).await? } else { services(&settings).await? };
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
         if self.path.is_file() {
@@ -44,7 +45,7 @@ impl ImportCommand {
                 format!("{file} is a file: say of which --type its objects are; a package is a directory").into()
             );
         }
-        let store = bare_store(&settings).await?;
+        let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());
         let mut tell = |finding: &Finding| eprintln!("{finding}");

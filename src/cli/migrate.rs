@@ -1,7 +1,6 @@
 //! `inventory-service migrate`: copies everything from one store into another one, or says which changes of how documents are
 //! stored were made.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -11,9 +10,8 @@ use crate::moving::migrate::migrate;
 use crate::progress;
 use crate::service::migrations::{self, State};
 use crate::settings::{Settings, StoreUri};
-use crate::store::Store;
 
-use super::{Outcome, there_is_a_store};
+use super::Outcome;
 
 /// From where to where; what is not said is the store that `store.uri` names.
 #[derive(Debug, Args)]
@@ -41,7 +39,7 @@ impl MigrateCommand {
         if from.store.uri.expose() == to.store.uri.expose() {
             return Err("--from and --to name the same store; name the one that store.uri does not name".into());
         }
-        let source = existing(&from).await?;
+        let source = app::open_aside(&from.store).await?;
         if matches!(to.store.location()?, StoreUri::MongoDb(_)) {
             log::warn!("no service may run on {} meanwhile, and this cannot know", app::without_password(&to.store));
         }
@@ -74,14 +72,8 @@ fn at(settings: &Settings, uri: Option<&str>) -> Result<Settings, StartError> {
     Ok(settings)
 }
 
-/// A store that is there already, as it is.
-async fn existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    there_is_a_store(settings)?;
-    app::open_store(&settings.store).await
-}
-
 async fn status(settings: &Settings) -> Outcome {
-    let store = existing(settings).await?;
+    let store = app::open_aside(&settings.store).await?;
     let max_time = settings.query.max_time();
     for made in migrations::made(&*store, max_time).await? {
         println!("{} {}: made at {}", made.number, made.name, made.at);

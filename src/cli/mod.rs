@@ -23,9 +23,8 @@ use crate::app::{self, StartError};
 use crate::clock::SystemClock;
 use crate::service::Services;
 use crate::service::first_start::FirstAdmin;
-use crate::settings::{Settings, StoreUri};
+use crate::settings::Settings;
 use crate::store::Store;
-use crate::store::embedded::{OpenError, has_store};
 
 /// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
@@ -99,19 +98,17 @@ async fn bare_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     Ok(store)
 }
 
-/// The same, where there must be one.
-async fn existing_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    there_is_a_store(settings)?;
-    bare_store(settings).await
+/// The use cases for commands that only read: on a store that is there, in which nothing is made or changed.
+async fn reading_services(settings: &Settings) -> Result<Services, StartError> {
+    let mut settings = settings.clone();
+    // Nothing is signed here, and without one a key would be made and stored.
+    settings.auth.signing_key.get_or_insert_with(|| NO_KEY.repeat(4).into());
+    let store = app::open_to_read(&settings).await?;
+    app::services_on(&settings, store, Arc::new(SystemClock)).await
 }
 
-/// Refuses to make a new store in the place of one that is only misspelt.
-fn there_is_a_store(settings: &Settings) -> Result<(), StartError> {
-    match settings.store.location()? {
-        StoreUri::Embedded(directory) if !has_store(&directory) => Err(OpenError::NoStore(directory).into()),
-        _ => Ok(()),
-    }
-}
+/// In the place of a key where none is needed.
+const NO_KEY: &str = "none is needed here; ";
 
 /// Tells the operator how to sign in for the first time.
 fn announce(first_admin: Option<&FirstAdmin>) {

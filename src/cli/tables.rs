@@ -6,19 +6,23 @@ use clap::Args;
 
 use crate::domain::user::FIRST_ADMIN;
 use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
-use crate::exchange::encoding::TextEncoding;
+use crate::exchange::encoding::{self, TextEncoding};
 use crate::service::Services;
 use crate::service::export::Access;
-use crate::service::import::{Form, ImportQuery, ImportReport, Importer, import_objects};
+use crate::service::import::{Form, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 
 use super::Outcome;
 
 /// How a file of objects is read.
 #[derive(Debug, Args)]
 pub(super) struct TableOptions {
-    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, anything else as CSV.
+    /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, .xlsx as a spreadsheet (its
+    /// first sheet), anything else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
+    /// Create the objects of a file without ids and key once more, though the same file was imported within the last day.
+    #[arg(long, requires = "type_name")]
+    again: bool,
     /// The field by whose value objects are found, instead of its id.
     #[arg(long, value_name = "FIELD", requires = "type_name")]
     key: Option<String>,
@@ -46,27 +50,42 @@ pub(super) async fn import(
         key: options.key.clone(),
         dry_run,
         form: form(file, options)?,
+        repeat: if options.again { Repeat::Never } else { Repeat::File },
     };
     let path = file.to_owned();
     let content = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
     let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
     let importer = Importer { access: Access::Operator, user_id: FIRST_ADMIN };
-    let report = import_objects(services, importer, &query, content).await?;
-    tell(&report, file)
+    let imported = import_objects(services, importer, &query, content).await?;
+    tell(&imported.report, file)?;
+    if let Some(earlier) = imported.earlier {
+        println!(
+            "this was done at {earlier}, and nothing was written now; say --again to create these objects once more"
+        );
+    }
+    Ok(())
 }
 
 fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
-    if file.extension().is_some_and(|extension| extension == "ndjson" || extension == "jsonl") {
-        return Ok(Form::Ndjson);
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("ndjson" | "jsonl") => return Ok(Form::Ndjson),
+        Some("xlsx") => return Ok(Form::Xlsx),
+        _ => {}
     }
-    let delimiter = options
-        .delimiter
-        .as_deref()
-        .map(|name| Delimiter::named(name).ok_or_else(|| format!("--delimiter {name}: write {DELIMITER_NAMES}")));
-    let encoding = options.encoding.as_deref().map(|name| {
-        TextEncoding::named(name).ok_or_else(|| format!("--encoding {name} is not known; write for instance utf-8"))
-    });
-    Ok(Form::Csv { delimiter: delimiter.transpose()?, encoding: encoding.transpose()? })
+    let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
+    let encoding = options.encoding.as_deref().map(read_encoding).transpose()?;
+    Ok(Form::Csv { delimiter, encoding })
+}
+
+/// What `--delimiter` names.
+pub(super) fn read_delimiter(name: &str) -> Result<Delimiter, String> {
+    Delimiter::named(name).ok_or_else(|| format!("--delimiter {name}: write {DELIMITER_NAMES}"))
+}
+
+/// What `--encoding` names.
+pub(super) fn read_encoding(name: &str) -> Result<TextEncoding, String> {
+    TextEncoding::named(name)
+        .ok_or_else(|| format!("--encoding {name} is not known; write one of {}", encoding::NAMES.join(", ")))
 }
 
 fn tell(report: &ImportReport, file: &Path) -> Outcome {

@@ -8,6 +8,7 @@ pub mod columns;
 pub mod csv;
 pub mod encoding;
 pub mod ndjson;
+pub mod sheet;
 pub mod xlsx;
 
 /// What keeps objects from being written in a form.

@@ -76,14 +76,28 @@ impl FromRequest for JsonItems {
 /// A body that is a file of objects.
 pub(super) struct File {
     pub bytes: Vec<u8>,
-    /// Whether it says that it is lines of JSON.
-    pub is_lines: bool,
+    /// What it says that it is.
+    pub said: Said,
     /// Held as long as the file is worked on.
     pub place: OwnedSemaphorePermit,
 }
 
+/// What the head of a request says of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Lines of JSON.
+    Lines,
+    /// A table of a spreadsheet.
+    Sheet,
+    /// A table as text, or nothing in particular.
+    Table,
+}
+
+/// The type of tables of spreadsheets.
+pub(super) const SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
 /// The types of such files, as programs call them that do not know better, too.
-const FILES: [&str; 3] = ["text/csv", "text/plain", "application/octet-stream"];
+const FILES: [&str; 4] = ["text/csv", SHEET, "text/plain", "application/octet-stream"];
 
 impl FromRequest for File {
     type Error = ApiError;
@@ -94,20 +108,29 @@ impl FromRequest for File {
         let state = request.app_data::<web::Data<HttpState>>();
         let places = state.map(|state| Arc::clone(&state.import_places));
         let places = places.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR));
-        let is_lines = is_lines(request);
+        let said = said(request);
         let is_file = essence(request)
             .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
         let payload = payload.take();
         Box::pin(async move {
             if !is_file {
-                let message = "send the file as it is, with Content-Type: text/csv or application/x-ndjson";
+                let message =
+                    "send the file as it is, with Content-Type: text/csv, application/x-ndjson or that of xlsx";
                 return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
             }
             // The whole request has a time budget of its own.
             let place = places?.try_acquire_owned().map_err(|_| ApiError::busy())?;
             let bytes = sent?.within(Duration::MAX).read(payload).await?;
-            Ok(Self { bytes, is_lines, place })
+            Ok(Self { bytes, said, place })
         })
+    }
+}
+
+fn said(request: &HttpRequest) -> Said {
+    match essence(request) {
+        Some(essence) if essence.eq_ignore_ascii_case(SHEET) => Said::Sheet,
+        _ if is_lines(request) => Said::Lines,
+        _ => Said::Table,
     }
 }
 

@@ -16,11 +16,13 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::Filter;
-use crate::service::Services;
 use crate::store::{Documents, Picture, Store, StoreError};
 
 use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
+use super::place::{above, draft_of};
 use super::{MovingError, tables};
+
+pub use super::tables::Tables;
 
 /// How long counting may take, for the progress alone.
 const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
@@ -38,7 +40,7 @@ pub async fn export(
     place: &Path,
     force: bool,
     now: DateTime<Utc>,
-    tables: Option<&Services>,
+    tables: Option<Tables<'_>>,
     progress: &dyn Progress,
 ) -> Result<Manifest, MovingError> {
     let replaces = may_take(place, force)?;
@@ -51,8 +53,8 @@ pub async fn export(
         files.push(write_part(&mut *picture, part, &draft.path, progress).await?);
         progress.end();
     }
-    if let Some(services) = tables {
-        tables::write(services, &draft.path).await?;
+    if let Some(tables) = tables {
+        tables.write(&draft.path).await?;
     }
     let manifest = Manifest {
         format: FORMAT,
@@ -102,13 +104,10 @@ struct Draft {
 
 impl Draft {
     fn make(place: &Path) -> Result<Self, MovingError> {
-        let Some(name) = place.file_name() else {
+        let Some(path) = draft_of(place) else {
             let reason = "it has no name; name a new directory".to_owned();
             return Err(MovingError::NoPackage { path: place.to_owned(), reason });
         };
-        let mut draft = name.to_owned();
-        draft.push(".partial");
-        let path = place.with_file_name(draft);
         // What an export that was killed left.
         if path.exists() {
             refuse_strangers(&path)?;
@@ -133,7 +132,7 @@ impl Draft {
             fs::rename(&self.path, place).map_err(MovingError::at(place))?;
             self.is_finished = true;
         }
-        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let above = above(place);
         sync_directory(above).map_err(MovingError::at(above))
     }
 }

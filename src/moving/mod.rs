@@ -11,6 +11,7 @@ pub mod export;
 pub mod import;
 pub mod migrate;
 pub mod package;
+pub mod place;
 mod tables;
 
 pub use self::error::MovingError;

@@ -19,8 +19,23 @@ use super::MovingError;
 /// Where the tables are in a package.
 pub(super) const DIRECTORY: &str = "objects";
 
-/// Writes a table for each type into the directory of a package; gives how many.
-pub(super) async fn write(services: &Services, package: &Path) -> Result<usize, MovingError> {
+/// Tables that are to be written, and how.
+#[derive(Clone, Copy)]
+pub struct Tables<'a> {
+    /// The use cases that write them.
+    pub services: &'a Services,
+    /// How they are written.
+    pub style: CsvStyle,
+}
+
+impl Tables<'_> {
+    /// Writes a table for each type into the directory of a package.
+    pub(super) async fn write(self, package: &Path) -> Result<(), MovingError> {
+        write(self.services, self.style, package).await
+    }
+}
+
+async fn write(services: &Services, style: CsvStyle, package: &Path) -> Result<(), MovingError> {
     let directory = package.join(DIRECTORY);
     DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
     let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
@@ -35,7 +50,7 @@ pub(super) async fn write(services: &Services, package: &Path) -> Result<usize, 
             type_id: Some(*id),
             filter: Filter::all(),
             sort: Sort::by("public_id", false),
-            form: Form::Csv(CsvStyle::default()),
+            form: Form::Csv(style),
             all_columns: true,
         };
         let mut export = export_objects(services, Access::Operator, query).await.map_err(MovingError::Table)?;
@@ -48,7 +63,7 @@ pub(super) async fn write(services: &Services, package: &Path) -> Result<usize, 
         let step = tokio::task::spawn_blocking(move || file.sync_all()).await;
         joined(step)?.map_err(MovingError::at(&path))?;
     }
-    Ok(names.len())
+    Ok(())
 }
 
 fn joined<T>(step: Result<io::Result<T>, tokio::task::JoinError>) -> Result<io::Result<T>, MovingError> {

@@ -70,6 +70,11 @@ pub enum MigrationError {
     /// Another store was being copied into this one.
     #[error("the store was being filled from {0} by inventory-service migrate, which did not end; repeat that command")]
     Incomplete(String),
+    /// Some were not made, and whoever only reads makes none.
+    #[error(
+        "documents are stored as an older version did it (migration {0} was not made); start this version on the store once"
+    )]
+    Pending(i64),
     /// One of them failed.
     #[error("migration {number}, {name}, failed: {source}; the next start tries again")]
     Failed {
@@ -101,6 +106,33 @@ pub async fn state(store: &dyn Store, migrations: &[Migration], max_time: Durati
     }
     let pending: Vec<i64> = known.difference(&done).copied().collect();
     Ok(if pending.is_empty() { State::Done } else { State::Pending(pending) })
+}
+
+/// Refuses a store that a newer version migrated, or that another one is being copied into. Changes nothing.
+///
+/// # Errors
+/// [`MigrationError`].
+pub async fn require_known(
+    store: &dyn Store,
+    migrations: &[Migration],
+    max_time: Duration,
+) -> Result<(), MigrationError> {
+    pending(store, migrations, max_time).await.map(drop)
+}
+
+/// As [`require_known`], and refuses a store with migrations that were not made.
+///
+/// # Errors
+/// [`MigrationError`].
+pub async fn require_done(
+    store: &dyn Store,
+    migrations: &[Migration],
+    max_time: Duration,
+) -> Result<(), MigrationError> {
+    match pending(store, migrations, max_time).await?.first() {
+        None => Ok(()),
+        Some(number) => Err(MigrationError::Pending(*number)),
+    }
 }
 
 /// Makes those that were not made yet.

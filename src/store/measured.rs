@@ -124,6 +124,10 @@ impl Store for Measured {
         self.inner.figures()
     }
 
+    fn largest_unit(&self) -> usize {
+        self.inner.largest_unit()
+    }
+
     fn is_remote(&self) -> bool {
         self.inner.is_remote()
     }

@@ -179,6 +179,10 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// How many changes one unit may have; work with more of them is several units. Where it is [`usize::MAX`], memory alone
+    /// bounds a unit.
+    fn largest_unit(&self) -> usize;
+
     /// Whether each question goes over the network, so that asking for a little more at once saves time.
     fn is_remote(&self) -> bool {
         false

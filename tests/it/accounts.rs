@@ -596,6 +596,10 @@ impl Store for CountingStore {
         self.inner.inspect(collections, now).await
     }
 
+    fn largest_unit(&self) -> usize {
+        self.inner.largest_unit()
+    }
+
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }

@@ -77,7 +77,7 @@ pub struct ImportParameters {
     /// The type of all objects in the file.
     #[param(minimum = 1)]
     pub type_id: i64,
-    /// A table as text, or lines of JSON.
+    /// A table as text, lines of JSON, or the first sheet of a spreadsheet.
     #[param(required = false, schema_with = import_format)]
     pub format: String,
     /// The name of the field by whose value objects are found; by their id when nothing is said.
@@ -221,6 +221,16 @@ pub struct IfNoneMatch {
     pub if_none_match: String,
 }
 
+/// What a request can be named by that may have to be sent again.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IdempotencyHeader {
+    /// A text of the client's, new for each request. The same request under the same key is answered as the first time for a
+    /// day, and nothing is written twice; another request under it is 422.
+    #[param(required = false, rename = "Idempotency-Key", min_length = 1, max_length = 255)]
+    pub idempotency_key: String,
+}
+
 fn order() -> Schema {
     let order = ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1]));
     let said = "1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.";
@@ -258,8 +268,8 @@ fn export_format() -> Schema {
 }
 
 fn import_format() -> Schema {
-    let said = "A table as text, or lines of JSON; what `Content-Type` says when nothing is said.";
-    words(said, &["csv", "ndjson"]).into()
+    let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
+    words(said, &["csv", "ndjson", "xlsx"]).into()
 }
 
 fn export_columns() -> Schema {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::domain::document;
 use crate::domain::object_fields::Reference;
@@ -17,7 +18,7 @@ use super::compare::{created, difference, replaced};
 use super::few::DIFFERS;
 use super::lines::{Batches, Line};
 use super::rules::{self, integer};
-use super::{Action, Import, MAX_TIME, Summary, carry_out};
+use super::{Action, Import, MAX_TIME, Summary, UNIT_BYTES, carry_out};
 
 /// How many objects one question is about.
 const QUESTION: usize = 5000;
@@ -63,6 +64,8 @@ impl Import<'_> {
         let stopped = |source| MovingError::Stopped { file: Part::Objects.file(), source };
         self.report.turn_to(Part::Objects);
         let refused = self.report.lines;
+        let at_once = if self.store.largest_unit() == usize::MAX { UNIT_BYTES } else { 0 };
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
         self.progress.begin("objects written", self.documents(Part::Objects));
         let mut batches = Batches::open(&self.directory.join(Part::Objects.file()));
         while let Some(lines) = batches.next().await? {
@@ -72,20 +75,33 @@ impl Import<'_> {
                 // Somebody else changed the store since it was checked.
                 return Err(stopped(StoreError::Stale));
             }
-            let actions: Vec<Action> = decided.into_iter().map(|(_, action, _)| action).collect();
-            let types = types_of(&actions);
-            carry_out(self.store, Part::Objects, actions, &types).await.map_err(stopped)?;
+            for (_, action, _) in decided {
+                bytes += action.bytes();
+                if !matches!(action, Action::Keep) {
+                    waiting.push(action);
+                }
+            }
+            if bytes >= at_once {
+                bytes = 0;
+                self.write_some(std::mem::take(&mut waiting)).await.map_err(stopped)?;
+            }
             self.progress.advance(count, "");
         }
+        self.write_some(waiting).await.map_err(stopped)?;
         self.progress.end();
         Ok(())
     }
 
-    /// What to do with each good line, and what it refers to. While lines are checked, `ids` are the `_id`s so far.
+    async fn write_some(&self, actions: Vec<Action>) -> Result<(), StoreError> {
+        let types = types_of(&actions);
+        carry_out(self.store, Part::Objects, actions, &types).await
+    }
+
+    /// What to do with each good line, and what it refers to. While lines are checked, `ids` are hashes of the `_id`s so far.
     async fn decide_objects(
         &mut self,
         lines: Vec<Line>,
-        mut ids: Option<&mut HashSet<String>>,
+        mut ids: Option<&mut HashSet<u128>>,
     ) -> Result<Vec<(u64, Action, Vec<Reference>)>, MovingError> {
         let is_checking = ids.is_some();
         let mut documents = Vec::with_capacity(lines.len());
@@ -120,7 +136,7 @@ impl Import<'_> {
             }
             if there.is_none()
                 && let Some(own) = line.get("_id").map(ToString::to_string)
-                && (strangers.contains(&own) || ids.as_mut().is_some_and(|ids| !ids.insert(own)))
+                && (strangers.contains(&own) || ids.as_mut().is_some_and(|ids| !ids.insert(xxh3_128(own.as_bytes()))))
             {
                 self.report.wrong(number, "/_id", "another object has the same");
             }

@@ -2,6 +2,9 @@
 //! rules that requests have to keep and against what is stored. Nothing is written when one line is bad. What is there
 //! already with the same content is passed over, so an import that was interrupted goes on when it is repeated.
 //!
+//! A file is one unit where the store takes units of any size, up to a bound of bytes that keeps memory constant; beyond it,
+//! and on other stores, it is several units in the order of its lines.
+//!
 //! Questions to the store are asked for a batch of lines, never for a line. Types, categories, groups, users and settings are
 //! held in memory while they are worked on, objects a batch at a time, beside the ids of all of them.
 
@@ -27,9 +30,10 @@ use super::package::{Manifest, Part};
 
 /// The time that one question to the store may take.
 const MAX_TIME: Duration = Duration::from_mins(1);
-/// How many changes are written at once, in documents and in bytes.
-const UNIT_CHANGES: usize = 1000;
-const UNIT_BYTES: usize = 4 * 1024 * 1024;
+/// How many bytes of documents are written at once, on a store whose units are bounded and on one where they are not: what
+/// is waiting to be written is held in memory.
+const BOUNDED_UNIT_BYTES: usize = 4 * 1024 * 1024;
+const UNIT_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to import.
 #[derive(Debug, Clone, Copy, Default)]
@@ -122,6 +126,17 @@ enum Action {
     },
 }
 
+impl Action {
+    /// About how much memory it takes until it is written.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Keep => 0,
+            Self::Create(document) => document.as_bytes().len(),
+            Self::Replace { before, after } => before.as_bytes().len() + after.as_bytes().len(),
+        }
+    }
+}
+
 struct Import<'a> {
     store: &'a dyn Store,
     directory: &'a Path,
@@ -168,7 +183,8 @@ impl Import<'_> {
     }
 }
 
-/// Writes in units of bounded size: what is new given the conditions, then what is replaced.
+/// Writes all of it as one unit where the store has room for it; else in units of bounded size: what is new given the
+/// conditions, then what is replaced.
 async fn carry_out(
     store: &dyn Store,
     part: Part,
@@ -184,6 +200,11 @@ async fn carry_out(
             Action::Replace { before, after } => replaced.push(Change::Replace { collection, before, after }),
         }
     }
+    let largest = store.largest_unit();
+    if largest == usize::MAX {
+        created.append(&mut replaced);
+        return commit(store, created, conditions).await;
+    }
     for (changes, conditions) in [(created, conditions), (replaced, &[])] {
         let (mut unit, mut bytes) = (Vec::new(), 0);
         for change in changes {
@@ -193,7 +214,7 @@ async fn carry_out(
                 _ => 0,
             };
             unit.push(change);
-            if unit.len() >= UNIT_CHANGES || bytes >= UNIT_BYTES {
+            if unit.len() >= largest || bytes >= BOUNDED_UNIT_BYTES {
                 commit(store, std::mem::take(&mut unit), conditions).await?;
                 bytes = 0;
             }

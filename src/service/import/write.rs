@@ -2,31 +2,45 @@
 
 use std::collections::BTreeSet;
 
+use bson::{DateTime, doc};
+
+use super::add_in_order;
 use super::plan::{Plan, Step, What, document_of};
-use super::report::{Action, ReportLine};
+use super::report::{Action, ImportReport, ReportLine};
 use crate::domain::object_fields::Reference;
 use crate::service::objects::exists;
+use crate::service::once::Once;
 use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::{ServiceError, Services};
 use crate::store::{Change, Condition, StoreError, Unit};
 
-/// So many changes are one unit where units are bounded: a transaction of MongoDB has a minute, and one that waits for
-/// others keeps them waiting, too.
-const GROUP: usize = 1000;
-
 /// What imports that find objects by a key move when they store new ones: no two of them make the same object.
 pub(super) const SCOPE: &str = "framework.objects.imports";
-
-/// How many changes one unit may have on this store.
-pub(super) fn largest_unit(services: &Services) -> usize {
-    if services.store.kind() == "embedded" { usize::MAX } else { GROUP }
-}
 
 /// What became of the steps that were carried out: the row of each and its line of the report.
 pub(super) struct Written {
     pub(super) lines: Vec<(usize, ReportLine)>,
     /// Whether others changed what the rest rests on, so that it has to be planned again.
     pub(super) is_short: bool,
+}
+
+/// What the last unit of an import notes: that it was carried out, and what it did.
+pub(super) struct Finish<'a> {
+    pub(super) once: &'a Once,
+    /// What earlier attempts of the same import stored.
+    pub(super) before: &'a [(usize, ReportLine)],
+}
+
+/// The member of a mark that holds the report.
+pub(super) const REPORT: &str = "report";
+
+impl Finish<'_> {
+    fn mark(&self, lines: &[(usize, ReportLine)], now: DateTime) -> Change {
+        let mut report = ImportReport::default();
+        add_in_order(&mut report, self.before.iter().chain(lines).cloned().collect());
+        let report = serde_json::to_string(&report).expect("numbers and strings can always be written");
+        self.once.mark(0, now, doc! {REPORT: report})
+    }
 }
 
 /// A change that is about to be made.
@@ -39,6 +53,7 @@ struct Prepared {
 
 /// Carries the plan out, new objects first, each group as a whole.
 ///
+/// With `finish` the last group notes that all is done.
 /// With `looked_at`, the number of [`SCOPE`] when the store was asked for keys, new objects are stored only if no other
 /// import has stored some since then.
 ///
@@ -49,13 +64,16 @@ pub(super) async fn write(
     type_id: i64,
     plan: Plan,
     mut looked_at: Option<i64>,
+    finish: Option<Finish<'_>>,
 ) -> Result<Written, ServiceError> {
     let made: BTreeSet<i64> = plan.steps.iter().filter_map(new_id).collect();
     let mut written = Written { lines: Vec::new(), is_short: false };
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
     // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
-    let largest = largest_unit(services);
-    while !prepared.is_empty() {
+    let largest = services.store.largest_unit();
+    // An import that finds everything as it shall be has nothing to store but its mark.
+    let mut is_finished = prepared.is_empty() && finish.is_none();
+    while !is_finished {
         let is_new = |it: &Prepared| matches!(it.change, Change::Insert { .. });
         let alike = match prepared.first().map(is_new) {
             Some(true) if prepared.len() > largest => prepared.iter().take_while(|it| is_new(it)).count(),
@@ -74,6 +92,11 @@ pub(super) async fn write(
         for Prepared { row, line, change, .. } in group {
             unit.changes.push(change);
             lines.push((row, line));
+        }
+        is_finished = prepared.is_empty();
+        if let Some(finish) = finish.as_ref().filter(|_| is_finished) {
+            let all: Vec<_> = written.lines.iter().chain(&lines).cloned().collect();
+            unit.changes.push(finish.mark(&all, services.now()));
         }
         match services.store.commit(unit).await {
             Ok(_) => {

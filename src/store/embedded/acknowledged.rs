@@ -35,6 +35,11 @@ impl Acknowledged {
         Self { file: opened.ok(), identity }
     }
 
+    /// For a store that is only looked at.
+    pub(super) fn nowhere() -> Self {
+        Self { file: None, identity: 0 }
+    }
+
     /// Somebody is going to be told of the commit.
     pub(super) fn note(&mut self, commit: u64) {
         let Some(file) = &self.file else { return };

@@ -15,6 +15,7 @@ use crate::store::StoreError;
 use super::check::Findings;
 use super::open::{Location, OpenError};
 use super::snapshot::Snapshot;
+use super::storage::give_to_owner;
 use super::{Options, copy, failure, maintenance};
 
 /// A snapshot keeps old pages from being used again, so no copy may take longer.
@@ -146,6 +147,7 @@ pub fn restore(
 fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
     let mut copy = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        give_to_owner(&file, path)?;
         io::copy(backup, &mut file)?;
         file.sync_all()
     };

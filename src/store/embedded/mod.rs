@@ -124,6 +124,15 @@ impl EmbeddedStore {
         Self::start(open::Location::prepare(directory, options)?, options)
     }
 
+    /// Opens a store to look at it. The file stays as it is, and nothing is made beside it: what this store is told to write it
+    /// keeps in memory as long as it lives.
+    ///
+    /// # Errors
+    /// As [`EmbeddedStore::open`]; [`OpenError::NoStore`] when there is none.
+    pub fn open_aside(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+        Self::start(open::Location::aside(directory, options)?, options)
+    }
+
     fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
@@ -331,6 +340,10 @@ impl Store for EmbeddedStore {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.location.file_bytes(), self.location.taken_bytes());
         Some(EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() })
+    }
+
+    fn largest_unit(&self) -> usize {
+        usize::MAX
     }
 
     fn kind(&self) -> &'static str {

@@ -22,6 +22,7 @@ use super::catalog::{Catalog, CatalogError, Collection};
 use super::copy;
 use super::failure;
 use super::format::{self, FORMAT, OLDEST};
+use super::inspect::has_store;
 use super::overlay::Overlay;
 use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
@@ -120,6 +121,8 @@ pub(super) struct Location {
     file: PathBuf,
     cache_bytes: usize,
     storage: Arc<dyn Storage>,
+    /// Whether the file is only looked at: it stays as it is, and what is written stays in memory.
+    is_aside: bool,
 }
 
 impl Location {
@@ -135,6 +138,7 @@ impl Location {
             file: directory.join(FILE),
             cache_bytes: options.cache_bytes,
             storage,
+            is_aside: false,
         };
         match location.storage.make_directory(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -142,6 +146,19 @@ impl Location {
             }
             made => made.map(|()| location.clone()).map_err(|error| location.io(error)),
         }
+    }
+
+    /// A place where there is a store, to look at it.
+    pub(super) fn aside(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+        if !has_store(directory) {
+            return Err(OpenError::NoStore(directory.to_owned()));
+        }
+        Ok(Self { is_aside: true, ..Self::prepare(directory, options)? })
+    }
+
+    /// Whether the file is only looked at.
+    pub(super) fn is_aside(&self) -> bool {
+        self.is_aside
     }
 
     /// The file.
@@ -198,6 +215,11 @@ impl Location {
 
     /// Opens the database, after recovering it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
+        if self.is_aside {
+            let (database, _) = self.open_aside()?;
+            let catalog = self.bring_up(&database)?;
+            return Ok((database, catalog));
+        }
         self.guarded(|| {
             if self.is_missing()? {
                 log::info!("making a new store: {}", self.file.display());
@@ -276,6 +298,9 @@ impl Location {
 
     /// Where to note what was acknowledged of the file that this catalog was read from.
     pub(super) fn acknowledged(&self, catalog: &Catalog) -> Acknowledged {
+        if self.is_aside {
+            return Acknowledged::nowhere();
+        }
         let mut file = Acknowledged::open(&self.storage, &self.directory.join(ACKNOWLEDGED), catalog.identity);
         // What it said of a file that was in this place before, or of writes that a restored copy does not have, is over.
         file.note(catalog.commit);

@@ -32,7 +32,7 @@ pub struct Compacted {
 /// Opens a store; compacts it first when more than half of its file is unused.
 pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog), OpenError> {
     let (database, catalog) = location.open()?;
-    if !pays(&database, &catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
+    if location.is_aside() || !pays(&database, &catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
         return Ok((database, catalog));
     }
     drop(database);

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::ops::Bound;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl Storage for Disk {
     /// The file holds hashes of passwords and the keys of tokens.
     fn create(&self, file: &Path) -> io::Result<()> {
         let made = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(file)?;
-        made.set_permissions(Permissions::from_mode(0o600))
+        made.set_permissions(Permissions::from_mode(0o600))?;
+        give_to_owner(&made, file)
     }
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
@@ -90,6 +91,16 @@ impl Storage for Disk {
             _ => Ok(()),
         }
     }
+}
+
+/// What root makes in the directory of a store belongs to the owner of the directory, or the service could not open it.
+///
+/// # Errors
+/// When the system refuses.
+pub(super) fn give_to_owner(made: &File, place: &Path) -> io::Result<()> {
+    let Some(directory) = place.parent().filter(|_| rustix::process::geteuid().is_root()) else { return Ok(()) };
+    let owner = fs::metadata(directory)?;
+    fchown(made, Some(owner.uid()), Some(owner.gid()))
 }
 
 fn io_of(error: DatabaseError) -> io::Error {

@@ -1,11 +1,15 @@
 //! The conditions of a unit as questions to the server.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use bson::{Bson, Document, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
 use super::change::{Failure, at, id_of};
+use super::counters::whole_number;
 use super::error::is_duplicate;
+use crate::query::Filter;
 use crate::store::{Condition, SCOPES, StoreError};
 
 /// Fails with the number of a condition that does not hold.
@@ -22,11 +26,10 @@ pub(super) async fn check(
     conditions: &[Condition],
     scopes: Scopes,
 ) -> Result<(), Failure> {
+    let named = Named::read(inner, session, conditions).await?;
     for (index, condition) in conditions.iter().enumerate() {
         let holds = match condition {
-            Condition::Exists { collection, filter } => {
-                any(inner, session, collection, filter.document().clone()).await?.is_some()
-            }
+            Condition::Exists { collection, filter } => named.any(inner, session, collection, filter).await?.is_some(),
             Condition::None { collection, filter } => {
                 any(inner, session, collection, filter.document().clone()).await?.is_none()
             }
@@ -65,6 +68,76 @@ pub(super) async fn advance_scopes(
         }
     }
     Ok(())
+}
+
+/// So many ids are asked for in one question.
+const IDS_AT_ONCE: usize = 1000;
+
+/// The documents that conditions name by `public_id`: where several of a collection are named, one question finds all.
+pub(super) struct Named {
+    /// `_id`s by collection and `public_id`.
+    found: HashMap<(&'static str, i64), Bson>,
+}
+
+impl Named {
+    /// Asks for those of the [`Condition::Exists`].
+    pub(super) async fn read(
+        inner: &Inner,
+        session: &mut ClientSession,
+        conditions: &[Condition],
+    ) -> Result<Self, Failure> {
+        let mut asked: BTreeMap<&'static str, BTreeSet<i64>> = BTreeMap::new();
+        for condition in conditions {
+            if let Condition::Exists { collection, filter } = condition
+                && let Some(id) = named(filter)
+            {
+                asked.entry(collection).or_default().insert(id);
+            }
+        }
+        asked.retain(|_, ids| ids.len() > 1);
+        let mut found = HashMap::new();
+        for (collection, ids) in &asked {
+            let ids: Vec<i64> = ids.iter().copied().collect();
+            for ids in ids.chunks(IDS_AT_ONCE) {
+                let documents = inner.collection(collection);
+                let question = documents.find(doc! { "public_id": { "$in": ids } });
+                let question = question.projection(doc! { "public_id": 1 }).max_time(inner.write_bound());
+                let mut answer = question.session(&mut *session).await.map_err(at(collection))?;
+                while answer.advance(session).await.map_err(at(collection))? {
+                    let document = answer.current();
+                    let id = document.get("public_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+                    if let Some(id) = id.as_ref().and_then(whole_number) {
+                        found.insert((*collection, id), id_of(document)?);
+                    }
+                }
+            }
+        }
+        Ok(Self { found })
+    }
+
+    /// The `_id` of a document that matches.
+    pub(super) async fn any(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        collection: &'static str,
+        filter: &Filter,
+    ) -> Result<Option<Bson>, Failure> {
+        if let Some(known) = named(filter).and_then(|id| self.found.get(&(collection, id))) {
+            return Ok(Some(known.clone()));
+        }
+        any(inner, session, collection, filter.document().clone()).await
+    }
+}
+
+/// The `public_id` that a filter asks for, if it asks for nothing else.
+fn named(filter: &Filter) -> Option<i64> {
+    let filter = filter.document();
+    let wanted = filter.get("public_id").filter(|_| filter.len() == 1)?;
+    match wanted {
+        Bson::Document(test) if test.len() == 1 => test.get("$eq").and_then(Bson::as_i64),
+        wanted => wanted.as_i64(),
+    }
 }
 
 /// The `_id` of a document that matches.

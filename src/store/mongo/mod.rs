@@ -62,6 +62,8 @@ const KIND: &str = "mongodb";
 const GRACE: Duration = Duration::from_secs(1);
 /// Units wait for each other, start anew, and take back; together they stay below this.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
+/// A transaction has a minute, and one that waits for others keeps them waiting, too.
+const UNIT_CHANGES: usize = 1000;
 const PING_BOUND: Duration = Duration::from_secs(2);
 const INSPECT_BOUND: Duration = Duration::from_secs(30);
 /// One step of copying a whole store.
@@ -247,6 +249,10 @@ impl Store for MongoStore {
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         let collection = collection.to_owned();
         self.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
+    }
+
+    fn largest_unit(&self) -> usize {
+        UNIT_CHANGES
     }
 
     fn is_remote(&self) -> bool {

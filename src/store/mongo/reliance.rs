@@ -10,7 +10,7 @@ use mongodb::ClientSession;
 
 use super::Inner;
 use super::change::Failure;
-use super::conditions::any;
+use super::conditions::Named;
 use super::error::command_error;
 use super::marks::{Key, standing};
 use super::rounds::{Rounds, refuse};
@@ -61,9 +61,10 @@ pub(super) async fn look(
         return Ok(reliance);
     }
     reliance.marked = standing(inner, session).await?;
+    let named = Named::read(inner, session, conditions).await?;
     for (index, condition) in conditions.iter().enumerate() {
         if let Condition::Exists { collection, filter } = condition {
-            let document = any(inner, session, collection, filter.document().clone()).await?;
+            let document = named.any(inner, session, collection, filter).await?;
             let key = document.map(|document| Key { collection: (*collection).to_owned(), document });
             let is_missing = key.is_none();
             reliance.found.push((index, key));

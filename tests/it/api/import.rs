@@ -268,6 +268,26 @@ on_each_store! {
         assert_eq!(counts(&import(app, &key, "{\"fields\":[{\"name\":\"hostname\",\"value\":\"b\"},{\"name\":\"cores\",\"value\":3}]}").await), (0, 1, 0));
     }
 
+    async fn spreadsheets_go_both_ways(app) {
+        let id = app.create_type("server", &[("hostname", "text"), ("cores", "number"), ("rented", "checkbox"), ("bought", "date")]).await;
+        for values in [
+            json!({"hostname": "a", "cores": 2, "rented": true, "bought": "2024-02-29T10:11:12.345Z"}),
+            json!({"hostname": "=1+1", "cores": 2.5}),
+            json!({"hostname": "", "cores": 9_007_199_254_740_993_i64}),
+        ] {
+            app.create_object(id, &values).await;
+        }
+        let sheet = app.request(Method::GET, &format!("/export/objects?type_id={id}&format=xlsx")).send().await;
+        let sheet = sheet.expect("an answer").bytes().await.expect("a sheet");
+        let body = || reqwest::Body::from(sheet.clone());
+        assert_eq!(counts(&import(app, &format!("type_id={id}&format=xlsx"), body()).await), (0, 0, 3));
+        let request = app.request(Method::POST, &format!("/import/objects?type_id={id}"));
+        let kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+        assert_eq!(counts(&send(request.header("Content-Type", kind).body(body())).await), (0, 0, 3));
+        let refused = import(app, &format!("type_id={id}&format=xlsx"), "hostname\na\n").await;
+        assert_eq!(errors(&refused), at(&[(1, "")]));
+    }
+
     async fn rules_of_the_type_hold_for_files_too(app) {
         let body = json!({"name": "box", "author_id": 1, "fields": [
             {"type": "text", "name": "code", "label": "Code", "required": true, "regex": "[a-z]+"},
@@ -313,7 +333,7 @@ on_each_store! {
         send(request.json(&json!({}))).await.error(415, "not_a_file");
         for (parameters, name) in [
             ("", "type_id".to_owned()),
-            ("type_id=1&format=xlsx", "format".to_owned()),
+            ("type_id=1&format=ods", "format".to_owned()),
             ("type_id=1&format=ndjson&delimiter=;", "delimiter".to_owned()),
             ("type_id=1&atomic=true", "atomic".to_owned()),
         ] {

@@ -6,7 +6,7 @@ use bson::{Document, doc, rawdoc};
 use inventory_service::query::{Filter, Sort, Update};
 use inventory_service::store::collections::{CATEGORIES, OBJECTS, TYPES};
 use inventory_service::store::mongo::MongoStore;
-use inventory_service::store::{Change, Store, StoreError, Unit};
+use inventory_service::store::{Change, Condition, Store, StoreError, Unit};
 
 use super::{all, count, database, insert, object, object_type, store_on, type_exists};
 use crate::support::mongod::Deployment;
@@ -18,6 +18,7 @@ on_both!(
     a_unit_that_fails_in_the_middle_leaves_nothing,
     the_counter_follows_ids_of_the_client_and_of_other_tools,
     duplicates_name_the_declared_index,
+    the_documents_that_a_unit_relies_on_are_asked_for_together,
 );
 
 async fn objects_given_their_type_refuse_a_missing_one_and_leave_nothing(deployment: Deployment) {
@@ -131,6 +132,26 @@ async fn duplicates_name_the_declared_index(deployment: Deployment) {
         }
     }
     assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
+}
+
+async fn the_documents_that_a_unit_relies_on_are_asked_for_together(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let there = (1..=50).map(|id| insert(OBJECTS, object(id, 1))).collect();
+    store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
+    let database = database(server, &uri).await;
+    database.run_command(doc! { "profile": 2 }).await.expect("the server notes questions");
+    let exists = |id: i64| Condition::Exists { collection: OBJECTS, filter: Filter::equals("public_id", id) };
+    let conditions: Vec<Condition> = (1..=50).map(exists).collect();
+    let changes = vec![insert(OBJECTS, object(60, 1)), insert(OBJECTS, object(61, 1))];
+    store.commit(Unit { conditions: conditions.clone(), changes }).await.expect("all of them are there");
+    let asked = doc! { "op": "query", "ns": format!("{}.{OBJECTS}", database.name()) };
+    let notes = database.collection::<Document>("system.profile");
+    let questions = notes.count_documents(asked).await.expect("a number");
+    assert!(questions < 5, "{questions} questions");
+    database.run_command(doc! { "profile": 0 }).await.expect("it stops");
+    let missing = [&conditions[..7], &[exists(99)], &conditions[7..]].concat();
+    let refused = store.commit(Unit { conditions: missing, changes: vec![insert(OBJECTS, object(62, 1))] }).await;
+    assert!(matches!(refused, Err(StoreError::Condition { index: 7 })), "{refused:?}");
 }
 
 async fn snapshot(store: &MongoStore) -> Vec<Vec<u8>> {

@@ -5,6 +5,7 @@ mod export;
 mod import;
 mod killed;
 mod migrate;
+mod reading;
 mod together;
 
 use std::fs;

@@ -98,6 +98,10 @@ impl Store for CountingStore {
         true
     }
 
+    fn largest_unit(&self) -> usize {
+        self.inner.largest_unit()
+    }
+
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }

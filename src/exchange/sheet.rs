@@ -1,0 +1,208 @@
+//! Tables from xlsx: the cells of the first sheet as the text that a CSV file would have in their place.
+//!
+//! Such a file is packed, and says itself how large it is and where its cells are. So it is unpacked once, up to a bound, before
+//! anything is read from it; cells are read one after the other, and how many there may be is bounded, too.
+
+use std::io::{self, Cursor, Read};
+
+use calamine::{DataRef, ExcelDateTime, Reader, Xlsx};
+use csv::StringRecord;
+use zip::ZipArchive;
+
+use super::cell::Cell;
+use super::csv::Table;
+use super::xlsx::MAX_COLUMNS;
+
+/// Unpacked, a file has so many bytes at the most.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+/// Rows times columns, empty cells included, are so many at the most.
+const MOST_CELLS: usize = 20_000_000;
+/// Whole numbers beyond this are not told apart: a cell holds doubles.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Reads the first sheet. Rows of empty cells are passed over.
+///
+/// # Errors
+/// A line and a sentence for people.
+pub fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
+    let unreadable = |reason: String| (1, format!("the file cannot be read as xlsx: {reason}"));
+    within_bounds(bytes).map_err(unreadable)?;
+    let mut book = Xlsx::new(Cursor::new(bytes)).map_err(|error| unreadable(error.to_string()))?;
+    let name = book.sheet_names().first().cloned().ok_or_else(|| unreadable("it has no sheet".to_owned()))?;
+    let mut cells = book.worksheet_cells_reader(&name).map_err(|error| unreadable(error.to_string()))?;
+    let mut rows = Rows::default();
+    while let Some(cell) = cells.next_cell().map_err(|error| unreadable(error.to_string()))? {
+        let (row, column) = cell.get_position();
+        let line = u64::from(row) + 1;
+        if let Some(text) = text_of(cell.get_value()).map_err(|reason| (line, reason))? {
+            rows.put(line, column as usize, text).map_err(|reason| (line, reason))?;
+        }
+    }
+    rows.finish()
+}
+
+/// Unpacks everything without keeping it.
+fn within_bounds(bytes: &[u8]) -> Result<(), String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    let mut left = MOST_BYTES;
+    for index in 0..archive.len() {
+        let part = archive.by_index(index).map_err(|error| error.to_string())?;
+        let read = io::copy(&mut part.take(left + 1), &mut io::sink()).map_err(|error| error.to_string())?;
+        if read > left {
+            let most = MOST_BYTES >> 20;
+            return Err(format!(
+                "it has more than {most} MiB when it is unpacked; save it as csv, or in several files"
+            ));
+        }
+        left -= read;
+    }
+    Ok(())
+}
+
+/// The text of a cell; nothing where it is empty.
+fn text_of(value: &DataRef<'_>) -> Result<Option<String>, String> {
+    Ok(Some(match value {
+        DataRef::Empty => return Ok(None),
+        DataRef::Int(number) => number.to_string(),
+        DataRef::Float(number) => number_text(*number),
+        DataRef::String(text) => text.clone(),
+        DataRef::SharedString(text) => (*text).to_owned(),
+        DataRef::Bool(flag) => Cell::Flag(*flag).as_text().into_owned(),
+        DataRef::DateTime(moment) if moment.is_duration() => number_text(moment.as_f64()),
+        DataRef::DateTime(moment) => moment_text(*moment),
+        DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => text.clone(),
+        DataRef::Error(error) => return Err(format!("a cell holds the error {error} of the spreadsheet")),
+    })
+    .filter(|text| !text.is_empty()))
+}
+
+/// A cell does not tell 5.0 from 5.
+fn number_text(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        return format!("{number:.0}");
+    }
+    Cell::Double(number).as_text().into_owned()
+}
+
+fn moment_text(moment: ExcelDateTime) -> String {
+    let (year, month, day, hour, minute, second, millisecond) = moment.to_ymd_hms_milli();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+}
+
+/// Rows on their way.
+#[derive(Default)]
+struct Rows {
+    table: Table,
+    line: u64,
+    row: Vec<String>,
+    cells: usize,
+}
+
+impl Rows {
+    fn put(&mut self, line: u64, column: usize, text: String) -> Result<(), String> {
+        if line != self.line {
+            if line < self.line {
+                return Err("the rows do not stand in their order".to_owned());
+            }
+            self.end_row()?;
+            self.line = line;
+        }
+        let width = if self.table.header.is_empty() { MAX_COLUMNS } else { self.table.header.len() };
+        if column >= width {
+            return Err(format!("has a cell in column {}, which has no header", column + 1));
+        }
+        if self.row.len() <= column {
+            self.row.resize(column + 1, String::new());
+        }
+        self.row[column] = text;
+        Ok(())
+    }
+
+    fn end_row(&mut self) -> Result<(), String> {
+        let mut row = std::mem::take(&mut self.row);
+        if row.is_empty() {
+            return Ok(());
+        }
+        if self.table.header.is_empty() {
+            self.table.header = row;
+            return Ok(());
+        }
+        self.cells += self.table.header.len();
+        if self.cells > MOST_CELLS {
+            return Err(format!("the sheet has more than {MOST_CELLS} cells; save it as csv, or in several files"));
+        }
+        row.resize(self.table.header.len(), String::new());
+        self.table.rows.push((self.line, StringRecord::from(row)));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Table, (u64, String)> {
+        self.end_row().map_err(|reason| (self.line, reason))?;
+        if self.table.header.is_empty() {
+            return Err((1, "the first sheet is empty; it needs a header at least".to_owned()));
+        }
+        Ok(self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rust_xlsxwriter::{ExcelDateTime, Format, Workbook};
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    fn book(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
+        let mut book = Workbook::new();
+        fill(book.add_worksheet());
+        book.save_to_buffer().expect("a workbook")
+    }
+
+    #[test]
+    fn cells_are_the_text_that_csv_has_in_their_place() {
+        let bytes = book(|sheet| {
+            for (column, name) in (0..).zip(["name", "cores", "rented", "bought"]) {
+                sheet.write_string(0, column, name).expect("a cell");
+            }
+            let day = Format::new().set_num_format("yyyy-mm-dd");
+            let bought = ExcelDateTime::parse_from_str("2024-02-29").expect("a day");
+            sheet.write_string(3, 0, "=1+1").expect("a cell");
+            sheet.write_number(3, 1, 2.5).expect("a cell");
+            sheet.write_boolean(3, 2, true).expect("a cell");
+            sheet.write_datetime_with_format(3, 3, &bought, &day).expect("a cell");
+            sheet.write_number(4, 1, 4.0).expect("a cell");
+        });
+        let table = read(&bytes).expect("a table");
+        assert_eq!(table.header, ["name", "cores", "rented", "bought"]);
+        let rows: Vec<(u64, Vec<&str>)> = table.rows.iter().map(|(line, row)| (*line, row.iter().collect())).collect();
+        assert_eq!(rows, [(4, vec!["=1+1", "2.5", "true", "2024-02-29T00:00:00.000Z"]), (5, vec!["", "4", "", ""])]);
+    }
+
+    #[test]
+    fn a_cell_far_out_takes_no_memory() {
+        let bytes = book(|sheet| {
+            sheet.write_string(0, 0, "name").expect("a cell");
+            sheet.write_string(1_048_575, 16_383, "far").expect("a cell");
+        });
+        let (line, reason) = read(&bytes).expect_err("no header");
+        assert_eq!((line, reason.as_str()), (1_048_576, "has a cell in column 16384, which has no header"));
+    }
+
+    #[test]
+    fn what_is_much_larger_when_it_is_unpacked_is_refused() {
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        archive.start_file("xl/sharedStrings.xml", SimpleFileOptions::default()).expect("a part");
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..=MOST_BYTES >> 20 {
+            archive.write_all(&zeros).expect("zeros");
+        }
+        let bytes = archive.finish().expect("an archive").into_inner();
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let (_, reason) = read(&bytes).expect_err("too large");
+        assert!(reason.contains("more than 256 MiB when it is unpacked"), "{reason}");
+        assert!(read(b"no archive").is_err());
+    }
+}
