@@ -77,7 +77,7 @@ impl ExportCommand {
             println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
         }
         if !manifest.of_one_moment {
-            println!("what others wrote to MongoDB meanwhile may be in it or not");
+            println!("this server keeps no history, so what others wrote meanwhile may be in it or not");
         }
         println!("exported to {}; what users sign in with is not in it", self.directory.display());
         Ok(())

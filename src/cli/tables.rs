@@ -9,7 +9,7 @@ use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::service::Services;
 use crate::service::export::Access;
-use crate::service::import::{Form, ImportQuery, ImportReport, Importer, import_objects};
+use crate::service::import::{Form, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 
 use super::Outcome;
 
@@ -19,6 +19,9 @@ pub(super) struct TableOptions {
     /// The name of the type whose objects the file holds; .ndjson is read as lines of JSON, anything else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
+    /// Create the objects of a file without ids and key once more, though the same file was imported within the last day.
+    #[arg(long, requires = "type_name")]
+    again: bool,
     /// The field by whose value objects are found, instead of its id.
     #[arg(long, value_name = "FIELD", requires = "type_name")]
     key: Option<String>,
@@ -46,13 +49,20 @@ pub(super) async fn import(
         key: options.key.clone(),
         dry_run,
         form: form(file, options)?,
+        repeat: if options.again { Repeat::Never } else { Repeat::File },
     };
     let path = file.to_owned();
     let content = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
     let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
     let importer = Importer { access: Access::Operator, user_id: FIRST_ADMIN };
-    let report = import_objects(services, importer, &query, content).await?;
-    tell(&report, file)
+    let imported = import_objects(services, importer, &query, content).await?;
+    tell(&imported.report, file)?;
+    if let Some(earlier) = imported.earlier {
+        println!(
+            "this was done at {earlier}, and nothing was written now; say --again to create these objects once more"
+        );
+    }
+    Ok(())
 }
 
 fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {

@@ -8,10 +8,12 @@ use super::body::{JsonItems, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
-    Atomic, ChangedObjects, CreatedObjects, NewObject, ObjectPatch, References, RemovedObjects, Selected,
+    Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
+    Selected,
 };
 use super::envelope::{self, Items};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::objects::{read_on_references, refuse_if_match};
 use super::params::{Parameters, read_filter};
 use super::state::HttpState;
@@ -22,7 +24,7 @@ use crate::service::resource::Objects;
 /// Create several objects, each on its own or all together.
 #[utoipa::path(
     post, path = "/rest/objects/bulk",
-    params(Atomic),
+    params(Atomic, IdempotencyHeader),
     request_body(content((Vec<NewObject> = "application/json"), (String = "application/x-ndjson"))),
     responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects)),
 )]
@@ -30,6 +32,7 @@ pub(super) async fn create_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonItems,
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
@@ -39,11 +42,13 @@ pub(super) async fn create_objects(
         let message = format!("{} objects are too many for one request; send at most {most}", body.0.len());
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "too_many_objects", message));
     }
-    let outcomes = if sent.flag("atomic")? {
-        let stored = service::create_together(&state.services, &caller.0, body.0).await?;
+    let atomic = sent.flag("atomic")?;
+    let once = key.0.map(|key| service::once(&caller.0, &key, atomic, &body.0));
+    let outcomes = if atomic {
+        let stored = service::create_together(&state.services, &caller.0, body.0, once.as_ref()).await?;
         stored.into_iter().map(Ok).collect()
     } else {
-        service::create_each(&state.services, &caller.0, body.0).await?
+        service::create_each(&state.services, &caller.0, body.0, once.as_ref()).await?
     };
     Ok(report(&state, outcomes))
 }
@@ -53,7 +58,7 @@ fn report(state: &HttpState, outcomes: Vec<Outcome>) -> HttpResponse {
     let (mut items, mut failed) = (Items::default(), 0_usize);
     for outcome in outcomes {
         let item = match outcome {
-            Ok(stored) => json!({"status": 200, "result_id": integer(&stored, "public_id")}),
+            Ok(id) => json!({"status": 200, "result_id": id}),
             Err(error) => {
                 failed += 1;
                 ApiError::from(error).as_item()

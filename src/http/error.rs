@@ -220,6 +220,7 @@ impl From<ServiceError> for ApiError {
             ServiceError::PreconditionFailed(_) => {
                 Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
             }
+            ServiceError::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", message),
             ServiceError::Contended(_) => unavailable("contended", message),
             ServiceError::Password(error) => AuthError::from(error).into(),
             ServiceError::Store(error) => error.into(),

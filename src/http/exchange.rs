@@ -8,9 +8,10 @@ use futures::StreamExt;
 
 use super::body::File;
 use super::caller::Authenticated;
-use super::description::{ExportParameters, ImportParameters};
+use super::description::{ExportParameters, IdempotencyHeader, ImportParameters};
 use super::envelope;
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
 use super::params::{Parameters, read_filter, read_order, read_sort};
 use super::state::HttpState;
@@ -18,7 +19,7 @@ use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::query::Filter;
 use crate::service::export::{self as service, Access, ExportQuery, Form};
-use crate::service::import::{self, ImportQuery, ImportReport, Importer};
+use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
 use crate::store::StoreError;
 
 /// What an export knows.
@@ -130,7 +131,7 @@ const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "
 /// Create and change objects from a file: all of its lines, or none.
 #[utoipa::path(
     post, path = "/rest/import/objects",
-    params(ImportParameters),
+    params(ImportParameters, IdempotencyHeader),
     request_body(content(
         (String = "text/csv"),
         (String = "application/x-ndjson"),
@@ -142,13 +143,15 @@ pub(super) async fn import_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     file: File,
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
-    let query = import_query(&sent, file.is_lines)?;
+    let repeat = key.0.map_or(Repeat::Never, Repeat::Key);
+    let query = import_query(&sent, file.is_lines, repeat)?;
     let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
-    let report = import::import_objects(&state.services, importer, &query, file.bytes).await?;
+    let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
     drop(file.place);
     let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
     if report.is_good() {
@@ -161,7 +164,7 @@ pub(super) async fn import_objects(
     Err(ApiError::new(StatusCode::BAD_REQUEST, "import_refused", message).reporting(written))
 }
 
-fn import_query(sent: &Parameters, is_lines: bool) -> Result<ImportQuery, ApiError> {
+fn import_query(sent: &Parameters, is_lines: bool, repeat: Repeat) -> Result<ImportQuery, ApiError> {
     let usual = if is_lines { "ndjson" } else { "csv" };
     let format = sent.one_of("format", &["csv", "ndjson"])?.unwrap_or(usual);
     let (delimiter, encoding) = (delimiter(sent)?, text_encoding(sent)?);
@@ -174,5 +177,5 @@ fn import_query(sent: &Parameters, is_lines: bool) -> Result<ImportQuery, ApiErr
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;
     let key = sent.get("key").filter(|key| !key.is_empty()).map(str::to_owned);
-    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form })
+    Ok(ImportQuery { type_id, key, dry_run: sent.flag("dry_run")?, form, repeat })
 }

@@ -13,6 +13,7 @@ pub mod envelope;
 pub mod error;
 mod exchange;
 mod groups;
+mod idempotency;
 pub mod links;
 pub mod listing;
 pub mod metrics;

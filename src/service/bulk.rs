@@ -3,14 +3,15 @@
 //! The rules are those for single objects, but questions are asked once for all: whatever the number of items, one for
 //! the objects that they refer to, one for their authors, one for new ids.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Document, doc};
+use bson::{DateTime, Document, doc};
 
 use super::objects::{changeable, exists, remove_found, unknown_type};
+use super::once::{Hash, Once};
 use super::precondition::IfMatch;
 use super::references::OnReferences;
 use super::resource::{self, Objects, Resource, Types};
@@ -31,8 +32,8 @@ const GROUP: usize = 1000;
 /// After so many items others get their turn on this thread.
 const TURN: usize = 200;
 
-/// What became of an item: the stored object, or why there is none.
-pub type Outcome = Result<RawDocumentBuf, ServiceError>;
+/// What became of an item: the id of the stored object, or why there is none.
+pub type Outcome = Result<i64, ServiceError>;
 
 /// Objects chosen by a filter, and how many the caller believes them to be.
 pub struct Selection {
@@ -44,30 +45,100 @@ pub struct Selection {
     pub most: u64,
 }
 
-/// Stores new objects, each on its own; one outcome an item, in order.
+/// A request to create objects that is to be carried out once: what a caller says under a key.
+pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<Document, ServiceError>]) -> Once {
+    let mut said = Hash::default().with(&[u8::from(atomic)]);
+    for body in bodies {
+        match body.as_ref().map(Document::to_vec) {
+            Ok(Ok(bytes)) => said.add(&bytes),
+            Ok(Err(error)) => said.add(error.to_string().as_bytes()),
+            Err(error) => said.add(error.to_string().as_bytes()),
+        }
+    }
+    Once::new(caller.user_id, "bulk", key, said)
+}
+
+/// What was stored before under the key of a request.
+#[derive(Default)]
+struct Earlier {
+    /// Ids by the position of the item.
+    ids: BTreeMap<usize, i64>,
+    /// How many units it was.
+    units: usize,
+}
+
+impl Earlier {
+    async fn of(services: &Services, once: Option<&Once>) -> Result<Self, ServiceError> {
+        let Some(once) = once else { return Ok(Self::default()) };
+        let marks = once.marks(services).await?;
+        let mut earlier = Self { ids: BTreeMap::new(), units: marks.len() };
+        for mark in marks.iter() {
+            let mark = resource::decode(mark)?;
+            let numbers = |name: &str| {
+                let list = mark.get_array(name).cloned().unwrap_or_default();
+                list.into_iter().filter_map(|number| number.as_i64()).collect::<Vec<i64>>()
+            };
+            let positions = numbers(POSITIONS).into_iter().filter_map(|position| usize::try_from(position).ok());
+            earlier.ids.extend(positions.zip(numbers(IDS)));
+        }
+        Ok(earlier)
+    }
+}
+
+/// The members of a mark: positions of items, and the ids of the objects that were made of them.
+const POSITIONS: &str = "items";
+const IDS: &str = "ids";
+
+/// What a unit notes with the objects that it stores.
+#[derive(Clone, Copy)]
+struct Note<'a> {
+    once: &'a Once,
+    /// How many units were stored under the same key before.
+    number: usize,
+    /// Where the objects stand in the request.
+    positions: &'a [usize],
+}
+
+impl Note<'_> {
+    fn change(&self, drafts: &[Draft], now: DateTime) -> Change {
+        let positions: Vec<i64> =
+            self.positions.iter().map(|position| i64::try_from(*position).unwrap_or(i64::MAX)).collect();
+        let ids: Vec<i64> = drafts.iter().map(|draft| draft.id).collect();
+        self.once.mark(self.number, now, doc! {POSITIONS: positions, IDS: ids})
+    }
+}
+
+/// Stores new objects, each on its own; one outcome an item, in order. Items that were stored before under the key of `once`
+/// are told again; the others are tried again.
 ///
 /// # Errors
-/// What the store reports before anything was stored.
+/// What the store reports before anything was stored; another request under the key.
 pub async fn create_each(
     services: &Services,
     caller: &Caller,
     bodies: Vec<Result<Document, ServiceError>>,
+    once: Option<&Once>,
 ) -> Result<Vec<Outcome>, ServiceError> {
-    let mut outcomes: Vec<Option<Outcome>> = bodies.iter().map(|_| None).collect();
+    let mut earlier = Earlier::of(services, once).await?;
+    let mut outcomes: Vec<Option<Outcome>> =
+        (0..bodies.len()).map(|position| earlier.ids.get(&position).map(|id| Ok(*id))).collect();
+    let new = bodies.into_iter().enumerate().filter(|(position, _)| !earlier.ids.contains_key(position));
+    let (places, bodies): (Vec<usize>, Vec<_>) = new.unzip();
     let mut drafts = Vec::new();
-    for (position, draft) in drafts_of(services, caller, bodies).await?.into_iter().enumerate() {
+    for (position, draft) in places.into_iter().zip(drafts_of(services, caller, bodies).await?) {
         match draft {
             Ok(draft) => drafts.push((position, draft)),
             Err(error) => outcomes[position] = Some(Err(error)),
         }
     }
-    let mut begun = false;
+    let mut begun = !earlier.ids.is_empty();
     while !drafts.is_empty() {
         let rest = drafts.split_off(drafts.len().min(GROUP));
         let (mut positions, mut group): (Vec<usize>, Vec<Draft>) = drafts.into_iter().unzip();
         drafts = rest;
         let failure = loop {
-            match store(services, &mut group).await {
+            let note = once.map(|once| Note { once, number: earlier.units, positions: &positions });
+            match store(services, &mut group, note).await {
                 Ok(refused) if refused.is_empty() => break None,
                 Ok(refused) => {
                     for (index, error) in refused.into_iter().rev() {
@@ -80,9 +151,10 @@ pub async fn create_each(
             }
         };
         begun = true;
+        earlier.units += 1;
         for (position, draft) in positions.into_iter().zip(group) {
             outcomes[position] = Some(match &failure {
-                None => Ok(draft.document),
+                None => Ok(draft.id),
                 Some(reason) => Err(StoreError::Unavailable { reason: reason.clone() }.into()),
             });
         }
@@ -90,16 +162,21 @@ pub async fn create_each(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Stores new objects, all or none.
+/// Stores new objects, all or none, and gives their ids; those of the first time, if that was before under the key of `once`.
 ///
 /// # Errors
 /// What is wrong with items, each place with the item's number in front; the first item that the caller may not store;
-/// what the store reports.
+/// what the store reports; another request under the key.
 pub async fn create_together(
     services: &Services,
     caller: &Caller,
     bodies: Vec<Result<Document, ServiceError>>,
-) -> Result<Vec<RawDocumentBuf>, ServiceError> {
+    once: Option<&Once>,
+) -> Result<Vec<i64>, ServiceError> {
+    let earlier = Earlier::of(services, once).await?;
+    if earlier.units > 0 {
+        return Ok(earlier.ids.into_values().collect());
+    }
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
     for (position, draft) in drafts_of(services, caller, bodies).await?.into_iter().enumerate() {
         match draft {
@@ -108,7 +185,9 @@ pub async fn create_together(
         }
     }
     if refused.is_empty() && !drafts.is_empty() {
-        refused = store(services, &mut drafts).await?;
+        let positions: Vec<usize> = (0..drafts.len()).collect();
+        let note = once.map(|once| Note { once, number: 0, positions: &positions });
+        refused = store(services, &mut drafts, note).await?;
     }
     let mut violations = Vec::new();
     for (position, error) in refused {
@@ -124,7 +203,7 @@ pub async fn create_together(
         }
     }
     if violations.is_empty() {
-        return Ok(drafts.into_iter().map(|draft| draft.document).collect());
+        return Ok(drafts.into_iter().map(|draft| draft.id).collect());
     }
     Err(ServiceError::Violations(violations))
 }
@@ -393,8 +472,12 @@ async fn number(services: &Services, drafts: &mut [&mut Draft]) -> Result<(), Se
     Ok(())
 }
 
-/// Stores the drafts as one unit; or says which of them cannot be stored by now, and stores none.
-async fn store(services: &Services, drafts: &mut [Draft]) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
+/// Stores the drafts as one unit, with the note of it; or says which of them cannot be stored by now, and stores none.
+async fn store(
+    services: &Services,
+    drafts: &mut [Draft],
+    note: Option<Note<'_>>,
+) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
     let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
     let references = drafts.iter().flat_map(|draft| &draft.accepted.references);
     let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
@@ -404,9 +487,13 @@ async fn store(services: &Services, drafts: &mut [Draft]) -> Result<Vec<(usize, 
     for _ in 0..resource::ATTEMPTS {
         let insert =
             |draft: &Draft| Change::Insert { collection: Objects::COLLECTION, document: draft.document.clone() };
-        let unit = Unit { conditions: conditions.clone(), changes: drafts.iter().map(insert).collect() };
+        let noted = note.map(|note| note.change(drafts, services.now()));
+        let unit = Unit { conditions: conditions.clone(), changes: drafts.iter().map(insert).chain(noted).collect() };
         match services.store.commit(unit).await {
             Ok(_) => return Ok(Vec::new()),
+            Err(error) if Once::was_faster(&error) => {
+                return Err(ServiceError::Contended("the request under this Idempotency-Key".to_owned()));
+            }
             Err(StoreError::Condition { index }) => {
                 let gone = types.iter().nth(index);
                 let lost = index.checked_sub(types.len()).and_then(|index| referred.iter().nth(index));

@@ -41,6 +41,9 @@ pub enum ServiceError {
     /// `If-Match` names another state than the stored one.
     #[error("{0}")]
     PreconditionFailed(String),
+    /// The key of a request that may come twice belongs to another request.
+    #[error("another request came under this Idempotency-Key; take a new one")]
+    KeyReused,
     /// Others changed the same thing again and again while this change was tried.
     #[error("{0} is being changed by others, try again")]
     Contended(String),

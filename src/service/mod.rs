@@ -19,6 +19,7 @@ pub mod keys;
 pub mod lease;
 pub mod migrations;
 pub mod objects;
+pub mod once;
 pub mod precondition;
 pub mod references;
 pub mod rendering;

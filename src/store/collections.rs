@@ -113,7 +113,7 @@ pub const KEYS: &str = "service.keys";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
-/// Ids that imports under way have given to lines of their files.
+/// Ids that imports under way have given to lines of their files, and what requests did that may come again.
 pub const IMPORTS: &str = "service.imports";
 
 /// Which changes of how documents are stored were made.
@@ -153,7 +153,7 @@ pub const ALL: &[CollectionSpec] = &[
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],
     },
-    CollectionSpec { name: IMPORTS, indexes: &[] },
+    CollectionSpec { name: IMPORTS, indexes: &[plain("of", &[up("of")]), plain("done_at", &[up("done_at")])] },
     CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

@@ -109,3 +109,44 @@ async fn a_kill_leaves_what_repeating_completes_on_mongodb() {
     assert_eq!((report["created"].as_i64(), report["unchanged"].as_i64()), (Some(LINES - stored), Some(stored)));
     assert_eq!(session.total().await, LINES);
 }
+
+/// Kills the service at each of these moments (milliseconds) in the middle of an import under a key, of a file without ids and key
+/// field, and sends the same again: each line becomes one object.
+async fn each_line_becomes_one_object(directory: &TempDir, uri: &str, moments: &[u64]) {
+    let service = ServiceProcess::start(directory.path(), uri);
+    let parameters = format!("type_id={}", Session::begin(&service).await.create_type().await);
+    service.kill();
+    for moment in moments {
+        let service = ServiceProcess::start(directory.path(), uri);
+        let session = Arc::new(Session::begin(&service).await);
+        let (importing, parameters) = (Arc::clone(&session), parameters.clone());
+        let import = tokio::spawn(async move {
+            importing.import(&parameters).header("Idempotency-Key", "the file").send().await.is_ok()
+        });
+        tokio::time::sleep(Duration::from_millis(*moment)).await;
+        service.kill();
+        let was_answered = import.await.expect("the client ends");
+        println!("killed after {moment} ms, {}", if was_answered { "answered" } else { "without an answer" });
+    }
+    let service = ServiceProcess::start(directory.path(), uri);
+    let session = Session::begin(&service).await;
+    println!("{} of {LINES} lines are stored before the last repetition", session.total().await);
+    for _ in 0..2 {
+        let answer = send(session.import(&parameters).header("Idempotency-Key", "the file")).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(session.total().await, LINES);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_without_ids_is_stored_once_under_its_key_on_the_embedded_store() {
+    let directory = TempDir::new().expect("a temporary directory");
+    each_line_becomes_one_object(&directory, "embedded:data", &[50, 300, 600, 1200, 2500]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_without_ids_is_stored_once_under_its_key_on_mongodb() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    each_line_becomes_one_object(&directory, &server.fresh_uri(), &[50, 300, 600, 1200, 2500]).await;
+}

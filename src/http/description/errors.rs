@@ -74,6 +74,8 @@ const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selec
 const EXPORTS: Of = Operations(&["export_objects"]);
 /// Operations that make objects of files.
 const IMPORTS: Of = Operations(&["import_objects"]);
+/// Operations that take an `Idempotency-Key`.
+const ONCE: Of = Operations(&["import_objects", "create_objects"]);
 /// Operations that change a user or what he signs in with.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
@@ -209,6 +211,7 @@ pub const CODES: &[ErrorCode] = &[
     code(415, "content_encoding_unknown", Bodies, "the body is compressed in a way that the service does not know"),
     code(415, "not_a_file", IMPORTS, "the body is not said to be a file of objects"),
     code(415, "not_json", Bodies, "the body is not said to be JSON"),
+    code(422, "idempotency_key_reused", ONCE, "another request came under this `Idempotency-Key`"),
     code(429, "too_many_attempts", Rest, "too many failed sign-ins; `Retry-After` says when to come again"),
     code(429, "rate_limited", All, "too many requests; `Retry-After` says when to come again"),
     code(431, "headers_too_large", All, "the headers are larger than `server.limits.max_header_bytes`"),

@@ -22,8 +22,8 @@ pub(super) use self::bodies::{
     UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IfMatch, IfNoneMatch, ImportParameters,
-    Listing, ObjectListing, References, RightListing, RouteInQuestion, Selected,
+    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch,
+    ImportParameters, Listing, ObjectListing, References, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,

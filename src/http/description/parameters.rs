@@ -221,6 +221,16 @@ pub struct IfNoneMatch {
     pub if_none_match: String,
 }
 
+/// What a request can be named by that may have to be sent again.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub struct IdempotencyHeader {
+    /// A text of the client's, new for each request. The same request under the same key is answered as the first time for a
+    /// day, and nothing is written twice; another request under it is 422.
+    #[param(required = false, rename = "Idempotency-Key", min_length = 1, max_length = 255)]
+    pub idempotency_key: String,
+}
+
 fn order() -> Schema {
     let order = ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1]));
     let said = "1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.";

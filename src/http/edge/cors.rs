@@ -23,12 +23,13 @@ const EXPOSED: [&str; 12] = [
 ];
 
 /// What pages may send beside the few headers that every page may.
-const ALLOWED: [header::HeaderName; 7] = [
+const ALLOWED: [header::HeaderName; 8] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::IF_MATCH,
     header::IF_NONE_MATCH,
+    header::HeaderName::from_static("idempotency-key"),
     header::HeaderName::from_static("x-request-id"),
     header::HeaderName::from_static("traceparent"),
 ];

@@ -60,7 +60,7 @@ impl Journal {
         let count = rows.list.iter().filter(|row| row.public_id.is_none()).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
-        let note = raw(&doc! {"_id": self.name.as_str(), "first_id": first, "count": i64::from(count), "begun": now});
+        let note = raw(&doc! {"_id": self.name.as_str(), "first_id": first, "begun": now});
         let change = Change::Insert { collection: collections::IMPORTS, document: note };
         match services.store.commit(Unit::of(change)).await {
             Ok(_) => number(rows, first),

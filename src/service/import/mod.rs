@@ -14,6 +14,8 @@ mod write;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use bson::DateTime;
+use bson::raw::RawDocument;
 use tokio::task::spawn_blocking;
 
 pub use self::report::{Action, ImportReport, MAX_ERRORS, MAX_LINES, ReportError, ReportLine};
@@ -23,12 +25,15 @@ use self::found::Found;
 use self::journal::Journal;
 use self::plan::{Plan, Planner, What, at_line};
 use self::rows::{Reading, Rows};
+use self::write::Finish;
 use super::export::Access;
+use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{ServiceError, Services};
 use crate::domain::acl::Permission;
+use crate::domain::document::text;
 use crate::store::{StoreError, scope_version};
 
 /// How often an import is planned anew when others change what it rests on.
@@ -54,6 +59,34 @@ pub struct ImportQuery {
     pub dry_run: bool,
     /// The form of the file.
     pub form: Form,
+    /// What makes it the same import as an earlier one.
+    pub repeat: Repeat,
+}
+
+/// What makes an import the same as an earlier one, which is then told again instead of being carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeat {
+    /// Nothing: each time it is carried out.
+    Never,
+    /// A key of the client's.
+    Key(String),
+    /// The file itself, where neither ids nor a key in it tell what is stored already.
+    File,
+}
+
+/// What became of an import.
+#[derive(Debug)]
+pub struct Imported {
+    /// What was done.
+    pub report: ImportReport,
+    /// When it was done, if that was an earlier time, and nothing was done now.
+    pub earlier: Option<DateTime>,
+}
+
+impl Imported {
+    fn now(report: ImportReport) -> Self {
+        Self { report, earlier: None }
+    }
 }
 
 /// Imports a file. What is wrong with its lines stands in the report, and then nothing was changed, but for groups
@@ -66,7 +99,7 @@ pub async fn import_objects(
     importer: Importer<'_>,
     query: &ImportQuery,
     file: Vec<u8>,
-) -> Result<ImportReport, ServiceError> {
+) -> Result<Imported, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NAME, query.type_id))?;
     entry.require_active()?;
@@ -80,15 +113,26 @@ pub async fn import_objects(
     let form = query.form;
     let mut rows;
     let mut journal;
-    (rows, journal) = {
-        let reading = Arc::clone(&reading);
-        let read = move || (reading.read(&file, form), Journal::of(reading.entry.object_type.public_id, &file));
+    let said;
+    (rows, journal, said) = {
+        let (reading, query) = (Arc::clone(&reading), query.clone());
+        let read = move || {
+            let journal = Journal::of(reading.entry.object_type.public_id, &file);
+            (reading.read(&file, form), journal, hash_of(&query, &file))
+        };
         joined(spawn_blocking(read).await)?
     };
     for link in &rows.links {
         importer.access.permit(&link.target, Permission::Read)?;
     }
     let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
+    let once = match &query.repeat {
+        _ if query.dry_run => None,
+        Repeat::Never => None,
+        Repeat::Key(name) => Some(Once::new(importer.user_id, "import", name, said)),
+        Repeat::File if key.is_none() && nameless > 0 => Some(Once::new(importer.user_id, "file", &said.text(), said)),
+        Repeat::File => None,
+    };
     let is_bounded = services.store.largest_unit() < rows.list.len() && key.is_none() && nameless > 0;
     if is_bounded {
         journal.resume(services, &mut rows).await?;
@@ -96,6 +140,11 @@ pub async fn import_objects(
     let mut written = Vec::new();
     let mut rows = Arc::new(rows);
     for _ in 0..ATTEMPTS {
+        if let Some(once) = &once
+            && let Some(mark) = once.marks(services).await?.first()
+        {
+            return told_again(mark);
+        }
         let looked_at = match key {
             Some(_) => Some(scope_version(&*services.store, write::SCOPE, services.max_time).await?),
             None => None,
@@ -116,26 +165,41 @@ pub async fn import_objects(
         if !plan.errors.is_empty() {
             let mut refused = ImportReport::refused(plan.errors, query.dry_run);
             add_in_order(&mut refused, written);
-            return Ok(refused);
+            return Ok(Imported::now(refused));
         }
         if query.dry_run {
-            return Ok(foretold(&plan));
+            return Ok(Imported::now(foretold(&plan)));
         }
         if is_bounded && !journal.is_noted() {
             // The ids that are noted belong to the lines from here on; the plan has to know them.
             journal.begin(services, own(&mut rows)?, services.now()).await?;
             continue;
         }
-        let step = write::write(services, query.type_id, plan, looked_at).await?;
+        let finish = once.as_ref().map(|once| Finish { once, before: &written });
+        let step = write::write(services, query.type_id, plan, looked_at, finish).await?;
         written.extend(step.lines);
         if !step.is_short {
             journal.end(services).await?;
             let mut report = ImportReport::default();
             add_in_order(&mut report, written);
-            return Ok(report);
+            return Ok(Imported::now(report));
         }
     }
     Err(ServiceError::Contended("the objects of the type".to_owned()))
+}
+
+/// All that an import says, but for who says it.
+fn hash_of(query: &ImportQuery, file: &[u8]) -> Hash {
+    let key = query.key.as_deref().unwrap_or_default();
+    let hash = Hash::default().with(&query.type_id.to_be_bytes()).with(key.as_bytes());
+    hash.with(format!("{:?}", query.form).as_bytes()).with(file)
+}
+
+/// The report that a mark holds.
+fn told_again(mark: &RawDocument) -> Result<Imported, ServiceError> {
+    let report = text(mark, write::REPORT).and_then(|report| serde_json::from_str(report).ok());
+    let report = report.ok_or_else(|| StoreError::Corrupt { what: "the report of an import".to_owned() })?;
+    Ok(Imported { report, earlier: mark.get_datetime("done_at").ok() })
 }
 
 fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {

@@ -1,6 +1,6 @@
 //! What an import did, or would do, line by line.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Most lines that a report lists.
@@ -9,7 +9,7 @@ pub const MAX_LINES: usize = 10_000;
 pub const MAX_ERRORS: usize = 1_000;
 
 /// What an import did.
-#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct ImportReport {
     /// How many objects are new.
     pub created: usize,
@@ -32,7 +32,7 @@ pub struct ImportReport {
 }
 
 /// What happened to a line.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ReportLine {
     /// The line of the file, from 1.
     pub line: u64,
@@ -45,7 +45,7 @@ pub struct ReportLine {
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportError {
     /// The line of the file, from 1.
     pub line: u64,
@@ -56,7 +56,7 @@ pub struct ReportError {
 }
 
 /// What is done with a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// A new object.

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use bson::{DateTime, doc};
+
+use super::add_in_order;
 use super::plan::{Plan, Step, What, document_of};
-use super::report::{Action, ReportLine};
+use super::report::{Action, ImportReport, ReportLine};
 use crate::domain::object_fields::Reference;
 use crate::service::objects::exists;
+use crate::service::once::Once;
 use crate::service::resource::{self, Objects, Resource, Types};
 use crate::service::{ServiceError, Services};
 use crate::store::{Change, Condition, StoreError, Unit};
@@ -20,6 +24,25 @@ pub(super) struct Written {
     pub(super) is_short: bool,
 }
 
+/// What the last unit of an import notes: that it was carried out, and what it did.
+pub(super) struct Finish<'a> {
+    pub(super) once: &'a Once,
+    /// What earlier attempts of the same import stored.
+    pub(super) before: &'a [(usize, ReportLine)],
+}
+
+/// The member of a mark that holds the report.
+pub(super) const REPORT: &str = "report";
+
+impl Finish<'_> {
+    fn mark(&self, lines: &[(usize, ReportLine)], now: DateTime) -> Change {
+        let mut report = ImportReport::default();
+        add_in_order(&mut report, self.before.iter().chain(lines).cloned().collect());
+        let report = serde_json::to_string(&report).expect("numbers and strings can always be written");
+        self.once.mark(0, now, doc! {REPORT: report})
+    }
+}
+
 /// A change that is about to be made.
 struct Prepared {
     row: usize,
@@ -30,6 +53,7 @@ struct Prepared {
 
 /// Carries the plan out, new objects first, each group as a whole.
 ///
+/// With `finish` the last group notes that all is done.
 /// With `looked_at`, the number of [`SCOPE`] when the store was asked for keys, new objects are stored only if no other
 /// import has stored some since then.
 ///
@@ -40,13 +64,16 @@ pub(super) async fn write(
     type_id: i64,
     plan: Plan,
     mut looked_at: Option<i64>,
+    finish: Option<Finish<'_>>,
 ) -> Result<Written, ServiceError> {
     let made: BTreeSet<i64> = plan.steps.iter().filter_map(new_id).collect();
     let mut written = Written { lines: Vec::new(), is_short: false };
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
     // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
     let largest = services.store.largest_unit();
-    while !prepared.is_empty() {
+    // An import that finds everything as it shall be has nothing to store but its mark.
+    let mut is_finished = prepared.is_empty() && finish.is_none();
+    while !is_finished {
         let is_new = |it: &Prepared| matches!(it.change, Change::Insert { .. });
         let alike = match prepared.first().map(is_new) {
             Some(true) if prepared.len() > largest => prepared.iter().take_while(|it| is_new(it)).count(),
@@ -65,6 +92,11 @@ pub(super) async fn write(
         for Prepared { row, line, change, .. } in group {
             unit.changes.push(change);
             lines.push((row, line));
+        }
+        is_finished = prepared.is_empty();
+        if let Some(finish) = finish.as_ref().filter(|_| is_finished) {
+            let all: Vec<_> = written.lines.iter().chain(&lines).cloned().collect();
+            unit.changes.push(finish.mark(&all, services.now()));
         }
         match services.store.commit(unit).await {
             Ok(_) => {

@@ -1,18 +1,23 @@
-//! Everything in the database, one collection after the other. What is written meanwhile may be in it or not.
+//! Everything in the database, one collection after the other: on a replica set and a sharded cluster as of one moment, on a
+//! standalone server, which keeps no history, as it is when it is read.
+//!
+//! The driver gives reads a read concern of its own, so these are commands of ours: each `find` names the moment of the first
+//! one. The server keeps its history for `minSnapshotHistoryWindowInSeconds`, 300 by default; who reads longer than that
+//! is told what to do.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
-use bson::{Document, doc};
+use bson::{Document, Timestamp, doc};
 use futures::stream::{self, BoxStream, StreamExt};
 use mongodb::Cursor;
 use mongodb::error::Error;
 use mongodb::results::CollectionType;
 
 use super::Inner;
-use super::error::{command_error, unavailable, write_error};
+use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
 use super::find::plain_order;
 use super::marks::REMOVALS;
 use crate::query::{Filter, Sort};
@@ -23,18 +28,25 @@ use crate::store::{Documents, FindQuery, Picture, StoreError};
 const BATCH: u32 = 2000;
 /// How long one answer of the server is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Collections and indexes that were made a moment ago cannot be read as of a moment; it takes so long at the most until they can.
+const SETTLING: Duration = Duration::from_secs(20);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// See [`Picture`].
 pub(super) struct Everything {
     inner: Arc<Inner>,
     collections: Vec<String>,
+    /// The moment that all is read as of, where the deployment has a history and there is anything to read.
+    moment: Option<Timestamp>,
 }
 
 impl Everything {
     /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
-        Ok(Self { inner: Arc::clone(inner), collections })
+        let moment = if inner.topology.has_transactions() { moment(inner, &collections).await? } else { None };
+        Ok(Self { inner: Arc::clone(inner), collections, moment })
     }
 }
 
@@ -53,6 +65,42 @@ async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
+/// A moment at which each of the collections can be read.
+async fn moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, StoreError> {
+    let until = Instant::now() + SETTLING;
+    loop {
+        match common_moment(inner, collections).await {
+            Ok(moment) => return Ok(moment),
+            Err(error) if is_snapshot_lost(&error) && Instant::now() < until => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(trouble(&error)),
+        }
+    }
+}
+
+async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Option<Timestamp>, Error> {
+    let mut moment = None;
+    for name in collections {
+        let mut command = find(name, moment, Document::new());
+        command.extend(doc! { "limit": 1, "singleBatch": true, "projection": { "_id": 1 } });
+        let answer = inner.database.run_command(command).await?;
+        // One that was dropped a moment ago tells none.
+        let told = answer.get_document("cursor").and_then(|cursor| cursor.get_timestamp("atClusterTime"));
+        moment = moment.or(told.ok());
+    }
+    Ok(moment)
+}
+
+/// A question for all documents of a collection as of a moment: the one that is given, or one of the server's choice.
+fn find(collection: &str, moment: Option<Timestamp>, order: Document) -> Document {
+    let mut concern = doc! { "level": "snapshot" };
+    concern.extend(moment.map(|moment| ("atClusterTime".to_owned(), moment.into())));
+    let mut command = doc! { "find": collection, "batchSize": BATCH, "readConcern": concern };
+    if !order.is_empty() {
+        command.extend(doc! { "sort": order, "allowDiskUse": true });
+    }
+    command
+}
+
 #[async_trait]
 impl Picture for Everything {
     fn collections(&self) -> &[String] {
@@ -60,7 +108,7 @@ impl Picture for Everything {
     }
 
     fn is_of_one_moment(&self) -> bool {
-        false
+        self.moment.is_some() || (self.collections.is_empty() && self.inner.topology.has_transactions())
     }
 
     async fn documents(
@@ -68,13 +116,11 @@ impl Picture for Everything {
         collection: &str,
         order: &Sort,
     ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError> {
-        let documents = self.inner.collection(collection);
-        let mut question = documents.find(Document::new()).batch_size(BATCH);
         let order = plain_order(&FindQuery::new(Filter::all(), PATIENCE).sorted(order.clone()));
-        if !order.is_empty() {
-            question = question.sort(order).allow_disk_use(true);
-        }
-        let cursor = in_time(question.into_future()).await?;
+        let cursor = match self.moment {
+            Some(moment) => in_time(self.as_of(moment, collection, order)).await?,
+            None => in_time(self.as_it_is(collection, order)).await?,
+        };
         let steps = stream::unfold(Some(cursor), |rest| async {
             let mut cursor = rest?;
             match in_time(piece(&mut cursor)).await {
@@ -84,6 +130,27 @@ impl Picture for Everything {
             }
         });
         Ok(steps.boxed())
+    }
+}
+
+impl Everything {
+    async fn as_of(
+        &self,
+        moment: Timestamp,
+        collection: &str,
+        order: Document,
+    ) -> Result<Cursor<RawDocumentBuf>, Error> {
+        let question = self.inner.database.run_cursor_command(find(collection, Some(moment), order));
+        Ok(question.batch_size(BATCH).await?.with_type())
+    }
+
+    async fn as_it_is(&self, collection: &str, order: Document) -> Result<Cursor<RawDocumentBuf>, Error> {
+        let documents = self.inner.collection(collection);
+        let mut question = documents.find(Document::new()).batch_size(BATCH);
+        if !order.is_empty() {
+            question = question.sort(order).allow_disk_use(true);
+        }
+        question.await
     }
 }
 
@@ -98,9 +165,20 @@ async fn piece(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Documents, Error> 
 
 async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
     match tokio::time::timeout(PATIENCE, work).await {
-        Ok(outcome) => outcome.map_err(|error| command_error(&error)),
+        Ok(outcome) => outcome.map_err(|error| trouble(&error)),
         Err(_) => Err(unavailable(format!("no answer within {} seconds", PATIENCE.as_secs()))),
     }
+}
+
+fn trouble(error: &Error) -> StoreError {
+    if is_snapshot_lost(error) {
+        return StoreError::backend(
+            "MongoDB has no history any more of the moment that is read (it keeps minSnapshotHistoryWindowInSeconds, 300 by \
+             default), or a collection or an index was made meanwhile; have each member keep more, for instance with \
+             db.adminCommand({setParameter: 1, minSnapshotHistoryWindowInSeconds: 3600}), and repeat the command",
+        );
+    }
+    command_error(error)
 }
 
 /// Stores new documents; some of them may be stored when it fails.

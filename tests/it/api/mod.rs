@@ -11,6 +11,7 @@ mod import;
 mod lists;
 mod malformed;
 mod objects;
+mod once;
 mod people;
 mod rendering;
 mod rights;

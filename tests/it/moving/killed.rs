@@ -114,6 +114,23 @@ fn a_restore_that_was_killed_leaves_the_old_store_or_the_new_one() {
 }
 
 #[test]
+fn a_compaction_that_was_killed_leaves_a_whole_store() {
+    let source = package();
+    for moment in MOMENTS {
+        kill_after(source.path(), &["compact"], moment);
+        let is_half = source.path().join("data/inventory.redb.new").exists();
+        println!("killed after {moment} ms, with {} file beside the store", if is_half { "a new" } else { "no" });
+        succeeds(&run(source.path(), &["check", "--deep"]));
+        succeeds(&run(source.path(), &["export", "found", "--force"]));
+        assert_eq!(content(&source.path().join("found")), content(&source.path().join("package")));
+    }
+    let said = succeeds(&run(source.path(), &["compact"]));
+    assert!(said.starts_with("compacted from "), "{said}");
+    assert!(!source.path().join("data/inventory.redb.new").exists());
+    succeeds(&run(source.path(), &["check", "--deep"]));
+}
+
+#[test]
 fn an_export_that_was_killed_leaves_no_package() {
     let source = package();
     for moment in MOMENTS {
@@ -140,6 +157,32 @@ fn a_table_that_was_exported_is_imported_by_the_command() {
     assert!(said.starts_with("objects: 0 created"), "{said}");
     let refused = complaint(&run(source.path(), &["import", &file]));
     assert!(refused.contains("say of which --type its objects are"), "{refused}");
+}
+
+#[test]
+fn a_table_without_ids_is_imported_once_unless_it_is_said_again() {
+    let source = with_demo("300");
+    let types = succeeds(&run(source.path(), &["export", "package", "--csv"]));
+    assert!(types.contains("300 documents"), "{types}");
+    let table = source.path().join("package/objects").join("rack.csv");
+    let text = fs::read_to_string(&table).expect("the table of racks");
+    let rows = text.lines().map(|line| line.split_once(',').expect("cells").1.to_owned() + "\n");
+    fs::write(source.path().join("new.csv"), rows.collect::<String>()).expect("a table without ids");
+    let count = text.lines().count() - 1;
+    let import = |more: &[&str]| {
+        let said = succeeds(&run(source.path(), &[&["import", "new.csv", "--type", "rack"][..], more].concat()));
+        succeeds(&run(source.path(), &["export", "after", "--force"]));
+        (said, fs::read_to_string(source.path().join("after/objects.ndjson")).expect("objects").lines().count())
+    };
+    let (said, objects) = import(&[]);
+    assert_eq!(
+        (said.as_str(), objects),
+        (format!("objects: {count} created, 0 updated, 0 unchanged\n").as_str(), 300 + count)
+    );
+    let (said, objects) = import(&[]);
+    assert!(said.contains("nothing was written now; say --again"), "{said}");
+    assert_eq!(objects, 300 + count);
+    assert_eq!(import(&["--again"]).1, 300 + 2 * count);
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Requests that may come twice, because their answer can get lost: what the first one did is told again and not done again.
+//!
+//! The client names such a request by a key. A mark in `service.imports` says what was done under it, stored in the very unit that
+//! did it: either both are there or neither. `{_id: "<key>/<number>", of: "<key>", request: "<hash>", done_at, ...}`, where the key
+//! is a hash of caller, kind of request and the client's key, and the request a hash of all that it says.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bson::{DateTime, Document, doc};
+use sha2::{Digest, Sha256};
+
+use super::{ServiceError, Services};
+use crate::domain::document::{raw, text};
+use crate::query::{Filter, Limits};
+use crate::store::collections::IMPORTS;
+use crate::store::{Change, Documents, FindQuery, StoreError, Unit};
+
+/// How long a request is known by its key.
+pub const KEPT: Duration = Duration::from_hours(24);
+
+/// A request that is to be carried out once.
+#[derive(Debug, Clone)]
+pub struct Once {
+    of: String,
+    request: String,
+}
+
+impl Once {
+    /// The request of a caller under this key; `kind` keeps requests of different kinds apart, `said` is what it says.
+    pub fn new(caller: i64, kind: &str, key: &str, said: Hash) -> Self {
+        let of = Hash::default().with(&caller.to_be_bytes()).with(kind.as_bytes()).with(key.as_bytes());
+        Self { of: of.text(), request: said.text() }
+    }
+
+    /// What was done under the key, in no particular order. Forgets what is too old on the way.
+    ///
+    /// # Errors
+    /// [`ServiceError::KeyReused`] when it was another request; what the store reports.
+    pub(super) async fn marks(&self, services: &Services) -> Result<Documents, ServiceError> {
+        let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
+        let oldest = DateTime::from_millis(services.now().timestamp_millis().saturating_sub(kept));
+        let filter = Filter::parse(&doc! {"done_at": {"$lt": oldest}}, &Limits::NONE)?;
+        services.store.commit(Unit::of(Change::DeleteMany { collection: IMPORTS, filter })).await?;
+        let query = FindQuery::new(Filter::equals("of", self.of.as_str()), services.max_time);
+        let marks = services.store.find(IMPORTS, &query).await?;
+        if marks.iter().any(|mark| text(mark, "request") != Some(&self.request)) {
+            return Err(ServiceError::KeyReused);
+        }
+        Ok(marks)
+    }
+
+    /// Notes what a unit does under the key; `number` is how many marks there were before it. When another request under the
+    /// same key was faster, the unit is refused, see [`Once::was_faster`].
+    pub(super) fn mark(&self, number: usize, now: DateTime, done: Document) -> Change {
+        let mut mark = doc! {
+            "_id": format!("{}/{number}", self.of),
+            "of": self.of.as_str(),
+            "request": self.request.as_str(),
+            "done_at": now,
+        };
+        mark.extend(done);
+        Change::Insert { collection: IMPORTS, document: raw(&mark) }
+    }
+
+    /// Whether a unit was refused because of its mark.
+    pub(super) fn was_faster(error: &StoreError) -> bool {
+        matches!(error, StoreError::Duplicate { collection, .. } if collection == IMPORTS)
+    }
+}
+
+/// A hash of several pieces, each with its length in front.
+#[derive(Debug, Clone, Default)]
+pub struct Hash(Sha256);
+
+impl Hash {
+    /// The same with a further piece.
+    #[must_use]
+    pub fn with(mut self, piece: &[u8]) -> Self {
+        self.add(piece);
+        self
+    }
+
+    /// Adds a piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update((piece.len() as u64).to_be_bytes());
+        self.0.update(piece);
+    }
+
+    /// The hash in letters and digits.
+    pub fn text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.clone().finalize())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_told_apart() {
+        let hash =
+            |pieces: &[&str]| pieces.iter().fold(Hash::default(), |hash, piece| hash.with(piece.as_bytes())).text();
+        assert_ne!(hash(&["ab", "c"]), hash(&["a", "bc"]));
+        assert_ne!(hash(&["ab"]), hash(&["ab", ""]));
+        assert_eq!(hash(&["ab", "c"]), hash(&["ab", "c"]));
+    }
+}

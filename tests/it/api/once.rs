@@ -1,0 +1,127 @@
+//! Requests that are sent again because their answer got lost.
+
+use std::time::Duration;
+
+use inventory_service::query::{Filter, Update};
+use inventory_service::store::collections::IMPORTS;
+use inventory_service::store::{Change, Unit};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::people::Person;
+use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
+
+async fn import(app: &TestApp, type_id: i64, parameters: &str, key: Option<&str>, file: &str) -> Answer {
+    let path = format!("/import/objects?type_id={type_id}{parameters}");
+    let request = app.request(Method::POST, &path).header("Content-Type", "text/csv").body(file.to_owned());
+    send(key.into_iter().fold(request, |request, key| request.header("Idempotency-Key", key))).await
+}
+
+async fn bulk(app: &TestApp, parameters: &str, key: &str, items: &[Value]) -> Answer {
+    let request = app.request(Method::POST, &format!("/objects/bulk{parameters}"));
+    send(request.header("Idempotency-Key", key).json(&items)).await
+}
+
+fn lines(count: usize) -> String {
+    let lines = (0..count).map(|number| format!("h{number}\n"));
+    std::iter::once("hostname\n".to_owned()).chain(lines).collect()
+}
+
+async fn total(app: &TestApp) -> i64 {
+    app.get("/objects/?limit=1").await.json()["total"].as_i64().expect("a total")
+}
+
+fn server(type_id: i64, name: &str) -> Value {
+    json!({"type_id": type_id, "author_id": 1, "fields": fields(&json!({"hostname": name}))})
+}
+
+async fn marks(app: &TestApp) -> u64 {
+    app.store.count(IMPORTS, &Filter::all(), Duration::from_secs(9)).await.expect("a number")
+}
+
+on_each_store! {
+    async fn an_import_under_the_same_key_is_answered_as_the_first_time(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        // More than one unit on MongoDB.
+        let file = lines(2500);
+        let first = import(app, type_id, "", Some("one"), &file).await;
+        assert_eq!((first.status.as_u16(), first.json()["created"].as_i64()), (200, Some(2500)));
+        let again = import(app, type_id, "", Some("one"), &file).await;
+        assert_eq!((again.status, again.json()), (first.status, first.json()));
+        assert_eq!(total(app).await, 2500);
+        // Nothing else is the same: another key, no key.
+        import(app, type_id, "", Some("two"), &lines(3)).await;
+        import(app, type_id, "", None, &lines(3)).await;
+        import(app, type_id, "", None, &lines(3)).await;
+        assert_eq!((total(app).await, marks(app).await), (2509, 2));
+    }
+
+    async fn another_request_under_a_key_is_refused(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        import(app, type_id, "", Some("one"), &lines(3)).await;
+        import(app, type_id, "", Some("one"), &lines(4)).await.error(422, "idempotency_key_reused");
+        import(app, type_id, "&key=hostname", Some("one"), &lines(3)).await.error(422, "idempotency_key_reused");
+        import(app, type_id, "", Some(&"x".repeat(256)), &lines(3)).await.error(400, "parameter_invalid");
+        assert_eq!(bulk(app, "", "bulk", &[server(type_id, "a")]).await.status, 200);
+        bulk(app, "", "bulk", &[server(type_id, "b")]).await.error(422, "idempotency_key_reused");
+        bulk(app, "?atomic=true", "bulk", &[server(type_id, "a")]).await.error(422, "idempotency_key_reused");
+        // Keys belong to their caller and to the kind of request.
+        assert_eq!(bulk(app, "", "one", &[server(type_id, "c")]).await.status, 200);
+        let person = Person::with_rights(app, "importer", &["base.import.object.*"]).await;
+        let request = person.request(app, Method::POST, &format!("/import/objects?type_id={type_id}"));
+        let request = request.header("Content-Type", "text/csv").header("Idempotency-Key", "one");
+        assert_eq!(send(request.body(lines(4))).await.json()["created"], 4);
+        assert_eq!(total(app).await, 9);
+    }
+
+    async fn what_was_refused_and_what_was_only_tried_out_is_not_kept(app) {
+        let type_id = app.create_type("server", &[("hostname", "text"), ("cores", "number")]).await;
+        let bad = import(app, type_id, "", Some("one"), "hostname,cores\na,many\n").await;
+        bad.error(400, "import_refused");
+        assert_eq!(import(app, type_id, "&dry_run=true", Some("one"), &lines(3)).await.json()["created"], 3);
+        assert_eq!(marks(app).await, 0);
+        assert_eq!(import(app, type_id, "", Some("one"), &lines(3)).await.json()["created"], 3);
+        assert_eq!(total(app).await, 3);
+    }
+
+    async fn the_same_import_twice_at_once_is_carried_out_once(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let file = lines(500);
+        let (one, other) = tokio::join!(
+            import(app, type_id, "", Some("one"), &file),
+            import(app, type_id, "", Some("one"), &file),
+        );
+        assert_eq!((one.status.as_u16(), one.json()), (200, other.json()));
+        assert_eq!(total(app).await, 500);
+    }
+
+    async fn a_key_is_forgotten_after_a_day(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        import(app, type_id, "", Some("one"), &lines(3)).await;
+        let long_ago = bson::DateTime::from_millis(0);
+        let aged = Change::UpdateMany {
+            collection: IMPORTS,
+            filter: Filter::all(),
+            update: Update::set("done_at", long_ago),
+        };
+        app.store.commit(Unit::of(aged)).await.expect("an older mark");
+        assert_eq!(import(app, type_id, "", Some("one"), &lines(4)).await.json()["created"], 4);
+        assert_eq!((total(app).await, marks(app).await), (7, 1));
+    }
+
+    async fn objects_in_bulk_under_the_same_key_are_stored_once(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let mut items: Vec<Value> = (0..1500).map(|number| server(type_id, &format!("h{number}"))).collect();
+        items[7] = server(99, "of no type");
+        let first = bulk(app, "", "one", &items).await;
+        assert_eq!((first.status.as_u16(), first.json()["created"].as_i64()), (207, Some(1499)));
+        let again = bulk(app, "", "one", &items).await;
+        assert_eq!((again.status, again.json()["results"].clone()), (first.status, first.json()["results"].clone()));
+        assert_eq!(total(app).await, 1499);
+        let together = bulk(app, "?atomic=true", "two", &items[10..20]).await;
+        assert_eq!(together.status, 200, "{}", together.text);
+        let again = bulk(app, "?atomic=true", "two", &items[10..20]).await;
+        assert_eq!(again.json()["results"], together.json()["results"]);
+        assert_eq!(total(app).await, 1509);
+    }
+}

@@ -1,0 +1,97 @@
+//! Everything that is stored, read as of one moment while others write.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use bson::doc;
+use futures::StreamExt;
+use inventory_service::domain::document::integer;
+use inventory_service::query::Sort;
+use inventory_service::store::collections::{OBJECTS, TYPES};
+use inventory_service::store::mongo::MongoStore;
+use inventory_service::store::{Picture, Store, StoreError, Unit};
+
+use super::{connect, insert, object, object_type, store_on};
+use crate::support::mongod::{Deployment, Mongod, program};
+
+/// Stores an object and a type with the same number in one unit, again and again.
+async fn write_pairs(store: Arc<MongoStore>, last: Arc<AtomicI64>, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::Relaxed) {
+        let number = last.load(Ordering::Relaxed) + 1;
+        let pair = Unit::of(insert(OBJECTS, object(number, 1))).and(insert(TYPES, object_type(number)));
+        store.commit(pair).await.expect("nothing speaks against it");
+        last.store(number, Ordering::Relaxed);
+    }
+}
+
+async fn later(last: &AtomicI64) {
+    let now = last.load(Ordering::Relaxed);
+    while last.load(Ordering::Relaxed) < now + 1 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The numbers of the documents of a collection; after each piece others have written something.
+async fn numbers(picture: &mut dyn Picture, collection: &str, last: &AtomicI64) -> Result<Vec<i64>, StoreError> {
+    let mut pieces = picture.documents(collection, &Sort::by("public_id", false)).await?;
+    let mut numbers = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        numbers.extend(piece?.iter().filter_map(|document| integer(document, "public_id")));
+        later(last).await;
+    }
+    Ok(numbers)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_collections_are_read_as_of_one_moment_while_others_write() {
+    let Some((store, ..)) = store_on(Deployment::ReplicaSet).await else { return };
+    // More than the server packs into one answer.
+    for some in 0..5 {
+        let numbers = || (1..=500).map(|number| some * 500 + number);
+        let objects = numbers().map(|number| insert(OBJECTS, object(number, 1)));
+        let types = numbers().map(|number| insert(TYPES, object_type(number)));
+        let changes = objects.chain(types).collect();
+        store.commit(Unit { conditions: Vec::new(), changes }).await.expect("new ones");
+    }
+    let (last, stop) = (Arc::new(AtomicI64::new(2500)), Arc::new(AtomicBool::new(false)));
+    let writer = tokio::spawn(write_pairs(Arc::clone(&store), Arc::clone(&last), Arc::clone(&stop)));
+    later(&last).await;
+    let mut picture = store.picture().await.expect("a picture");
+    assert!(picture.is_of_one_moment());
+    later(&last).await;
+    let objects = numbers(&mut *picture, OBJECTS, &last).await.expect("objects");
+    let types = numbers(&mut *picture, TYPES, &last).await.expect("types");
+    stop.store(true, Ordering::Relaxed);
+    writer.await.expect("it wrote");
+    assert_eq!(objects, types);
+    assert!(objects.len() > 2500 && objects.last() < Some(&last.load(Ordering::Relaxed)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
+    let Some(program) = program() else { return };
+    let server = Mongod::start(program, Deployment::ReplicaSet).await;
+    let store = connect(&server.fresh_uri()).await;
+    store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("an object");
+    let mut picture = store.picture().await.expect("a picture");
+    let admin = server.client().await.database("admin");
+    let forget = doc! { "setParameter": 1, "minSnapshotHistoryWindowInSeconds": 0 };
+    admin.run_command(forget).await.expect("it forgets soon");
+    let mut number = 1;
+    let error = loop {
+        number += 1;
+        store.commit(Unit::of(insert(OBJECTS, object(number, 1)))).await.expect("an object");
+        match picture.documents(OBJECTS, &Sort::default()).await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => break error.in_full(),
+        }
+    };
+    assert!(error.contains("setParameter: 1, minSnapshotHistoryWindowInSeconds"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standalone_server_says_that_it_has_no_moments() {
+    let Some((store, ..)) = store_on(Deployment::Standalone).await else { return };
+    assert!(!store.picture().await.expect("a picture").is_of_one_moment());
+}
