@@ -28,6 +28,7 @@ use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
+use crate::http::written::Written;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
@@ -210,6 +211,7 @@ impl Application {
             },
             rate_limits: RateLimits::new(&settings.server.rate_limit),
             compression: settings.server.compression,
+            written: Written::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
         });

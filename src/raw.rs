@@ -285,6 +285,22 @@ pub fn member<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
     }
 }
 
+/// The name and the value of a document of these bytes, if it is just `{name: <text>, value: <anything>}` as most fields of
+/// objects are; tells in a fraction of the time of a walk. `None` says nothing but that a walk has to find out.
+#[inline]
+pub(crate) fn entry(document: &[u8]) -> Option<(&[u8], Value<'_>)> {
+    const NAME: &[u8; 6] = b"\x02name\0";
+    const VALUE: &[u8; 6] = b"value\0";
+    let (_, members) = document.split_first_chunk::<4>()?;
+    let (first, string) = members.split_first_chunk::<6>()?;
+    let size = if first == NAME { string_size(string).ok()? } else { return None };
+    let (&tag, second) = string.get(size..)?.split_first()?;
+    let (second, rest) = second.split_first_chunk::<6>()?;
+    let bytes = if second == VALUE { rest.get(..value_size(tag, rest).ok()?)? } else { return None };
+    // Nothing but the closing zero is left.
+    (rest.len() == bytes.len() + 1 && rest.last() == Some(&0)).then(|| (&string[4..size - 1], Value::new(tag, bytes)))
+}
+
 /// Splits at the first zero byte, which belongs to neither part.
 #[inline]
 pub(crate) fn split_c_string(bytes: &[u8]) -> Result<(&[u8], &[u8]), CorruptBson> {
@@ -388,6 +404,40 @@ mod tests {
             assert!(elements.next_element().unwrap().is_none());
             assert_eq!(first_zero(name.as_bytes()), None);
         }
+    }
+
+    #[test]
+    fn an_entry_is_a_name_and_a_value_and_nothing_else() {
+        let of = |document: bson::RawDocumentBuf| {
+            entry(document.as_bytes()).map(|(name, value)| (name.to_vec(), value.kind(), value.bytes.to_vec()))
+        };
+        assert_eq!(of(rawdoc! { "name": "a", "value": 5_i32 }), Some((b"a".to_vec(), kind::INT32, vec![5, 0, 0, 0])));
+        assert_eq!(of(rawdoc! { "name": "", "value": null }), Some((Vec::new(), kind::NULL, Vec::new())));
+        let nested = of(rawdoc! { "name": "list", "value": [1_i32] });
+        assert_eq!(nested.map(|(_, kind, _)| kind), Some(kind::ARRAY));
+        for other in [
+            rawdoc! {},
+            rawdoc! { "name": "a" },
+            rawdoc! { "value": 5_i32, "name": "a" },
+            rawdoc! { "name": 1_i32, "value": 5_i32 },
+            rawdoc! { "name": "a", "valve": 5_i32 },
+            rawdoc! { "name": "a", "value": 5_i32, "more": 1_i32 },
+        ] {
+            assert_eq!(of(other), None);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_document_are_no_entry_either() {
+        let whole = rawdoc! { "name": "abc", "value": "text" }.into_bytes();
+        assert!(entry(&whole).is_some());
+        for end in 0..whole.len() {
+            assert!(entry(&whole[..end]).is_none(), "{end}");
+        }
+        let (mut open, mut unknown) = (whole.clone(), whole.clone());
+        *open.last_mut().unwrap() = 1;
+        unknown[18] = 0x55;
+        assert!(entry(&open).is_none() && entry(&unknown).is_none());
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct ServerSettings {
     pub max_body_bytes: usize,
     /// Time budget of a request as a whole, in seconds.
     pub request_timeout_s: u64,
+    /// Memory for JSON of objects that lists show again and again, in MiB; 0: none.
+    pub json_mib: usize,
     /// Addresses and networks (`10.0.0.0/8`) of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed,
     /// separated by commas.
     pub trusted_proxies: String,

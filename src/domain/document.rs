@@ -1,16 +1,13 @@
 //! Reading members of stored documents, which other tools may have written with other number types, and making new ones.
 
 use bson::Document;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
+
+use crate::raw::member;
 
 /// The whole number under `name`, whatever number type it is stored as.
 pub fn integer(document: &RawDocument, name: &str) -> Option<i64> {
-    match document.get(name).ok()?? {
-        RawBsonRef::Int64(number) => Some(number),
-        RawBsonRef::Int32(number) => Some(i64::from(number)),
-        RawBsonRef::Double(number) => whole(number),
-        _ => None,
-    }
+    member(document.as_bytes(), name.as_bytes())?.as_integer()
 }
 
 /// The text under `name`.
@@ -26,13 +23,6 @@ pub fn flag(document: &RawDocument, name: &str) -> Option<bool> {
 /// The document as stores take it.
 pub fn raw(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).expect("names of members are written in the code, without a zero byte")
-}
-
-/// A double stands for a whole number up to 2^53; above that it may stand for several.
-fn whole(number: f64) -> Option<i64> {
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "the condition leaves only numbers that fit")]
-    (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
 #[cfg(test)]

@@ -177,12 +177,18 @@ impl Items {
     /// # Errors
     /// When stored bytes are damaged.
     pub fn of<W: Wire>(documents: &Documents) -> Result<Self, ApiError> {
-        let mut items = Self::default();
-        items.text.reserve(documents.bytes() * 3 / 2 + ROOM_FOR_END);
+        let mut items = Self::with_room(documents);
         for document in documents.iter() {
             write_document(&W::view(document), W::DATES, items.begin())?;
         }
         Ok(items)
+    }
+
+    /// None yet, with room for these documents.
+    pub fn with_room(documents: &Documents) -> Self {
+        let mut items = Self::default();
+        items.text.reserve(documents.bytes() * 3 / 2 + ROOM_FOR_END);
+        items
     }
 }
 
@@ -470,12 +476,14 @@ fn tail<W: Wire>(state: &HttpState, response_type: &'static str) -> Tail {
 
 /// Appends the members of `more`, which is written as an object, and closes the object that `body` began.
 fn append_members(body: &mut Vec<u8>, more: &impl Serialize) {
-    let text = serde_json::to_vec(more).expect("envelopes hold strings, numbers and JSON");
-    let members = &text[1..];
-    if members.len() > 1 {
-        body.push(b',');
+    let begin = body.len();
+    serde_json::to_writer(&mut *body, more).expect("envelopes hold strings, numbers and JSON");
+    // Its brace becomes the comma, unless nothing but another brace follows.
+    if body.len() > begin + 2 {
+        body[begin] = b',';
+    } else {
+        body.remove(begin);
     }
-    body.extend_from_slice(members);
 }
 
 fn time<W: Wire>(now: DateTime<Utc>) -> String {

@@ -29,5 +29,6 @@ mod types;
 mod user_settings;
 mod user_tokens;
 mod users;
+pub mod written;
 
 pub use self::caller::Access;

@@ -145,6 +145,16 @@ async fn answer(
     }
 }
 
+/// Objects as they are stored.
+fn native(state: &HttpState, objects: &Documents) -> Result<Items, ApiError> {
+    let mut items = Items::with_room(objects);
+    for object in objects.iter() {
+        let write = |out: &mut Vec<u8>| envelope::write_document(object, Objects::DATES, out);
+        state.written.append(object.as_bytes(), items.begin(), write)?;
+    }
+    Ok(items)
+}
+
 /// Objects in the view that was asked for; computing what is to be seen of them ends at `until`.
 async fn items(
     state: &HttpState,
@@ -154,7 +164,7 @@ async fn items(
     until: Option<Instant>,
 ) -> Result<Items, ApiError> {
     if seen(params) == Seen::Native {
-        return Items::of::<Objects>(objects);
+        return native(state, objects);
     }
     let views = rendering::render_objects(&state.services, caller, objects, Items::beginning()).await?;
     let Some(projection) = params.query.projection.clone() else {

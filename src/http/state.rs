@@ -15,6 +15,7 @@ use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
+use super::written::Written;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::service::Services;
@@ -46,6 +47,8 @@ pub struct HttpState {
     pub rate_limits: RateLimits,
     /// When answers are compressed.
     pub compression: CompressionSettings,
+    /// JSON of objects that lists showed before.
+    pub written: Written,
     /// The value of `Strict-Transport-Security`, under TLS.
     pub hsts: Option<HeaderValue>,
     /// Panics of handlers that were caught.

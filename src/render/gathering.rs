@@ -100,14 +100,14 @@ impl<'a, C: Catalog + ?Sized> Round<'a, C> {
         &mut self,
         stored: &StoredObject<'_>,
         object_type: &'a ObjectType,
-        positions: impl Iterator<Item = usize>,
+        positions: impl Iterator<Item = usize> + Clone,
         depth: u32,
     ) -> Result<(), CorruptBson> {
-        let mut referring = positions.filter(|&position| object_type.fields[position].is_reference()).peekable();
-        if depth >= MAX_DEPTH || referring.peek().is_none() {
+        let referring = positions.filter(|&position| object_type.fields[position].is_reference());
+        if depth >= MAX_DEPTH || referring.clone().next().is_none() {
             return Ok(());
         }
-        let values = FieldValues::read(stored, object_type, true)?;
+        let values = FieldValues::read_some(stored, object_type, true, referring.clone())?;
         for position in referring {
             if let Some(id) = values.at(position).as_integer() {
                 self.visit_target(id, object_type, position, depth)?;

@@ -69,15 +69,36 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
         object(out, |members| members.boolean("protected", true));
         return Ok(());
     }
-    let values = FieldValues::read(&stored, target_type, view.context.may_edit)?;
+    let section = section_of(object_type, field);
+    let values = values_of(&stored, target_type, field, section, view.context.may_edit)?;
     let target = Target { object_id, stored, object_type: target_type, values };
     object(out, |members| {
         write_target(field, &target, members)?;
-        match section_of(object_type, field) {
+        match section {
             Some(section) => write_section_fields(view, section, &target, trail, members.name("fields")),
             None => Ok(()),
         }
     })
+}
+
+/// The values that the reference shows: without a section those of a summary, which often are the first ones.
+fn values_of<'a>(
+    stored: &StoredObject<'a>,
+    target: &ObjectType,
+    field: &Field,
+    section: Option<&SectionReference>,
+    may_edit: bool,
+) -> Result<FieldValues<'a>, CorruptBson> {
+    if section.is_some() {
+        return FieldValues::read(stored, target, may_edit);
+    }
+    let Some(summary) = field.summary_for(target.public_id) else {
+        return FieldValues::read_some(stored, target, may_edit, target.layout.summary.iter().copied());
+    };
+    // A summary that says nothing falls back to the line of the target's type.
+    let own = if summary.line.trim().is_empty() { target.layout.summary.as_slice() } else { &[] };
+    let positions = summary.fields.iter().filter_map(|name| target.position(name)).chain(own.iter().copied());
+    FieldValues::read_some(stored, target, may_edit, positions)
 }
 
 /// Whether the value says that there is a reference: something, and not the empty text that forms send for nothing.
@@ -94,7 +115,10 @@ pub(super) fn section_of<'a>(object_type: &'a ObjectType, field: &Field) -> Opti
 }
 
 /// Positions of the fields that a `ref-section` shows of objects of this type.
-pub(super) fn taken_in<'a>(target: &'a ObjectType, reference: &'a SectionReference) -> impl Iterator<Item = usize> {
+pub(super) fn taken_in<'a>(
+    target: &'a ObjectType,
+    reference: &'a SectionReference,
+) -> impl Iterator<Item = usize> + Clone {
     let section = target.sections.iter().position(|section| section.name == reference.section_name);
     let positions = section.map(|section| target.layout.sections[section].as_slice()).unwrap_or_default();
     let is_selected = |position: &usize| {

@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 
 use crate::domain::object_type::ObjectType;
-use crate::raw::{CorruptBson, Elements, Value};
+use crate::raw::{CorruptBson, Elements, Value, entry};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -69,15 +69,43 @@ impl<'a> FieldValues<'a> {
         object_type: &ObjectType,
         may_edit: bool,
     ) -> Result<Self, CorruptBson> {
+        Self::read_wanted(stored, object_type, may_edit, u64::MAX)
+    }
+
+    /// The same where only the values at these positions are needed: others may be missing.
+    pub(super) fn read_some(
+        stored: &StoredObject<'a>,
+        object_type: &ObjectType,
+        may_edit: bool,
+        positions: impl Iterator<Item = usize>,
+    ) -> Result<Self, CorruptBson> {
+        // Far behind in a long type: everything is read.
+        let bit = |position| u32::try_from(position).ok().and_then(|position| 1_u64.checked_shl(position));
+        let wanted = positions.fold(0, |wanted, position| wanted | bit(position).unwrap_or(u64::MAX));
+        Self::read_wanted(stored, object_type, may_edit, wanted)
+    }
+
+    /// Reads until nothing is wanted any more; the bits of the word are positions.
+    fn read_wanted(
+        stored: &StoredObject<'a>,
+        object_type: &ObjectType,
+        may_edit: bool,
+        mut wanted: u64,
+    ) -> Result<Self, CorruptBson> {
         let mut values = vec![None; object_type.fields.len()];
         let mut expected = 0;
         let mut entries = stored.fields.clone().unwrap_or(Elements::none());
-        while let Some(entry) = entries.next_element()? {
+        while wanted != 0
+            && let Some(entry) = entries.next_element()?
+        {
             let Some((name, value)) = name_and_value(entry.value)? else { continue };
             let Some(position) = position(object_type, name, expected) else { continue };
             let is_hidden = object_type.fields[position].is_password() && !may_edit;
             values[position].get_or_insert(if is_hidden { Value::NULL } else { value });
             expected = position + 1;
+            if position < 64 {
+                wanted &= !(1 << position);
+            }
         }
         Ok(Self(values))
     }
@@ -89,10 +117,15 @@ impl<'a> FieldValues<'a> {
 }
 
 /// An entry of `fields`; `None` for one of an odd shape.
-fn name_and_value(entry: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
+fn name_and_value(stored: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
+    if stored.is_document()
+        && let Some(plain) = entry(stored.bytes)
+    {
+        return Ok(Some(plain));
+    }
     let mut name = None;
     let mut value = Value::NULL;
-    let mut members = entry.as_document().unwrap_or(Elements::none());
+    let mut members = stored.as_document().unwrap_or(Elements::none());
     while let Some(member) = members.next_element()? {
         match member.name {
             b"name" => name = member.value.as_text_bytes(),

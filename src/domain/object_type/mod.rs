@@ -199,6 +199,11 @@ impl ObjectType {
 
     /// The place of the field called `name` in [`ObjectType::fields`].
     pub fn position(&self, name: &str) -> Option<usize> {
+        // Comparing a few lengths takes less than a hash.
+        const FEW: usize = 32;
+        if self.fields.len() <= FEW {
+            return self.fields.iter().position(|field| field.name == name);
+        }
         self.positions.get(name).copied()
     }
 

@@ -29,7 +29,8 @@ pub struct ObjectWriter<'a> {
 
 impl ObjectWriter<'_> {
     /// Writes the name; the caller must append exactly one JSON value to what this returns.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "names are literals: what they need is found out by the compiler")]
+    #[inline(always)]
     pub fn name(&mut self, name: &str) -> &mut Vec<u8> {
         self.separate();
         text::write_string(name, self.out);

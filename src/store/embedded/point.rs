@@ -113,7 +113,12 @@ impl Points {
         let mut reader = Reader::new(collection, tables, deadline);
         reader.work.keys = self.keys.len() as u64;
         let mut documents = Documents::new();
-        reader.each_of(page, &mut |document| push(query, document, &budget, &mut documents))?;
+        reader.each_of(page, &mut |document| {
+            if documents.is_empty() {
+                documents.reserve(page.len(), document.as_bytes().len());
+            }
+            push(query, document, &budget, &mut documents)
+        })?;
         Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 }

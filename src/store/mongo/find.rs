@@ -11,7 +11,7 @@ use mongodb::options::ReadConcern;
 use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
 use super::totals::count;
-use crate::query::{EvalError, Filter, Projection, SortKey};
+use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test};
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
 
@@ -22,7 +22,7 @@ const PIECE: u32 = 500;
 
 /// The documents that the query selects.
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-    let concern = inner.topology.read_concern();
+    let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.topology.read_concern() };
     match read(inner, collection, query, concern).await {
         // The collection was made or got an index a moment ago: the past cannot be read, the present can.
         Err(Trouble::Server(error)) if is_snapshot_lost(&error) => {
@@ -52,6 +52,13 @@ pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
     let is_last = query.limit == 0 || found < query.limit;
     let is_within = found > 0 || query.skip == 0;
     (is_last && is_within).then_some(query.skip + found)
+}
+
+/// Whether one document is asked for by a key that it never loses: whatever a majority has of it is of one point in time, and a
+/// server gives that for less than a snapshot.
+fn is_about_one(query: &FindQuery) -> bool {
+    let is_key = |path: &str| path == "_id" || path == "public_id";
+    query.limit == 1 && matches!(query.filter.tree(), Node::Path(path, Test::Eq(_)) if is_key(path.as_str()))
 }
 
 enum Trouble {
@@ -273,6 +280,14 @@ mod tests {
         assert_eq!(total_from(&query(20, 10), 3), Some(23));
         assert_eq!(total_from(&query(5, 0), 3), Some(8));
         assert_eq!(total_from(&query(0, 10), 0), Some(0));
+    }
+
+    #[test]
+    fn only_a_single_document_found_by_its_key_needs_no_snapshot() {
+        let about = |filter, limit| is_about_one(&FindQuery::new(filter, Duration::from_secs(1)).limited(limit));
+        assert!(about(Filter::equals("public_id", 7), 1) && about(Filter::equals("_id", 7), 1));
+        assert!(!about(Filter::equals("public_id", 7), 0) && !about(Filter::equals("name", 7), 1));
+        assert!(!about(Filter::one_of("public_id", vec![7.into(), 8.into()]), 1) && !about(Filter::all(), 1));
     }
 
     #[test]

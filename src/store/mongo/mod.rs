@@ -6,11 +6,12 @@
 //!   come from one point in time. Writes are confirmed by a majority, from its disks.
 //! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
 //!   can be seen one by one. A replica set of a single server has neither weakness.
-//! - Each operation runs in a task of its own: a client that hangs up does not stop it half-way.
+//! - An operation that is no longer waited for goes on in a task of its own: a client that hangs up does not stop it half-way.
 //!   No operation is waited for without end, and none at all while no server is there: see [`presence`].
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
+mod carried;
 mod change;
 mod commit;
 mod conditions;
@@ -42,6 +43,7 @@ use bson::{DateTime, doc};
 use futures::{StreamExt, stream};
 use mongodb::{Collection, Database};
 
+use self::carried::Carried;
 use self::connect::Topology;
 use self::counters::Counters;
 use self::error::{command_error, unavailable};
@@ -129,7 +131,7 @@ impl MongoStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Runs an operation in a task of its own and waits for it, but not for ever, nor while the deployment is away.
+    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
     async fn run<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -139,12 +141,11 @@ impl MongoStore {
         if self.inner.presence.is_lost(patience) {
             return Err(away());
         }
-        let task = tokio::spawn(operation(Arc::clone(&self.inner)));
+        let work = Carried::new(operation(Arc::clone(&self.inner)));
         tokio::select! {
             biased;
-            outcome = tokio::time::timeout(bound, task) => match outcome {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(panicked)) => Err(StoreError::backend(panicked)),
+            outcome = tokio::time::timeout(bound, work) => match outcome {
+                Ok(outcome) => outcome,
                 Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
             },
             () = self.inner.presence.lost(patience) => Err(away()),

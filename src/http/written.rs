@@ -1,0 +1,165 @@
+//! JSON of objects that lists showed before, kept in memory.
+//!
+//! What is kept of an object is found by all of its stored bytes, and its JSON depends on nothing else: so it cannot be
+//! stale, nobody has to forget anything, and who may see the object was decided before, by whoever read those bytes.
+//! Comparing them costs a small part of writing them.
+
+use std::sync::{Mutex, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How many objects whose hashes fall together are kept.
+const WAYS: usize = 4;
+/// Stored bytes and JSON of one object at the most.
+const LARGEST: usize = 4096;
+/// The beginning of an object, with its `_id`, tells it from others.
+const HASHED: usize = 48;
+
+/// A bounded number of objects.
+#[derive(Debug)]
+pub struct Written(Box<[Mutex<Set>]>);
+
+/// Objects whose hashes fall together.
+#[derive(Debug, Default)]
+struct Set {
+    kept: [Kept; WAYS],
+    /// Which one goes next.
+    oldest: usize,
+    /// Hashes of objects that were written lately and are not kept: what is written once only is not worth its place.
+    seen: [u64; WAYS],
+    oldest_seen: usize,
+}
+
+/// Stored bytes, and behind them their JSON.
+#[derive(Debug, Default)]
+struct Kept {
+    both: Box<[u8]>,
+    stored: usize,
+}
+
+impl Written {
+    /// Keeps no more than so many bytes; nothing at all for 0.
+    pub fn of_bytes(bytes: usize) -> Self {
+        Self((0..bytes / (WAYS * LARGEST)).map(|_| Mutex::default()).collect())
+    }
+
+    /// Appends what `write` makes of the stored bytes, which has to be the same each time.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn append<E>(
+        &self,
+        stored: &[u8],
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let hash = xxh3_64(&stored[..stored.len().min(HASHED)]);
+        let Some(set) = usize::try_from(hash).ok().and_then(|hash| self.0.get(hash.checked_rem(self.0.len())?)) else {
+            return write(out);
+        };
+        let lock = || set.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = lock().find(stored) {
+            out.extend_from_slice(text);
+            return Ok(());
+        }
+        let begin = out.len();
+        write(out)?;
+        lock().note(hash, stored, &out[begin..]);
+        Ok(())
+    }
+}
+
+impl Set {
+    fn find(&self, stored: &[u8]) -> Option<&[u8]> {
+        self.kept.iter().find_map(|kept| kept.text_of(stored))
+    }
+
+    fn note(&mut self, hash: u64, stored: &[u8], text: &[u8]) {
+        if stored.len() + text.len() > LARGEST {
+            return;
+        }
+        if self.seen.contains(&hash) {
+            self.kept[self.oldest] = Kept { both: [stored, text].concat().into(), stored: stored.len() };
+            self.oldest = (self.oldest + 1) % WAYS;
+        } else {
+            self.seen[self.oldest_seen] = hash;
+            self.oldest_seen = (self.oldest_seen + 1) % WAYS;
+        }
+    }
+}
+
+impl Kept {
+    fn text_of(&self, stored: &[u8]) -> Option<&[u8]> {
+        let (known, text) = self.both.split_at(self.stored);
+        (known == stored && !known.is_empty()).then_some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// The text, and whether it had to be made.
+    fn appended(written: &Written, stored: &[u8]) -> (Vec<u8>, bool) {
+        let (mut out, mut was_made) = (b"before:".to_vec(), false);
+        let write = |out: &mut Vec<u8>| {
+            was_made = true;
+            out.extend(stored.iter().rev());
+            Ok::<(), Infallible>(())
+        };
+        written.append(stored, &mut out, write).unwrap();
+        (out.split_off("before:".len()), was_made)
+    }
+
+    #[test]
+    fn what_is_written_again_and_again_is_made_twice() {
+        let written = Written::of_bytes(WAYS * LARGEST);
+        let made: Vec<_> = (0..4).map(|_| appended(&written, b"abc")).collect();
+        let text = b"cba".to_vec();
+        assert_eq!(made, [(text.clone(), true), (text.clone(), true), (text.clone(), false), (text, false)]);
+    }
+
+    #[test]
+    fn another_byte_behind_the_same_beginning_is_another_object() {
+        let written = Written::of_bytes(WAYS * LARGEST);
+        let (mut before, mut after) = ([7; 200], [7; 200]);
+        (before[199], after[199]) = (1, 2);
+        for stored in [&before, &after, &before, &after, &before, &after] {
+            assert!(appended(&written, stored).0.iter().eq(stored.iter().rev()));
+        }
+        assert_eq!((appended(&written, &before).1, appended(&written, &after).1), (false, false));
+    }
+
+    #[test]
+    fn of_many_objects_only_so_many_are_kept() {
+        let written = Written::of_bytes(2 * WAYS * LARGEST);
+        for round in 0..3 {
+            for number in 0..1000_u32 {
+                let stored = number.to_le_bytes();
+                assert!(appended(&written, &stored).0.iter().eq(stored.iter().rev()), "{round} {number}");
+            }
+        }
+        let kept = (0..1000_u32).filter(|number| !appended(&written, &number.to_le_bytes()).1).count();
+        assert!(kept <= 2 * WAYS, "{kept}");
+    }
+
+    #[test]
+    fn large_objects_are_not_kept_and_nothing_is_where_nothing_may_be() {
+        let (written, none) = (Written::of_bytes(WAYS * LARGEST), Written::of_bytes(0));
+        for _ in 0..4 {
+            assert!(appended(&written, &[1; LARGEST]).1);
+            assert!(appended(&none, b"abc").1);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_kept() {
+        let written = Written::of_bytes(WAYS * LARGEST);
+        for _ in 0..3 {
+            assert!(written.append(b"abc", &mut Vec::new(), |_| Err("damaged")).is_err());
+        }
+        assert!(appended(&written, b"abc").1);
+    }
+}
