@@ -27,7 +27,7 @@ const MONGOD: &str = "mongod";
 const PAGE: &str = "a page of the file";
 const MAX_TIME: Duration = Duration::from_mins(1);
 /// Of redb.
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u32 = 4096;
 
 /// How often things are done in one run.
 struct Effort {
@@ -288,10 +288,10 @@ pub(crate) async fn read_by_port(store: &dyn Store, mut numbers: Numbers, reads:
 /// Reads pages of the store's file at random, past redb.
 fn read_pages(world: &World, seed: u64, reads: u32) -> Result<u32, Error> {
     let file = File::open(world.folder.join("store").join("inventory.redb"))?;
-    let pages = u32::try_from(file.metadata()?.len() / PAGE_BYTES)?;
+    let pages = u32::try_from(file.metadata()?.len() / u64::from(PAGE_BYTES))?;
     let (mut numbers, mut page) = (Numbers::below(pages, seed), [0; PAGE_BYTES as usize]);
     for _ in 0..reads {
-        file.read_exact_at(&mut page, u64::from(numbers.next()) * PAGE_BYTES)?;
+        file.read_exact_at(&mut page, u64::from(numbers.next()) * u64::from(PAGE_BYTES))?;
         std::hint::black_box(&page);
     }
     Ok(reads)
