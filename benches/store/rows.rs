@@ -55,6 +55,7 @@ pub(crate) async fn all(
 ) -> Result<(), Error> {
     let effort = Effort::of(arguments);
     let turns = Turns { arguments, worlds, mongod };
+    turns.warm().await?;
     if arguments.wants("read") {
         done(turns.read(effort.reads).await?);
     }
@@ -91,6 +92,25 @@ impl<'a> Turns<'a> {
         eprintln!("measuring: {operation}");
         let figures = in_turns(self.arguments.runs, &mut runners).await?;
         Ok(Row { operation, unit, figures, bounds: Vec::new() })
+    }
+
+    /// Reads every object in order, and by its rack: what a cache can hold is in it, and the file is in the memory of the
+    /// operating system.
+    async fn warm(&self) -> Result<(), Error> {
+        for world in self.worlds {
+            if self.arguments.wants("read") {
+                world.bare.read(1..=world.objects, |bytes| drop(std::hint::black_box(bytes.to_vec())))?;
+                for number in 1..=world.objects {
+                    read_one(&*world.store, number).await?;
+                }
+            }
+            if self.arguments.wants("elemMatch") {
+                for rack in 0..objects::racks(world.objects) {
+                    read_rack(world, rack).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn read(&self, reads: u32) -> Result<Row, Error> {
@@ -154,10 +174,7 @@ impl<'a> Turns<'a> {
                 let mut racks = Numbers::below(objects::racks(world.objects), seed);
                 Box::pin(here(async move {
                     for _ in 0..pages {
-                        let rack = objects::rack(racks.next(), world.objects);
-                        let query = query(&doc! { "fields": { "$elemMatch": { "name": "rack", "value": rack } } })?;
-                        let found = world.store.page(OBJECTS, &query.limited(10)).await?;
-                        expect(found.total, u64::from(objects::PER_RACK))?;
+                        read_rack(world, racks.next()).await?;
                     }
                     Ok(pages)
                 }))
@@ -277,12 +294,24 @@ pub(crate) fn query(filter: &Document) -> Result<FindQuery, Error> {
 /// As the service asks for one object.
 pub(crate) async fn read_by_port(store: &dyn Store, mut numbers: Numbers, reads: u32) -> Result<u32, Error> {
     for _ in 0..reads {
-        let filter = Filter::equals("public_id", i64::from(numbers.next() + 1));
-        let found = store.find(OBJECTS, &FindQuery::new(filter, MAX_TIME).limited(1)).await?;
-        let object = found.first().ok_or("no such object")?;
-        std::hint::black_box(object.as_bytes());
+        read_one(store, numbers.next() + 1).await?;
     }
     Ok(reads)
+}
+
+async fn read_one(store: &dyn Store, number: u32) -> Result<(), Error> {
+    let filter = Filter::equals("public_id", i64::from(number));
+    let found = store.find(OBJECTS, &FindQuery::new(filter, MAX_TIME).limited(1)).await?;
+    std::hint::black_box(found.first().ok_or("no such object")?.as_bytes());
+    Ok(())
+}
+
+/// Reads the objects in a rack.
+async fn read_rack(world: &World, rack: u32) -> Result<(), Error> {
+    let rack = objects::rack(rack, world.objects);
+    let query = query(&doc! { "fields": { "$elemMatch": { "name": "rack", "value": rack } } })?;
+    let found = world.store.page(OBJECTS, &query.limited(10)).await?;
+    expect(found.total, u64::from(objects::PER_RACK))
 }
 
 /// Reads pages of the store's file at random, past redb.
