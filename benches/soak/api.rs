@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 
-use crate::client::{Connection, request};
+use crate::client::{Connection, header, request};
 use crate::harness::timing::Error;
 use crate::servers::PASSWORD;
 
@@ -22,6 +22,8 @@ pub(crate) struct Api {
 pub(crate) enum Outcome {
     /// It was answered.
     Answer(u16, Value),
+    /// There was no connection to send it over.
+    Refused,
     /// Nobody knows: the connection broke.
     Unknown,
 }
@@ -57,22 +59,24 @@ impl Api {
         let headers = if self.token.is_empty() { &headers[..0] } else { &headers[..] };
         let body = body.map(Value::to_string);
         let request = request(method, &format!("/rest{path}"), headers, body.as_deref());
+        if self.connection.is_none() {
+            self.connection = Connection::open(self.port).await.ok();
+        }
+        // Put back when it can be used again.
+        let Some(mut connection) = self.connection.take() else { return Ok(Outcome::Refused) };
         let asked = timeout(PATIENCE, async {
-            let connection = match &mut self.connection {
-                Some(connection) => connection,
-                none => none.insert(Connection::open(self.port).await?),
-            };
             let answer = connection.ask(&request).await?;
             let said = if answer.body.is_empty() { Value::Null } else { serde_json::from_slice(answer.body)? };
-            Ok::<_, Error>((answer.status, said))
+            let is_last = header(answer.head, "connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+            Ok::<_, Error>((answer.status, said, is_last))
         });
         match asked.await {
             Err(_) => Err(format!("{method} {path}: no answer in {PATIENCE:?}").into()),
-            Ok(Ok((status, said))) => Ok(Outcome::Answer(status, said)),
-            Ok(Err(_)) => {
-                self.connection = None;
-                Ok(Outcome::Unknown)
+            Ok(Ok((status, said, is_last))) => {
+                self.connection = (!is_last).then_some(connection);
+                Ok(Outcome::Answer(status, said))
             }
+            Ok(Err(_)) => Ok(Outcome::Unknown),
         }
     }
 

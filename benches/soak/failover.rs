@@ -1,4 +1,5 @@
-//! The primary of a replica set is killed, frozen and cut off while clients read and write.
+//! The primary of a replica set is killed, frozen, cut off from everybody and from the other servers, while clients read and
+//! write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,8 +10,9 @@ use futures::future::try_join_all;
 use crate::api::{Api, Outcome, object};
 use crate::harness::timing::Error;
 use crate::ledger::Ledger;
-use crate::replicas::Replicas;
+use crate::replicas::{Cut, Replicas};
 use crate::servers::Server;
+use crate::writing::{Tally, Writer};
 
 const WRITERS: usize = 8;
 const READERS: usize = 4;
@@ -39,8 +41,8 @@ impl Pulse {
     }
 }
 
+#[derive(Default)]
 struct Shared {
-    ledger: Ledger,
     writes: Pulse,
     reads: Pulse,
     refused: AtomicUsize,
@@ -52,37 +54,32 @@ pub(crate) async fn run(replicas: &mut Replicas) -> Result<(), Error> {
     let mut api = Api::sign_in(server.port).await?;
     let type_id = api.create_type("failover").await?;
     api.expect("POST", "/objects/", Some(&object(type_id, "first", "new"))).await?;
-    let shared = Arc::new(Shared {
-        ledger: Ledger::default(),
-        writes: Pulse::default(),
-        reads: Pulse::default(),
-        refused: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
-    });
-    shared.ledger.acknowledged("first", 1, Some("new"));
+    let (shared, ledger, tally) = (Arc::new(Shared::default()), Arc::<Ledger>::default(), Arc::<Tally>::default());
+    ledger.acknowledged("first", 1, Some("new"));
     let mut tasks = Vec::new();
     for writer in 0..WRITERS {
-        tasks.push(tokio::spawn(write(api.again(), type_id, writer, Arc::clone(&shared))));
+        let writer = Writer::new(api.again(), type_id, writer.to_string(), &ledger, &tally);
+        tasks.push(tokio::spawn(write(writer, Arc::clone(&shared))));
     }
     for _ in 0..READERS {
         tasks.push(tokio::spawn(read(api.again(), Arc::clone(&shared))));
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut missed = Vec::new();
-    for fault in ["killed", "frozen", "cut off"] {
+    for fault in ["killed", "frozen", "cut off", "cut off from the other servers"] {
         let primary = replicas.primary().await?;
         let begun = Instant::now();
-        let member = replicas.member(primary);
         match fault {
-            "killed" => member.kill()?,
-            "frozen" => member.signal("STOP")?,
-            _ => member.shut(true),
+            "killed" => replicas.kill(primary)?,
+            "frozen" => replicas.signal(primary, "STOP")?,
+            "cut off" => replicas.cut(primary, Cut::FromAll),
+            _ => replicas.cut(primary, Cut::FromServers),
         }
         tokio::time::sleep(FAULT).await;
         match fault {
-            "killed" => member.start_again()?,
-            "frozen" => member.signal("CONT")?,
-            _ => member.shut(false),
+            "killed" => replicas.start_again(primary)?,
+            "frozen" => replicas.signal(primary, "CONT")?,
+            _ => replicas.cut(primary, Cut::Not),
         }
         tokio::time::sleep(WELL).await;
         let (writes, reads) =
@@ -96,11 +93,12 @@ pub(crate) async fn run(replicas: &mut Replicas) -> Result<(), Error> {
     for outcome in try_join_all(tasks).await? {
         outcome?;
     }
-    let verdict = shared.ledger.compare(&mut api, type_id).await?;
+    let verdict = ledger.compare(&api, type_id).await?;
     println!(
-        "failover: {} keys, {} objects, {} requests refused or broken off, {} acknowledged writes lost, {} doubled, {} wrong; the \
+        "failover: {} writes acknowledged, {} keys, {} objects, {} requests refused or broken off, {} acknowledged writes lost, {} doubled, {} wrong; the \
          service was not started again",
-        shared.ledger.len(),
+        tally.acknowledged(),
+        ledger.len(),
         verdict.objects,
         shared.refused.load(Ordering::Relaxed),
         verdict.lost,
@@ -112,24 +110,16 @@ pub(crate) async fn run(replicas: &mut Replicas) -> Result<(), Error> {
     if missed.is_empty() { Ok(()) } else { Err(format!("too slow when the primary was {}", missed.join(", ")).into()) }
 }
 
-async fn write(mut api: Api, type_id: i64, writer: usize, shared: Arc<Shared>) -> Result<(), Error> {
-    for number in 0.. {
-        if shared.over.load(Ordering::Relaxed) {
-            break;
-        }
-        let key = format!("{writer}-{number}");
-        match api.send("POST", "/objects/", Some(&object(type_id, &key, "new"))).await? {
-            Outcome::Answer(200, said) => {
-                shared.ledger.acknowledged(&key, said["result_id"].as_i64().ok_or("no id")?, Some("new"));
-                shared.writes.beat();
-            }
-            Outcome::Answer(503, _) | Outcome::Unknown => {
-                // It may have happened or not; what it must not do is happen twice.
-                shared.ledger.uncertain(&key, Some("new"));
+async fn write(mut writer: Writer, shared: Arc<Shared>) -> Result<(), Error> {
+    while !shared.over.load(Ordering::Relaxed) {
+        match writer.step().await? {
+            None => shared.writes.beat(),
+            // It may have happened or not; what it must not do is happen twice.
+            Some(Outcome::Answer(503, _) | Outcome::Refused | Outcome::Unknown) => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            Outcome::Answer(status, said) => return Err(format!("{status}: {said}").into()),
+            Some(Outcome::Answer(status, said)) => return Err(format!("{status}: {said}").into()),
         }
     }
     Ok(())
@@ -139,7 +129,7 @@ async fn read(mut api: Api, shared: Arc<Shared>) -> Result<(), Error> {
     while !shared.over.load(Ordering::Relaxed) {
         match api.send("GET", "/objects/1", None).await? {
             Outcome::Answer(200, _) => shared.reads.beat(),
-            Outcome::Answer(503, _) | Outcome::Unknown => {
+            Outcome::Answer(503, _) | Outcome::Refused | Outcome::Unknown => {
                 shared.refused.fetch_add(1, Ordering::Relaxed);
             }
             Outcome::Answer(status, said) => return Err(format!("{status}: {said}").into()),

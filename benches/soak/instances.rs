@@ -13,6 +13,8 @@ use crate::servers::Server;
 const CLIENTS: usize = 8;
 const ROUNDS: usize = 10;
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
+/// When to stop waiting for what does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(uri: &str, time: Duration) -> Result<(), Error> {
     let first = Server::product(uri, &[]).await?;
@@ -37,7 +39,9 @@ pub(crate) async fn run(uri: &str, time: Duration) -> Result<(), Error> {
         let label = format!("Label {round}");
         one.expect("PATCH", &format!("/types/{type_id}"), Some(&json!({"label": label}))).await?;
         let begun = Instant::now();
-        while other.expect("GET", &format!("/objects/{id}"), None).await?["type_information"]["type_label"] != label {}
+        while other.expect("GET", &format!("/objects/{id}"), None).await?["type_information"]["type_label"] != label {
+            still_waiting(begun, "a changed type is not rendered")?;
+        }
         renamed = renamed.max(begun.elapsed());
         revoked = revoked.max(revoke(&mut one, second.port, round).await?);
     }
@@ -71,6 +75,15 @@ async fn revoke(one: &mut Api, port: u16, round: usize) -> Result<Duration, Erro
     let id: &Value = &made["result_id"];
     one.expect("DELETE", &format!("/users/1/tokens/{id}"), None).await?;
     let begun = Instant::now();
-    while let Outcome::Answer(200, _) = machine.send("GET", "/rights/levels", None).await? {}
-    Ok(begun.elapsed())
+    loop {
+        match machine.send("GET", "/rights/levels", None).await? {
+            Outcome::Answer(401, _) => return Ok(begun.elapsed()),
+            Outcome::Answer(200, _) => still_waiting(begun, "a revoked token is taken")?,
+            other => return Err(format!("a revoked token: {other:?}").into()),
+        }
+    }
+}
+
+fn still_waiting(begun: Instant, what: &str) -> Result<(), Error> {
+    if begun.elapsed() < PATIENCE { Ok(()) } else { Err(format!("{what} after {PATIENCE:?}").into()) }
 }

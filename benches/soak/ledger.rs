@@ -25,7 +25,9 @@ struct Entry {
 pub(crate) struct Verdict {
     pub(crate) objects: usize,
     pub(crate) lost: usize,
+    /// A key or an id of several objects.
     pub(crate) doubled: usize,
+    /// There with another value or id than is known, or though it was deleted or never written.
     pub(crate) changed: usize,
 }
 
@@ -50,9 +52,11 @@ impl Ledger {
     }
 
     /// Reads all objects of the type and compares.
-    pub(crate) async fn compare(&self, api: &mut Api, type_id: i64) -> Result<Verdict, Error> {
+    pub(crate) async fn compare(&self, api: &Api, type_id: i64) -> Result<Verdict, Error> {
         let mut found: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
-        let mut after = 0;
+        // The connection may have been at rest for longer than the service keeps it.
+        let mut api = api.again();
+        let (mut after, mut same_id) = (0, 0);
         loop {
             let filter = format!("%7B%22type_id%22:{type_id},%22public_id%22:%7B%22$gt%22:{after}%7D%7D");
             // Short enough to come with its length.
@@ -61,6 +65,7 @@ impl Ledger {
             let objects = page["results"].as_array().ok_or("no results")?;
             for object in objects {
                 let id = object["public_id"].as_i64().ok_or("an object without an id")?;
+                same_id += usize::from(id <= after);
                 found.entry(field(object, "key")).or_default().push((id, field(object, "value")));
                 after = id;
             }
@@ -69,7 +74,7 @@ impl Ledger {
             }
         }
         let entries = self.0.lock().expect("nobody panicked");
-        let mut verdict = Verdict { objects: found.len(), ..Verdict::default() };
+        let mut verdict = Verdict { objects: found.len(), doubled: same_id, ..Verdict::default() };
         for (key, entry) in entries.iter() {
             match found.get(key).map(Vec::as_slice) {
                 None if entry.possible.contains(&None) => {}

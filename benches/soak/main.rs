@@ -7,7 +7,6 @@
 
 mod api;
 #[path = "../http/client.rs"]
-#[expect(dead_code, reason = "measuring looks at heads, too")]
 mod client;
 mod crowd;
 mod ending;
@@ -25,6 +24,7 @@ mod replicas;
 #[path = "../http/servers.rs"]
 #[expect(dead_code, reason = "measuring starts other servers, too")]
 mod servers;
+mod writing;
 
 use std::time::Duration;
 

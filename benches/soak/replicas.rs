@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bson::{Bson, doc};
@@ -14,29 +15,51 @@ use tokio::sync::watch;
 use crate::harness::timing::Error;
 
 const READY: Duration = Duration::from_mins(1);
+const SERVERS: usize = 3;
 
 /// Three servers.
 pub(crate) struct Replicas {
     members: Vec<Member>,
+    network: Arc<Network>,
 }
 
 /// One server behind its door.
-pub(crate) struct Member {
+struct Member {
     child: Child,
     program: PathBuf,
     directory: PathBuf,
     port: u16,
     door: u16,
-    shut: Arc<watch::Sender<bool>>,
+}
+
+/// How a server is cut off. Lines that are cut are silent: nobody is told that they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Not,
+    /// Nobody reaches it, and it reaches nobody.
+    FromAll,
+    /// Clients reach it, the other servers and itself do not reach each other.
+    FromServers,
+}
+
+/// Who reaches whom.
+struct Network {
+    cuts: watch::Sender<[Cut; SERVERS]>,
+    processes: [AtomicU32; SERVERS],
 }
 
 impl Replicas {
     pub(crate) async fn start(program: &Path, folder: &Path) -> Result<Self, Error> {
+        let network = Arc::new(Network {
+            cuts: watch::Sender::new([Cut::Not; SERVERS]),
+            processes: <[AtomicU32; SERVERS]>::default(),
+        });
         let mut members = Vec::new();
-        for number in 0..3 {
-            members.push(Member::start(program, folder.join(format!("replica-{number}"))).await?);
+        for number in 0..SERVERS {
+            let member = Member::start(program, folder.join(format!("replica-{number}")), number, &network).await?;
+            members.push(member);
         }
-        let replicas = Self { members };
+        let replicas = Self { members, network };
         let config = replicas.members.iter().enumerate().map(|(number, member)| {
             Bson::Document(
                 doc! { "_id": i32::try_from(number).unwrap_or(0), "host": format!("127.0.0.1:{}", member.door) },
@@ -80,8 +103,30 @@ impl Replicas {
         }
     }
 
-    pub(crate) fn member(&mut self, number: usize) -> &mut Member {
-        &mut self.members[number]
+    /// As a crash would.
+    pub(crate) fn kill(&mut self, number: usize) -> Result<(), Error> {
+        let child = &mut self.members[number].child;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    pub(crate) fn start_again(&mut self, number: usize) -> Result<(), Error> {
+        let member = &mut self.members[number];
+        member.child = spawn(&member.program, &member.directory, member.port)?;
+        self.network.processes[number].store(member.child.id(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `STOP` or `CONT`.
+    pub(crate) fn signal(&self, number: usize, name: &str) -> Result<(), Error> {
+        let process = self.members[number].child.id().to_string();
+        Command::new("kill").args([format!("-{name}"), process]).status()?;
+        Ok(())
+    }
+
+    pub(crate) fn cut(&self, number: usize, cut: Cut) {
+        self.network.cuts.send_modify(|cuts| cuts[number] = cut);
     }
 }
 
@@ -91,38 +136,15 @@ async fn client(port: u16) -> Result<mongodb::Client, Error> {
 }
 
 impl Member {
-    async fn start(program: &Path, directory: PathBuf) -> Result<Self, Error> {
+    async fn start(program: &Path, directory: PathBuf, number: usize, network: &Arc<Network>) -> Result<Self, Error> {
         fs::create_dir_all(&directory)?;
         let port = StdListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let (shut, watched) = watch::channel(false);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let door = listener.local_addr()?.port();
-        tokio::spawn(keep_door(listener, port, watched));
         let child = spawn(program, &directory, port)?;
-        Ok(Self { child, program: program.to_owned(), directory, port, door, shut: Arc::new(shut) })
-    }
-
-    /// As a crash would.
-    pub(crate) fn kill(&mut self) -> Result<(), Error> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-
-    pub(crate) fn start_again(&mut self) -> Result<(), Error> {
-        self.child = spawn(&self.program, &self.directory, self.port)?;
-        Ok(())
-    }
-
-    /// `STOP` or `CONT`.
-    pub(crate) fn signal(&self, name: &str) -> Result<(), Error> {
-        Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status()?;
-        Ok(())
-    }
-
-    /// Nobody reaches it any more; connections that there are end.
-    pub(crate) fn shut(&self, shut: bool) {
-        self.shut.send_replace(shut);
+        network.processes[number].store(child.id(), Ordering::Relaxed);
+        tokio::spawn(keep_door(listener, port, number, Arc::clone(network)));
+        Ok(Self { child, program: program.to_owned(), directory, port, door })
     }
 }
 
@@ -139,27 +161,54 @@ fn spawn(program: &Path, directory: &Path, port: u16) -> Result<Child, Error> {
     command.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
     command.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--replSet", "rs0", "--oplogSize", "64"]);
     command.args(["--wiredTigerCacheSizeGB", "0.25", "--setParameter", "diagnosticDataCollectionEnabled=false"]);
+    // How long a server that copies from another one waits for it when the line is silent; nothing is confirmed by a
+    // majority before it turns to the new primary.
+    command.args(["--setParameter", "oplogNetworkTimeoutBufferSeconds=1"]);
     Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
 }
 
-async fn keep_door(listener: TcpListener, port: u16, shut: watch::Receiver<bool>) {
-    while let Ok((near, _)) = listener.accept().await {
-        let mut shut = shut.clone();
+/// Passes on what comes to the server `to`, as far as the network lets it.
+async fn keep_door(listener: TcpListener, port: u16, to: usize, network: Arc<Network>) {
+    let door = listener.local_addr().map_or(0, |address| address.port());
+    while let Ok((mut near, peer)) = listener.accept().await {
+        let network = Arc::clone(&network);
         tokio::spawn(async move {
-            // A line that is cut is silent: nobody is told that it is.
-            let mut near = near;
-            if *shut.borrow() {
-                let _ = shut.wait_for(|shut| !shut).await;
+            let from = network.server_with(peer.port(), door);
+            let is_cut = |cuts: &[Cut; SERVERS]| is_cut(*cuts, from, to);
+            let mut cuts = network.cuts.subscribe();
+            if is_cut(&cuts.borrow()) {
+                let _ = cuts.wait_for(|cuts| !is_cut(cuts)).await;
                 return;
             }
             let Ok(mut far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return };
             let (_, _) = (near.set_nodelay(true), far.set_nodelay(true));
             tokio::select! {
                 _ = tokio::io::copy_bidirectional(&mut near, &mut far) => return,
-                _ = shut.wait_for(|shut| *shut) => {}
+                _ = cuts.wait_for(is_cut) => {}
             }
-            drop(far);
-            let _ = shut.wait_for(|shut| !shut).await;
+            let _ = cuts.wait_for(|cuts| !is_cut(cuts)).await;
         });
+    }
+}
+
+/// Whether nothing gets through to the server `to`, from another server or from a client.
+fn is_cut(cuts: [Cut; SERVERS], from: Option<usize>, to: usize) -> bool {
+    cuts[to] == Cut::FromAll || from.is_some_and(|from| cuts[from] != Cut::Not || cuts[to] != Cut::Not)
+}
+
+impl Network {
+    /// The server whose end of a connection to `door` has this port; nothing for clients. As Linux tells it.
+    fn server_with(&self, port: u16, door: u16) -> Option<usize> {
+        let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
+        let (own, other) = (format!(":{port:04X}"), format!(":{door:04X}"));
+        let inode = sockets.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words.get(1)?.ends_with(&own) && words.get(2)?.ends_with(&other)).then(|| words.get(9).copied())?
+        })?;
+        let socket = PathBuf::from(format!("socket:[{inode}]"));
+        self.processes.iter().position(|process| {
+            let files = fs::read_dir(format!("/proc/{}/fd", process.load(Ordering::Relaxed)));
+            files.into_iter().flatten().flatten().any(|file| fs::read_link(file.path()).is_ok_and(|to| to == socket))
+        })
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! Each takes any bytes and panics when a law does not hold.
 
+pub mod bodies;
 pub mod filter;
+pub mod heads;
 pub mod json;
 pub mod keys;
+pub mod parameters;
+pub mod tables;
+pub mod texts;
 mod values;

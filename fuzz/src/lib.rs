@@ -1,8 +1,12 @@
-//! The pure parts of the service, compiled for the fuzzer alone: what reads bytes of clients and of the store.
+//! The parts of the service that read bytes of clients and of the store, compiled for the fuzzer alone.
 
 // So that the laws name the same paths here and in the tests of the service.
 extern crate self as inventory_service;
 
+#[path = "../../src/domain/mod.rs"]
+pub mod domain;
+#[path = "../../src/exchange/mod.rs"]
+pub mod exchange;
 #[expect(unused_imports, reason = "render uses the rest")]
 #[path = "../../src/json/mod.rs"]
 pub mod json;
@@ -12,6 +16,95 @@ pub mod laws;
 pub mod query;
 #[path = "../../src/raw.rs"]
 pub mod raw;
+
+/// Of signing in what reads headers.
+#[path = "../../src/auth"]
+pub mod auth {
+    pub mod header;
+    mod secret;
+    pub use self::header::Authorization;
+    pub use self::secret::Secret;
+}
+
+/// Of the server what reads parameters and heads.
+#[path = "../../src/http"]
+pub mod http {
+    pub mod links;
+    pub mod params;
+
+    /// What lies before the routes.
+    #[path = "edge"]
+    pub mod edge {
+        pub mod coding;
+        pub mod forwarded;
+    }
+
+    /// Errors, as far as reading parameters makes them.
+    pub mod error {
+        use actix_web::http::StatusCode;
+
+        use crate::query::QueryError;
+
+        /// An answer that is an error.
+        #[derive(Debug)]
+        pub struct ApiError(pub StatusCode, pub String);
+
+        impl ApiError {
+            /// An error with a code and a sentence.
+            pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+                Self(status, format!("{code}: {}", message.into()))
+            }
+
+            /// 400 for a query parameter.
+            pub fn parameter(name: &str, message: impl Into<String>) -> Self {
+                Self::new(StatusCode::BAD_REQUEST, "parameter_invalid", format!("{name}: {}", message.into()))
+            }
+        }
+
+        impl From<QueryError> for ApiError {
+            fn from(error: QueryError) -> Self {
+                Self::new(StatusCode::BAD_REQUEST, "query", error.to_string())
+            }
+        }
+    }
+}
+
+/// What reading parameters needs of the settings.
+pub mod settings {
+    /// What happens to a query parameter that a route does not know.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum UnknownParameters {
+        /// It is an error.
+        Refuse,
+        /// It has no effect.
+        Ignore,
+    }
+}
+
+/// What reading parameters needs of the service.
+pub mod service {
+    /// Questions.
+    pub mod resource {
+        use crate::query::{Filter, Projection, Sort};
+
+        /// Which page of which documents.
+        #[derive(Debug, Clone)]
+        pub struct ListQuery {
+            /// Which documents.
+            pub filter: Filter,
+            /// In which order.
+            pub sort: Sort,
+            /// The page, from 1.
+            pub page: u64,
+            /// Documents on a page.
+            pub limit: u64,
+            /// Which of their fields.
+            pub projection: Option<Projection>,
+            /// Whether to tell how the page is found.
+            pub explain: bool,
+        }
+    }
+}
 
 /// The part of the store that is pure: the keys of its indexes.
 #[path = "../../src/store"]

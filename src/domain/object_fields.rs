@@ -271,10 +271,10 @@ impl ValueKind {
 /// # Errors
 /// A sentence for the person who wrote the pattern.
 pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
-    RegexBuilder::new(&format!("\\A(?:{pattern})\\z"))
-        .backtrack_limit(BACKTRACK_LIMIT)
-        .build()
-        .map_err(|_| format!("{pattern} is no regular expression"))
+    let whole = format!("\\A(?:{pattern})\\z");
+    // By itself, too: `a)|(?:b` would end the group that is put around it.
+    let compiled = Regex::new(pattern).and_then(|_| RegexBuilder::new(&whole).backtrack_limit(BACKTRACK_LIMIT).build());
+    compiled.map_err(|_| format!("{pattern} is no regular expression"))
 }
 
 /// Reads an ISO 8601 moment or day; without an offset it is UTC.

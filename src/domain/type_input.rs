@@ -344,6 +344,14 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_one_by_itself() {
+        for pattern in ["a)|(?:b", "?xi)(a"] {
+            let field = doc! {"type": "text", "name": "a", "label": "A", "regex": pattern};
+            assert_eq!(places(&doc! {"name": "rack", "author_id": 1, "fields": [field]}), ["/fields/0/regex"]);
+        }
+    }
+
+    #[test]
     fn an_acl_lists_known_permissions_of_group_ids() {
         let body = doc! {
             "name": "rack", "author_id": 1,

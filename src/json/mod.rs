@@ -1,4 +1,5 @@
 //! JSON: Extended JSON in, JSON out.
 
+pub mod merge;
 pub mod read;
 pub mod write;

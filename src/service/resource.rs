@@ -9,8 +9,8 @@ use bson::{Document, doc};
 use super::precondition::IfMatch;
 use super::{ServiceError, Services, api_tokens, rights};
 use crate::domain::{Violation, user};
-use crate::json;
-use crate::json::write::{DateStyle, Shape, write_document};
+use crate::json::merge::{self, MergeError};
+use crate::json::read::document_from_str;
 use crate::query::{Filter, Projection, Sort};
 use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit, collections};
 
@@ -333,7 +333,7 @@ pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError
     if !patch.is_object() {
         return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
     }
-    json::read::document_from_str(&patch.to_string())
+    document_from_str(&patch.to_string())
         .map_err(|error| ServiceError::invalid("patch_unreadable", format!("the patch cannot be read: {error}")))
 }
 
@@ -343,13 +343,12 @@ pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError
 /// When the patch is no object, or makes a body that cannot be read.
 pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
     body_of_patch(patch)?;
-    let unreadable = |what: String| ServiceError::invalid("patch_unreadable", format!("the patched resource: {what}"));
-    let mut text = Vec::new();
-    write_document(stored, Shape::new(DateStyle::Millis), &mut text)
-        .map_err(|error| StoreError::Corrupt { what: error.to_string() })?;
-    let mut body: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
-    json_patch::merge(&mut body, patch);
-    json::read::document_from_str(&body.to_string()).map_err(|error| unreadable(error.to_string()))
+    merge::merged(stored, patch).map_err(|error| match error {
+        MergeError::Corrupt(damage) => StoreError::Corrupt { what: damage.to_string() }.into(),
+        MergeError::Unreadable(error) => {
+            ServiceError::invalid("patch_unreadable", format!("the patched resource: {error}"))
+        }
+    })
 }
 
 /// A document as bytes.

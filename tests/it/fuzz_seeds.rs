@@ -36,3 +36,28 @@ fn the_laws_of_keys_hold_for_every_seed() {
 fn the_laws_of_json_hold_for_every_seed() {
     each_holds("json", laws::json::hold);
 }
+
+#[test]
+fn the_laws_of_bodies_hold_for_every_seed() {
+    each_holds("bodies", laws::bodies::hold);
+}
+
+#[test]
+fn the_laws_of_parameters_hold_for_every_seed() {
+    each_holds("parameters", laws::parameters::hold);
+}
+
+#[test]
+fn the_laws_of_tables_hold_for_every_seed() {
+    each_holds("tables", laws::tables::hold);
+}
+
+#[test]
+fn the_laws_of_texts_hold_for_every_seed() {
+    each_holds("texts", laws::texts::hold);
+}
+
+#[test]
+fn the_laws_of_heads_hold_for_every_seed() {
+    each_holds("heads", laws::heads::hold);
+}

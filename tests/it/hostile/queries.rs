@@ -91,6 +91,84 @@ on_each_store! {
         assert_well(app, objects).await;
     }
 
+    async fn a_name_that_is_there_twice_is_refused_in_questions(app) {
+        let objects = some_objects(app).await;
+        for (name, text) in [
+            ("filter", r#"{"type_id": 1, "type_id": {"$exists": true}}"#),
+            ("filter", r#"{"$or": [{"a": {"$gt": 1, "$gt": 0}}]}"#),
+            ("filter", r#"{"a": {"$date": 1, "$date": 2}}"#),
+            ("projection", r#"{"name": 1, "name": 0}"#),
+        ] {
+            assert_refused(&app.get_with("/objects/", &[(name, text)]).await, text);
+            let body = format!(r#"{{"{name}": {text}}}"#);
+            let request = app.request(Method::POST, "/objects/query").header("Content-Type", "application/json");
+            assert_refused(&send(request.body(body)).await, text);
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn every_disguise_of_a_value_is_answered_or_refused(app) {
+        let objects = some_objects(app).await;
+        let id = "0123456789abcdef01234567";
+        for value in [
+            json!({"$oid": id}), json!({"$oid": "x"}), json!({"$symbol": "a"}), json!({"$undefined": true}), json!({"$undefined": 1}),
+            json!({"$minKey": 1}), json!({"$maxKey": 1}), json!({"$minKey": "a"}), json!({"$timestamp": {"t": -1, "i": 1}}),
+            json!({"$timestamp": {"t": 4_294_967_296_i64, "i": 0}}), json!({"$numberInt": "2147483648"}), json!({"$numberLong": "x"}),
+            json!({"$numberDouble": "NaN"}), json!({"$numberDouble": "1e999"}), json!({"$numberDecimal": "1E+9999"}),
+            json!({"$numberDecimal": "-0"}), json!({"$binary": {"base64": "!", "subType": "00"}}),
+            json!({"$binary": {"base64": "AAAA", "subType": "fff"}}), json!({"$uuid": "no"}), json!({"$date": {"$numberLong": "1e3"}}),
+            json!({"$dbPointer": {"$ref": "framework.types", "$id": {"$oid": id}}}), json!({"$ref": "framework.types", "$id": 1}),
+            json!({"$regularExpression": {"pattern": "(", "options": ""}}), json!({"$regularExpression": {"pattern": "a", "options": "xyz"}}),
+            json!({"$regex": "a\u{0}b"}), json!({"$regex": "(?<a>a)\\k<b>"}), json!({"$options": "i"}), json!({"$eq": {"$gt": ""}}),
+            json!({"$type": "nothing"}), json!({"$size": -1}), json!({"$size": 1e300}), json!({"$mod": [0, 0]}), json!({"$mod": [1e300, 1]}),
+            json!({"$bitsAllSet": -1}), json!({"$bitsAllSet": [2_147_483_648_i64]}), json!({"$all": [{"$elemMatch": {}}, 1]}),
+            json!({"$exists": {"$ne": 1}}), json!({"$in": {"$in": []}}), json!({"$not": {}}), json!({"$comment": {"$where": "1"}}),
+        ] {
+            for filter in [json!({"public_id": value}), json!({"fields.value": {"$ne": value}}), json!({"$nor": [{"a": {"$in": [value]}}]})] {
+                let answer = app.post("/objects/query", &json!({"filter": filter})).await;
+                if answer.status != 200 {
+                    assert_refused(&answer, &filter.to_string());
+                }
+            }
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn pages_at_the_edges_of_numbers_are_empty_or_refused(app) {
+        let objects = some_objects(app).await;
+        for page in ["1000000", "2147483648", "4294967297", "9007199254740991", "9007199254740992", "9223372036854775807",
+            "9223372036854775808", "18446744073709551615", "18446744073709551616", "99999999999999999999999"]
+        {
+            for (limit, view) in [("1", "native"), ("10000", "native"), ("0", "render")] {
+                let answer = app.get_with("/objects/", &[("page", page), ("limit", limit), ("view", view)]).await;
+                if answer.status == 200 {
+                    let list = answer.json();
+                    assert_eq!((&list["count"], &list["total"]), (&json!(0), &json!(objects)), "{page} {limit}");
+                } else {
+                    assert_refused(&answer, page);
+                }
+            }
+        }
+        for limit in ["10001", "4294967296", "9223372036854775808", "-9223372036854775809", "1e9", "0.5"] {
+            assert_refused(&app.get_with("/objects/", &[("limit", limit)]).await, limit);
+        }
+        assert_well(app, objects).await;
+    }
+
+    async fn a_misspelt_parameter_changes_and_deletes_nothing(app) {
+        let objects = some_objects(app).await;
+        for query in ["fliter={}&expected_count=5", "filter={}&expected_cuont=5", "filter={}", "expected_count=5", "",
+            "filter={}&expected_count=5&limit=1", "filter=&expected_count=5", "filter={}&expected_count=5&expected_count=5"]
+        {
+            let path = format!("/objects/?{query}");
+            assert_refused(&app.delete(&path).await, &path);
+            assert_refused(&app.patch(&path, &json!({"active": false})).await, &path);
+        }
+        assert_refused(&app.delete("/objects/1?casacde=true").await, "a misspelt parameter of one object");
+        assert_well(app, objects).await;
+        assert_eq!(app.get("/objects/?active=true").await.json()["total"], objects);
+    }
+
     async fn what_users_sign_in_with_cannot_be_asked_for(app) {
         let everything = app.get_with("/users/", &[("limit", "0")]).await;
         for name in ["hash", "epoch", "$argon2"] {

@@ -145,6 +145,63 @@ on_each_store! {
         assert_well(app, 0).await;
     }
 
+    async fn patches_that_make_no_document_are_refused(app) {
+        let of_type = app.create_type("edge", &[("text", "text")]).await;
+        let object = app.create_object(of_type, &json!({"text": "a"})).await;
+        let deep = format!("{}1{}", "{\"a\":".repeat(5000), "}".repeat(5000));
+        for patch in [
+            "", "null", "1", "[]", "[{\"op\": \"remove\", \"path\": \"/name\"}]", "{", "{\"a\": 1,}", &deep, r#"{"name": "b", "name": "c"}"#,
+            r#"{"name": {"$date": null}}"#, r#"{"name": {"$oid": "x"}}"#, r#"{"author_id": {"$numberLong": "x"}}"#,
+            r#"{"fields": {"$where": "1"}}"#, r#"{"fields": [{"name": {"$gt": ""}, "value": 1}]}"#, r#"{"author_id": 1e400}"#,
+            r#"{"author_id": 9223372036854775808}"#,
+        ] {
+            for path in [format!("/objects/{object}"), format!("/types/{of_type}")] {
+                assert_refused(&raw(app, Method::PATCH, &path, patch).await, &format!("{path} {patch}"));
+            }
+        }
+        assert_well(app, 1).await;
+        assert_eq!(app.get(&format!("/types/{of_type}")).await.json()["result"]["name"], "edge");
+    }
+
+    async fn lists_and_files_of_objects_are_held_to_the_same(app) {
+        let of_type = app.create_type("edge", &[("text", "text")]).await;
+        let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
+        let twice = format!(r#"[{{"type_id": {of_type}, "type_id": 1, "author_id": 1}}]"#);
+        for body in [&b"\xff\xfe"[..], b"[\"\xff\"]", b"{}", b"null", b"[", b"", b"[1,]", deep.as_bytes(), twice.as_bytes()] {
+            let answer = raw(app, Method::POST, "/objects/bulk", body).await;
+            assert_refused(&answer, &String::from_utf8_lossy(body));
+        }
+        for line in [&b"\xff"[..], b"{", b"[]", b"7", deep.as_bytes()] {
+            let request = app.request(Method::POST, "/objects/bulk?atomic=true").header("Content-Type", "application/x-ndjson");
+            assert_refused(&send(request.body(line.to_vec())).await, &String::from_utf8_lossy(line));
+        }
+        let wide = "text,".repeat(20_000);
+        for (kind, file) in [
+            ("text/csv", &b"text\n\xff\xfe\n"[..]), ("text/csv", b""), ("text/csv", b"\n\n"), ("text/csv", b"text\n\"a"),
+            ("text/csv", b"text,text\na,b\n"), ("text/csv", b"\0\n\0\n"), ("text/csv", wide.as_bytes()),
+            ("text/csv", b"text=edge/text\na\n"), ("text/csv", b"public_id,text\n9223372036854775808,a\n"),
+            ("text/csv", b"public_id,text\n-1,a\n"), ("text/csv", b"text\na,b,c\n"), ("application/x-ndjson", b"\xff\n"),
+            ("application/x-ndjson", b"{\"public_id\": {\"$gt\": 0}}\n"), ("application/x-ndjson", b"{\"fields\": 7}\n"),
+            ("application/x-ndjson", deep.as_bytes()),
+        ] {
+            let request = app.request(Method::POST, &format!("/import/objects?type_id={of_type}")).header("Content-Type", kind);
+            assert_refused(&send(request.body(file.to_vec())).await, &String::from_utf8_lossy(file));
+        }
+        assert_well(app, 0).await;
+    }
+
+    async fn a_pattern_of_a_type_that_never_ends_refuses_the_value(app) {
+        for (number, pattern) in ["(a+)+", "(a|aa)+", "(?=(a+)+$)(a+)+", "(a*)*\\1"].iter().enumerate() {
+            let field = json!({"type": "text", "name": "text", "label": "Text", "regex": pattern});
+            let made = app.post("/types/", &json!({"name": format!("edge-{number}"), "author_id": 1, "fields": [field]})).await;
+            let of_type = made.json()["result_id"].clone();
+            let value = format!("{}!", "a".repeat(5000));
+            let body = json!({"type_id": of_type, "author_id": 1, "fields": [{"name": "text", "value": value}]});
+            assert_refused(&app.post("/objects/", &body).await, pattern);
+        }
+        assert_well(app, 0).await;
+    }
+
     async fn signing_in_takes_texts_and_nothing_else(app) {
         for name in [json!({"$ne": ""}), json!({"$gt": ""}), json!(["admin"]), json!({"$regex": ".*"}), json!(null), json!(1),
             json!({"$where": "1"}), json!(true), json!({"$numberLong": "1"})]

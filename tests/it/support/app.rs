@@ -61,9 +61,17 @@ impl TestApp {
 
     /// On an embedded store that `wrap` puts something around.
     pub(crate) async fn embedded_around(wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        Self::embedded_around_with(&[], wrap).await
+    }
+
+    /// The same, with settings of the test's own.
+    pub(crate) async fn embedded_around_with(
+        settings: &[(&str, &str)],
+        wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let uri = format!("embedded:{}", directory.path().join("data").display());
-        Self::start(directory, &uri, &[], wrap).await
+        Self::start(directory, &uri, settings, wrap).await
     }
 
     async fn start(

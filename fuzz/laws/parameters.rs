@@ -1,0 +1,73 @@
+//! Laws of parameters: what is understood is within its bounds, and asks the same when it is written again, as a link to
+//! another page or as a body.
+
+use bson::DateTime;
+use inventory_service::http::links::encode_query;
+use inventory_service::http::params::{ListParams, ListRoute, ParamSettings, Parameters};
+use inventory_service::query::{Limits, Projection, SortKey};
+use inventory_service::settings::UnknownParameters;
+
+const ROUTES: [ListRoute; 3] = [
+    ListRoute { key: "public_id", views: &["render", "native"], objects: true, limit: 10 },
+    ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10 },
+    ListRoute { key: "name", views: &[], objects: false, limit: 100 },
+];
+const MAX_LIMIT: u64 = 10_000;
+const SETTINGS: ParamSettings = ParamSettings {
+    max_limit: MAX_LIMIT,
+    unknown: UnknownParameters::Refuse,
+    max_bulk: 10_000,
+    limits: Limits { max_depth: 20, max_nodes: 500, max_in_items: 1000, max_regex_chars: 1000, code_values: false },
+};
+const LAST_PAGE: u64 = (1 << 53) - 1;
+
+/// Reads a query string, or the JSON body that stands for one.
+pub fn hold(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let parameters = match serde_json::from_str(text) {
+        Ok(body) => Parameters::from_body(&body),
+        Err(_) => Parameters::from_query(text),
+    };
+    let Ok(parameters) = parameters else { return };
+    let names: Vec<&str> = parameters.iter().map(|(name, _)| name).collect();
+    for (index, name) in names.iter().enumerate() {
+        assert!(!names[..index].contains(name), "{name} is there twice: {text}");
+    }
+    for route in &ROUTES {
+        for name in ["view", "active", "explain", "atomic"] {
+            let _ = (parameters.flag(name), parameters.number(name), parameters.one_of(name, route.views));
+        }
+        understood(&parameters, route);
+    }
+}
+
+fn understood(parameters: &Parameters, route: &ListRoute) {
+    let Ok(read) = ListParams::read(parameters.clone(), route, &SETTINGS, now()) else { return };
+    let query = &read.query;
+    assert!((1..=MAX_LIMIT).contains(&query.limit), "{}", query.limit);
+    assert!((1..=LAST_PAGE).contains(&query.page), "{}", query.page);
+    assert!(read.order == 1 || read.order == -1, "{}", read.order);
+    assert_eq!(read.view.is_some(), !route.views.is_empty());
+    let last = query.sort.keys().last().expect("a list has an order");
+    assert!(matches!(last, SortKey::Path { .. }) && format!("{last:?}").contains(route.key), "{:?}", query.sort);
+    // So that a link leads to the same list.
+    let link = encode_query(parameters.iter());
+    assert!(link.bytes().all(|byte| byte.is_ascii_graphic()), "{link}");
+    let again = Parameters::from_query(&link).unwrap_or_else(|error| panic!("{link}: {error:?}"));
+    let again = ListParams::read(again, route, &SETTINGS, now()).unwrap_or_else(|error| panic!("{link}: {error:?}"));
+    assert_eq!(question(&read), question(&again), "{link}");
+}
+
+fn question(read: &ListParams) -> String {
+    let ListParams { query, filter, projection, sort, order, view, active, .. } = read;
+    let document = query.filter.document();
+    let projected = query.projection.as_ref().map(Projection::document);
+    format!(
+        "{document:?} {:?} {} {} {projected:?} {} {filter} {projection:?} {sort} {order} {view:?} {active:?}",
+        query.sort, query.page, query.limit, query.explain
+    )
+}
+
+fn now() -> DateTime {
+    DateTime::from_millis(1_700_000_000_000)
+}
