@@ -5,13 +5,11 @@ use std::time::Duration;
 use bson::doc;
 use mongodb::event::EventHandler;
 use mongodb::event::cmap::CmapEvent;
-use mongodb::options::{
-    Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern,
-};
+use mongodb::options::{Acknowledgment, ClientOptions, ReadConcern, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Database};
 
 use super::error::{connect_error, unavailable};
-use super::presence::Presences;
+use super::presence::Presence;
 use super::totals::Epoch;
 use crate::store::StoreError;
 
@@ -19,10 +17,7 @@ use crate::store::StoreError;
 const OLDEST_WIRE_VERSION: i32 = 13;
 
 /// How often the driver looks whether its servers are there. The server answers at once when something changed.
-const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How much longer than that a sign of life may take: a server that hangs is noticed after three seconds. So it is what
-/// opening a connection takes at the most, too, unless the URI says otherwise.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// How to reach MongoDB; what the URI itself says comes first.
 #[derive(Debug, Clone)]
@@ -96,11 +91,11 @@ pub(super) async fn open(
     uri: &str,
     options: &MongoOptions,
     epoch: &Epoch,
-    presences: &Presences,
+    presence: &Presence,
 ) -> Result<(Database, Topology), StoreError> {
     let mut client_options = ClientOptions::parse(uri).await.map_err(|error| connect_error(&error))?;
     client_options.app_name.get_or_insert_with(|| env!("CARGO_PKG_NAME").to_owned());
-    client_options.connect_timeout.get_or_insert(options.connect_timeout.min(SIGN_OF_LIFE));
+    client_options.connect_timeout.get_or_insert(options.connect_timeout);
     client_options.server_selection_timeout.get_or_insert(options.server_selection_timeout);
     client_options.min_pool_size.get_or_insert(options.min_pool_size);
     client_options.max_pool_size.get_or_insert(options.max_pool_size);
@@ -112,22 +107,11 @@ pub(super) async fn open(
     client_options.read_concern = Some(ReadConcern::majority());
     client_options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     client_options.cmap_event_handler = Some(connection_losses(epoch));
-    client_options.sdam_event_handler = Some(presences.listener(anywhere()));
+    client_options.sdam_event_handler = Some(presence.listener());
     let client = Client::with_options(client_options).map_err(|error| connect_error(&error))?;
     let database = client.default_database().unwrap_or_else(|| client.database(&options.database));
     let topology = topology_of(&database).await?;
     Ok((database, topology))
-}
-
-/// The same database for questions while no server takes writes.
-pub(super) fn standby(database: &Database) -> Database {
-    let options = DatabaseOptions::builder().selection_criteria(anywhere()).build();
-    database.client().database_with_options(database.name(), options)
-}
-
-/// Where questions may go: to the primary, or while there is none to any other server.
-fn anywhere() -> SelectionCriteria {
-    SelectionCriteria::ReadPreference(ReadPreference::PrimaryPreferred { options: None })
 }
 
 /// Confirmed by a majority, from their disks.

@@ -22,7 +22,7 @@ const PIECE: u32 = 500;
 
 /// The documents that the query selects.
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-    let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.concern.clone() };
+    let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.topology.read_concern() };
     match read(inner, collection, query, concern).await {
         // The collection was made or got an index a moment ago: the past cannot be read, the present can.
         Err(Trouble::Server(error)) if is_snapshot_lost(&error) => {
@@ -78,7 +78,7 @@ impl Trouble {
 /// As [`page`], read while it is taken.
 pub(super) async fn pieces(inner: &Inner, collection: &str, query: &FindQuery) -> Result<(u64, Reading), StoreError> {
     let total = count(inner, collection, query.filter.document(), whole_milliseconds(query.max_time)).await?;
-    let concern = inner.concern.clone();
+    let concern = inner.topology.read_concern();
     let reading = match Reading::open(inner, collection, query, concern, PIECE).await {
         Err(error) if is_snapshot_lost(&error) => {
             Reading::open(inner, collection, query, ReadConcern::majority(), PIECE).await

@@ -3,8 +3,7 @@
 //! - Clients' filters and projections reach the server as they are; documents come back as the server's bytes and are
 //!   never taken apart here.
 //! - Reads ask the primary and see what a majority has; on a replica set all documents of one answer
-//!   come from one point in time. While there is no primary they ask another server, which may be behind it by what
-//!   it has not received yet; what a majority does not have is not seen there either. Writes are confirmed by a majority, from its disks.
+//!   come from one point in time. Writes are confirmed by a majority, from its disks.
 //! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
 //!   can be seen one by one. A replica set of a single server has neither weakness.
 //! - An operation that is no longer waited for goes on in a task of its own: a client that hangs up does not stop it half-way.
@@ -42,7 +41,6 @@ use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
 use futures::{StreamExt, stream};
-use mongodb::options::ReadConcern;
 use mongodb::{Collection, Database};
 
 use self::carried::Carried;
@@ -50,7 +48,7 @@ use self::connect::Topology;
 use self::counters::Counters;
 use self::error::{command_error, unavailable};
 use self::indexes::IndexNames;
-use self::presence::{Presence, Presences};
+use self::presence::Presence;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
@@ -79,16 +77,12 @@ const PREPARE_BOUND: Duration = Duration::from_hours(6);
 #[derive(Debug)]
 pub struct MongoStore {
     inner: Arc<Inner>,
-    /// The same for questions while no server takes writes.
-    standby: Arc<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
     database: Database,
     topology: Topology,
-    /// What a query outside of transactions reads.
-    concern: ReadConcern,
     options: MongoOptions,
     presence: Presence,
     revisions: Arc<Revisions>,
@@ -107,31 +101,6 @@ impl Inner {
     fn write_bound(&self) -> Duration {
         self.options.write_timeout
     }
-
-    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
-    async fn run<T, F>(
-        self: &Arc<Self>,
-        bound: Duration,
-        operation: impl FnOnce(Arc<Self>) -> F,
-    ) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        let patience = self.options.server_selection_timeout;
-        if self.presence.is_lost(patience) {
-            return Err(self.presence.away());
-        }
-        let work = Carried::new(operation(Arc::clone(self)));
-        tokio::select! {
-            biased;
-            outcome = tokio::time::timeout(bound, work) => match outcome {
-                Ok(outcome) => outcome,
-                Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
-            },
-            () = self.presence.lost(patience) => Err(self.presence.away()),
-        }
-    }
 }
 
 impl MongoStore {
@@ -141,60 +110,46 @@ impl MongoStore {
     /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Unsupported`] when it is older than
     /// MongoDB 5.0, [`StoreError::Backend`] when the URI is malformed or the login fails.
     pub async fn connect(uri: &str, options: MongoOptions) -> Result<Self, StoreError> {
-        let (epoch, presences) = (Epoch::default(), Presences::new());
-        let (database, topology) = connect::open(uri, &options, &epoch, &presences).await?;
+        let (epoch, presence) = (Epoch::default(), Presence::new());
+        let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
         if topology.tells_changes_at_once() {
             tokio::spawn(revision::follow(database.clone(), Arc::downgrade(&revisions)));
         }
-        let standby = Inner {
-            database: connect::standby(&database),
-            topology,
-            // A point in time might be one that this server does not know yet.
-            concern: ReadConcern::majority(),
-            options: options.clone(),
-            presence: presences.reading,
-            revisions: Arc::clone(&revisions),
-            counters: Counters::default(),
-            totals: Totals::of_any_server(),
-            reliances: Reliances::default(),
-            indexes: IndexNames::default(),
-        };
         let inner = Inner {
             database,
             topology,
-            concern: topology.read_concern(),
             options,
-            presence: presences.writing,
+            presence,
             revisions,
             counters: Counters::default(),
             totals: Totals::new(epoch),
             reliances: Reliances::default(),
             indexes: IndexNames::default(),
         };
-        Ok(Self { inner: Arc::new(inner), standby: Arc::new(standby) })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// As [`Inner::run`], for what changes nothing: when no server takes writes, or none does any more, one that can be
-    /// read from is asked.
-    async fn ask<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F + Clone) -> Result<T, StoreError>
+    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
+    async fn run<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let presence = &self.inner.presence;
-        if !presence.is_lost(Duration::ZERO) {
-            tokio::select! {
-                biased;
-                outcome = self.inner.run(bound, operation.clone()) => match outcome {
-                    Err(StoreError::Unavailable { .. }) if presence.is_lost(Duration::ZERO) => {}
-                    outcome => return outcome,
-                },
-                () = presence.lost(Duration::ZERO) => {}
-            }
+        let patience = self.inner.options.server_selection_timeout;
+        if self.inner.presence.is_lost(patience) {
+            return Err(away());
         }
-        self.standby.run(bound, operation).await
+        let work = Carried::new(operation(Arc::clone(&self.inner)));
+        tokio::select! {
+            biased;
+            outcome = tokio::time::timeout(bound, work) => match outcome {
+                Ok(outcome) => outcome,
+                Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
+            },
+            () = self.inner.presence.lost(patience) => Err(away()),
+        }
     }
 }
 
@@ -203,34 +158,38 @@ fn query_bound(max_time: Duration) -> Duration {
     max_time + GRACE
 }
 
+fn away() -> StoreError {
+    unavailable("no MongoDB server takes writes")
+}
+
 #[async_trait]
 impl Store for MongoStore {
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
         let collections = collections.to_vec();
-        self.inner.run(PREPARE_BOUND, async move |inner| indexes::prepare(&inner, &collections).await).await
+        self.run(PREPARE_BOUND, async move |inner| indexes::prepare(&inner, &collections).await).await
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
         let (collection, query) = (collection.to_owned(), query.clone());
-        self.ask(query_bound(query.max_time), async move |inner| find::find(&inner, &collection, &query).await).await
+        self.run(query_bound(query.max_time), async move |inner| find::find(&inner, &collection, &query).await).await
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
         let (collection, query) = (collection.to_owned(), query.clone());
-        self.ask(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
+        self.run(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
         let (collection, query) = (collection.to_owned(), query.clone());
         let bound = query_bound(query.max_time);
         let find = async move |inner: Arc<Inner>| find::pieces(&inner, &collection, &query).await;
-        let (total, reading) = self.ask(bound, find).await?;
-        let servers = Arc::clone(&self.standby);
-        let steps = stream::unfold(Some((servers, reading)), move |rest| async move {
-            let (servers, mut reading) = rest?;
-            match servers.run(bound, async move |_| Ok((reading.piece().await, reading))).await {
+        let (total, reading) = self.run(bound, find).await?;
+        let store = Self { inner: Arc::clone(&self.inner) };
+        let steps = stream::unfold(Some((store, reading)), move |rest| async move {
+            let (store, mut reading) = rest?;
+            match store.run(bound, async move |_| Ok((reading.piece().await, reading))).await {
                 Ok((Ok(piece), _)) if piece.is_empty() => None,
-                Ok((Ok(piece), reading)) => Some((Ok(piece), Some((servers, reading)))),
+                Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
                 Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
             }
         });
@@ -240,12 +199,12 @@ impl Store for MongoStore {
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         let (collection, query) = (collection.to_owned(), query.clone());
         let bound = query_bound(query.max_time.saturating_mul(3));
-        self.ask(bound, async move |inner| explain::explain(&inner, &collection, &query).await).await
+        self.run(bound, async move |inner| explain::explain(&inner, &collection, &query).await).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         let (collection, filter) = (collection.to_owned(), filter.clone());
-        self.ask(query_bound(max_time), async move |inner| {
+        self.run(query_bound(max_time), async move |inner| {
             totals::count(&inner, &collection, filter.document(), max_time).await
         })
         .await
@@ -254,11 +213,11 @@ impl Store for MongoStore {
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
         let collection = collection.to_owned();
         let bound = query_bound(self.inner.write_bound());
-        self.inner.run(bound, async move |inner| counters::reserve(&inner, &collection, count).await).await
+        self.run(bound, async move |inner| counters::reserve(&inner, &collection, count).await).await
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        self.inner.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
+        self.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
     }
 
     fn revision(&self, collection: &str) -> u64 {
@@ -266,32 +225,31 @@ impl Store for MongoStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.inner
-            .run(PING_BOUND, async |inner| {
-                let answer = inner.database.run_command(doc! { "ping": 1 }).await;
-                answer.map(drop).map_err(|error| command_error(&error))
-            })
-            .await
+        self.run(PING_BOUND, async |inner| {
+            let answer = inner.database.run_command(doc! { "ping": 1 }).await;
+            answer.map(drop).map_err(|error| command_error(&error))
+        })
+        .await
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         let collections = collections.to_vec();
-        self.inner.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
+        self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
     async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
-        let session = self.inner.run(COPY_BOUND, async |inner| picture::Everything::open(&inner).await).await?;
+        let session = self.run(COPY_BOUND, async |inner| picture::Everything::open(&inner).await).await?;
         Ok(Box::new(session))
     }
 
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
         let collection = collection.to_owned();
-        self.inner.run(COPY_BOUND, async move |inner| picture::append(&inner, &collection, &documents).await).await
+        self.run(COPY_BOUND, async move |inner| picture::append(&inner, &collection, &documents).await).await
     }
 
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         let collection = collection.to_owned();
-        self.inner.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
+        self.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
     }
 
     fn largest_unit(&self) -> usize {

@@ -1,58 +1,20 @@
-//! Whether a server is there that takes writes, and one that can be read from, as the driver's monitor sees it.
+//! Whether a server that takes writes is there, as the driver's monitor sees it.
 //!
 //! While there is none, an operation waits for one, as long as finding a server may take: a new primary is elected within
 //! seconds, and the operation goes on as if nothing had been. After that time all are refused at once, those under way
 //! too, until the monitor sees a server again. So an outage piles nothing up, and ends without a restart.
-//!
-//! Questions do not wait for a new primary: they are asked of the other servers meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mongodb::event::EventHandler;
 use mongodb::event::sdam::SdamEvent;
-use mongodb::options::SelectionCriteria;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::error::unavailable;
-use crate::store::StoreError;
-
-/// Whether there is a server of one kind.
+/// Whether a server takes writes.
 #[derive(Debug, Clone)]
-pub(super) struct Presence {
-    state: Arc<watch::Sender<State>>,
-    /// What a server of this kind does.
-    does: &'static str,
-}
-
-/// Whether there is a server of each kind.
-#[derive(Debug, Clone)]
-pub(super) struct Presences {
-    /// One that takes writes.
-    pub(super) writing: Presence,
-    /// One that answers questions.
-    pub(super) reading: Presence,
-}
-
-impl Presences {
-    /// A deployment of which nothing is known.
-    pub(super) fn new() -> Self {
-        Self { writing: Presence::new("takes writes"), reading: Presence::new("can be read from") }
-    }
-
-    /// What the driver has to tell its news to; questions go where the criteria say.
-    pub(super) fn listener(&self, questions: SelectionCriteria) -> EventHandler<SdamEvent> {
-        let presences = self.clone();
-        EventHandler::callback(move |event| {
-            if let SdamEvent::TopologyDescriptionChanged(event) = event {
-                let now = &event.new_description;
-                presences.reading.note(now.has_readable_server(Some(questions.clone())));
-                presences.writing.note(now.has_writable_server());
-            }
-        })
-    }
-}
+pub(super) struct Presence(Arc<watch::Sender<State>>);
 
 #[derive(Debug, Clone, Copy)]
 enum State {
@@ -63,15 +25,26 @@ enum State {
 }
 
 impl Presence {
-    fn new(does: &'static str) -> Self {
-        Self { state: Arc::new(watch::Sender::new(State::Unmet)), does }
+    /// A deployment of which nothing is known.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(State::Unmet)))
+    }
+
+    /// What the driver has to tell its news to.
+    pub(super) fn listener(&self) -> EventHandler<SdamEvent> {
+        let presence = self.clone();
+        EventHandler::callback(move |event| {
+            if let SdamEvent::TopologyDescriptionChanged(event) = event {
+                presence.note(event.new_description.has_writable_server());
+            }
+        })
     }
 
     fn note(&self, is_there: bool) {
-        self.state.send_if_modified(|state| {
+        self.0.send_if_modified(|state| {
             match (*state, is_there) {
-                (State::AwaySince(_), true) => log::info!("a MongoDB server {} again", self.does),
-                (State::There, false) => log::warn!("no MongoDB server {}", self.does),
+                (State::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
+                (State::There, false) => log::warn!("no MongoDB server takes writes"),
                 (State::Unmet, true) => {}
                 (State::Unmet | State::AwaySince(_), false) | (State::There, true) => return false,
             }
@@ -80,19 +53,14 @@ impl Presence {
         });
     }
 
-    /// What operations are refused with while there is none.
-    pub(super) fn away(&self) -> StoreError {
-        unavailable(format!("no MongoDB server {}", self.does))
-    }
-
     /// Whether no server has been there for so long.
     pub(super) fn is_lost(&self, patience: Duration) -> bool {
-        matches!(*self.state.borrow(), State::AwaySince(since) if since.elapsed() >= patience)
+        matches!(*self.0.borrow(), State::AwaySince(since) if since.elapsed() >= patience)
     }
 
     /// Waits until no server has been there for so long, which may be for ever.
     pub(super) async fn lost(&self, patience: Duration) {
-        let mut changes = self.state.subscribe();
+        let mut changes = self.0.subscribe();
         loop {
             let state = *changes.borrow_and_update();
             // The sender lives as long as this borrow of it, so that waiting for a change cannot fail.
@@ -116,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deployment_is_lost_when_nobody_was_there_for_long_enough() {
-        let presence = Presence::new("takes writes");
+        let presence = Presence::new();
         presence.note(false);
         assert!(!presence.is_lost(Duration::ZERO), "it was not met yet");
         presence.note(true);
@@ -133,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_comes_back_in_time_was_not_lost() {
-        let presence = Presence::new("takes writes");
+        let presence = Presence::new();
         presence.note(true);
         presence.note(false);
         let waiting = tokio::spawn({

@@ -149,8 +149,9 @@ async fn listen(
     let mut stream = question.await?.with_type::<RawDocumentBuf>();
     let Some(start) = revisions.upgrade() else { return Ok(()) };
     start.hear();
-    // Before, something may have been missed, or been read from a server that was behind.
-    start.bump_all();
+    if position.is_none() {
+        start.bump_all();
+    }
     drop(start);
     while stream.is_alive() {
         let event = stream.next_if_any().await?;

@@ -39,8 +39,6 @@ impl Epoch {
 pub(super) struct Totals {
     epoch: Epoch,
     verdicts: Mutex<HashMap<String, Verdict>>,
-    /// Whether no kept number is ever trusted: each question may go to another server.
-    doubts: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +49,7 @@ struct Verdict {
 
 impl Totals {
     pub(super) fn new(epoch: Epoch) -> Self {
-        Self { epoch, ..Self::default() }
-    }
-
-    /// Those of questions that may go to any server.
-    pub(super) fn of_any_server() -> Self {
-        Self { doubts: true, ..Self::default() }
+        Self { epoch, verdicts: Mutex::default() }
     }
 
     fn verdict(&self, collection: &str) -> Option<bool> {
@@ -84,8 +77,7 @@ pub(super) async fn count(
 }
 
 async fn count_all(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
-    let doubts = inner.topology == Topology::Sharded || inner.totals.doubts;
-    let verdict = if doubts { Some(false) } else { inner.totals.verdict(collection) };
+    let verdict = if inner.topology == Topology::Sharded { Some(false) } else { inner.totals.verdict(collection) };
     match verdict {
         Some(true) => kept(inner, collection, max_time).await,
         Some(false) => matching(inner, collection, &Document::new(), max_time).await,
@@ -132,12 +124,7 @@ async fn count_command(
 ) -> Result<u64, StoreError> {
     let max_time = i64::try_from(max_time.as_millis()).unwrap_or(i64::MAX);
     let command = doc! { "count": collection, "query": filter.clone(), "maxTimeMS": max_time };
-    let mut question = inner.database.run_command(command);
-    // Commands do not go where the database's other questions go by themselves.
-    if let Some(criteria) = inner.database.selection_criteria() {
-        question = question.selection_criteria(criteria.clone());
-    }
-    let answer = question.await.map_err(|error| query_error(&error))?;
+    let answer = inner.database.run_command(command).await.map_err(|error| query_error(&error))?;
     let counted = answer.get("n").and_then(super::counters::whole_number);
     counted
         .and_then(|counted| u64::try_from(counted).ok())
