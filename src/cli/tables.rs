@@ -67,7 +67,8 @@ pub(super) async fn import(
 }
 
 fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
-    match file.extension().and_then(|extension| extension.to_str()) {
+    let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    match extension.as_deref() {
         Some("ndjson" | "jsonl") => return Ok(Form::Ndjson),
         Some("xlsx") => return Ok(Form::Xlsx),
         _ => {}
@@ -97,7 +98,14 @@ fn tell(report: &ImportReport, file: &Path) -> Outcome {
         eprintln!("and {} more", report.errors_left_out);
     }
     if report.failed > 0 {
-        return Err(format!("{} lines cannot be imported, see above; nothing was changed", report.failed).into());
+        return Err(match report.created + report.updated {
+            0 => format!("{} lines cannot be imported, see above; nothing was changed", report.failed),
+            stored => format!(
+                "{} lines cannot be imported, see above; {stored} others were stored before: the store takes so many in several steps",
+                report.failed
+            ),
+        }
+        .into());
     }
     let would = if report.dry_run { "would be " } else { "" };
     println!(

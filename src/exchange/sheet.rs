@@ -17,6 +17,8 @@ use super::xlsx::MAX_COLUMNS;
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// Rows times columns, empty cells included, are so many at the most.
 const MOST_CELLS: usize = 20_000_000;
+/// Different texts are so many at the most.
+const MOST_TEXTS: u64 = 4_000_000;
 /// Whole numbers beyond this are not told apart: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -47,16 +49,63 @@ fn within_bounds(bytes: &[u8]) -> Result<(), String> {
     let mut left = MOST_BYTES;
     for index in 0..archive.len() {
         let part = archive.by_index(index).map_err(|error| error.to_string())?;
-        let read = io::copy(&mut part.take(left + 1), &mut io::sink()).map_err(|error| error.to_string())?;
+        let name = part.name().map_err(|error| error.to_string())?;
+        let has_texts = name.to_ascii_lowercase().ends_with("sharedstrings.xml");
+        let mut part = part.take(left + 1);
+        let read = if has_texts {
+            unpack_texts(&mut part)?
+        } else {
+            io::copy(&mut part, &mut io::sink()).map_err(|error| error.to_string())?
+        };
         if read > left {
-            let most = MOST_BYTES >> 20;
-            return Err(format!(
-                "it has more than {most} MiB when it is unpacked; save it as csv, or in several files"
-            ));
+            return Err(format!("it has {} when it is unpacked; save it as csv, or in several files", too_much()));
         }
         left -= read;
     }
     Ok(())
+}
+
+fn too_much() -> String {
+    format!("more than {} MiB", MOST_BYTES >> 20)
+}
+
+/// Unpacks the texts that cells share. The part says itself how many they are, and whoever reads it makes room for so many
+/// first; so this looks at what it says.
+fn unpack_texts(part: &mut impl Read) -> Result<u64, String> {
+    const NAME: &[u8] = b"uniqueCount";
+    /// The name, a sign, two quotes and as many digits as make sense.
+    const LONGEST: usize = 40;
+    let (mut window, mut read) = (Vec::new(), 0);
+    loop {
+        let had = window.len();
+        let piece = part.take(64 * 1024).read_to_end(&mut window).map_err(|error| error.to_string())?;
+        read += piece as u64;
+        // Neither stands in XML; with them a text is in an encoding in which the name is written in other bytes.
+        if window[had..].iter().any(|byte| matches!(byte, 0 | 0x1b)) {
+            return Err("its texts are not in utf-8".to_owned());
+        }
+        let ends = if piece == 0 { window.len() } else { window.len().saturating_sub(LONGEST) };
+        for at in 0..ends {
+            if let Some(said) = window[at..].strip_prefix(NAME) {
+                let claimed = claimed(said).ok_or("how many texts it has is written in an odd way")?;
+                if claimed > MOST_TEXTS {
+                    return Err(format!("it says that it has {claimed} texts, more than {MOST_TEXTS}"));
+                }
+            }
+        }
+        if piece == 0 {
+            return Ok(read);
+        }
+        window.drain(..ends);
+    }
+}
+
+/// The number in `="12"`.
+fn claimed(said: &[u8]) -> Option<u64> {
+    let said = said.strip_prefix(b"=")?;
+    let (quote, said) = said.split_first().filter(|(quote, _)| matches!(quote, b'"' | b'\''))?;
+    let digits = &said[..said.iter().take(21).position(|byte| byte == quote)?];
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The text of a cell; nothing where it is empty.
@@ -96,6 +145,8 @@ struct Rows {
     line: u64,
     row: Vec<String>,
     cells: usize,
+    /// Of all texts: a text that many cells share is unpacked once and counts for each of them.
+    bytes: u64,
 }
 
 impl Rows {
@@ -110,6 +161,10 @@ impl Rows {
         let width = if self.table.header.is_empty() { MAX_COLUMNS } else { self.table.header.len() };
         if column >= width {
             return Err(format!("has a cell in column {}, which has no header", column + 1));
+        }
+        self.bytes += text.len() as u64;
+        if self.bytes > MOST_BYTES {
+            return Err(format!("the texts of the sheet are {}; save it as csv, or in several files", too_much()));
         }
         if self.row.len() <= column {
             self.row.resize(column + 1, String::new());
@@ -191,10 +246,67 @@ mod tests {
         assert_eq!((line, reason.as_str()), (1_048_576, "has a cell in column 16384, which has no header"));
     }
 
+    /// A book whose texts are these bytes.
+    fn with_texts(texts: &[u8]) -> Vec<u8> {
+        let bytes = book(|sheet| {
+            sheet.write_string(0, 0, "name").expect("a cell");
+            sheet.write_string(1, 0, "a").expect("a cell");
+        });
+        let mut from = ZipArchive::new(Cursor::new(bytes)).expect("an archive");
+        let mut to = ZipWriter::new(Cursor::new(Vec::new()));
+        for index in 0..from.len() {
+            let part = from.by_index(index).expect("a part");
+            let name = part.name().expect("a name").into_owned();
+            if name.ends_with("sharedStrings.xml") {
+                to.start_file(name, SimpleFileOptions::default()).expect("a part");
+                to.write_all(texts).expect("bytes");
+            } else {
+                to.raw_copy_file(part).expect("a part");
+            }
+        }
+        to.finish().expect("an archive").into_inner()
+    }
+
+    #[test]
+    fn no_room_is_made_for_texts_that_a_file_only_says_it_has() {
+        let texts = |attribute: &str| {
+            let text = format!("<?xml version=\"1.0\"?><sst {attribute}><si><t>name</t></si><si><t>a</t></si></sst>");
+            with_texts(text.as_bytes())
+        };
+        assert!(read(&texts("uniqueCount=\"2\"")).is_ok());
+        assert!(read(&texts("")).is_ok());
+        for odd in [
+            "uniqueCount=\"20000000000\"".to_owned(),
+            "uniqueCount='4000001'".to_owned(),
+            format!("uniqueCount=\"{}9\"", "0".repeat(200)),
+            format!("uniqueCount{}=\"20000000000\"", " ".repeat(70_000)),
+            format!("{}uniqueCount=\"20000000000\"", " ".repeat(64 * 1024 - 45)),
+        ] {
+            let (_, reason) = read(&texts(&odd)).expect_err("too many");
+            assert!(reason.contains("texts"), "{reason}");
+        }
+        let wide: Vec<u8> = "<sst uniqueCount=\"20000000000\"/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(read(&with_texts(&wide)).is_err());
+    }
+
+    #[test]
+    fn a_long_text_counts_for_each_cell_that_shares_it() {
+        let long = "x".repeat(32_000);
+        let bytes = book(|sheet| {
+            sheet.write_string(0, 0, "name").expect("a cell");
+            for row in 1..=9_000 {
+                sheet.write_string(row, 0, &long).expect("a cell");
+            }
+        });
+        assert!(bytes.len() < 4 << 20, "{}", bytes.len());
+        let (_, reason) = read(&bytes).expect_err("too much");
+        assert!(reason.contains("the texts of the sheet are more than 256 MiB"), "{reason}");
+    }
+
     #[test]
     fn what_is_much_larger_when_it_is_unpacked_is_refused() {
         let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-        archive.start_file("xl/sharedStrings.xml", SimpleFileOptions::default()).expect("a part");
+        archive.start_file("xl/worksheets/sheet1.xml", SimpleFileOptions::default()).expect("a part");
         let zeros = vec![0; 1 << 20];
         for _ in 0..=MOST_BYTES >> 20 {
             archive.write_all(&zeros).expect("zeros");

@@ -129,13 +129,14 @@ fn plain(name: &str) -> String {
 const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding"];
 
 /// Create and change objects from a file: all of its lines, or none.
+///
+/// A spreadsheet comes as bytes with `format=xlsx`, or with the media type of its own.
 #[utoipa::path(
     post, path = "/rest/import/objects",
     params(ImportParameters, IdempotencyHeader),
     request_body(content(
         (String = "text/csv"),
         (String = "application/x-ndjson"),
-        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         (String = "application/octet-stream"),
     )),
     responses((status = 200, body = ImportReport)),

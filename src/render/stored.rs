@@ -69,7 +69,7 @@ impl<'a> FieldValues<'a> {
         object_type: &ObjectType,
         may_edit: bool,
     ) -> Result<Self, CorruptBson> {
-        Self::read_wanted(stored, object_type, may_edit, u64::MAX)
+        Self::read_wanted(stored, object_type, may_edit, None)
     }
 
     /// The same where only the values at these positions are needed: others may be missing.
@@ -81,21 +81,21 @@ impl<'a> FieldValues<'a> {
     ) -> Result<Self, CorruptBson> {
         // Far behind in a long type: everything is read.
         let bit = |position| u32::try_from(position).ok().and_then(|position| 1_u64.checked_shl(position));
-        let wanted = positions.fold(0, |wanted, position| wanted | bit(position).unwrap_or(u64::MAX));
+        let wanted = positions.map(bit).try_fold(0, |wanted, bit| Some(wanted | bit?));
         Self::read_wanted(stored, object_type, may_edit, wanted)
     }
 
-    /// Reads until nothing is wanted any more; the bits of the word are positions.
+    /// Reads until nothing is wanted any more; the bits of the word are positions, and without a word everything is wanted.
     fn read_wanted(
         stored: &StoredObject<'a>,
         object_type: &ObjectType,
         may_edit: bool,
-        mut wanted: u64,
+        mut wanted: Option<u64>,
     ) -> Result<Self, CorruptBson> {
         let mut values = vec![None; object_type.fields.len()];
         let mut expected = 0;
         let mut entries = stored.fields.clone().unwrap_or(Elements::none());
-        while wanted != 0
+        while wanted != Some(0)
             && let Some(entry) = entries.next_element()?
         {
             let Some((name, value)) = name_and_value(entry.value)? else { continue };
@@ -104,7 +104,7 @@ impl<'a> FieldValues<'a> {
             values[position].get_or_insert(if is_hidden { Value::NULL } else { value });
             expected = position + 1;
             if position < 64 {
-                wanted &= !(1 << position);
+                wanted = wanted.map(|wanted| wanted & !(1 << position));
             }
         }
         Ok(Self(values))

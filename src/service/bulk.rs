@@ -20,7 +20,7 @@ use super::type_catalog::{TypeEntry, Types as Catalog};
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
 use crate::domain::acl::Permission;
-use crate::domain::document::integer;
+use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::query::{Filter, Sort};
@@ -63,7 +63,7 @@ pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<Document,
 struct Earlier {
     /// Ids by the position of the item.
     ids: BTreeMap<usize, i64>,
-    /// How many units it was.
+    /// The number of the next unit.
     units: usize,
 }
 
@@ -71,7 +71,8 @@ impl Earlier {
     async fn of(services: &Services, once: Option<&Once>) -> Result<Self, ServiceError> {
         let Some(once) = once else { return Ok(Self::default()) };
         let marks = once.marks(services).await?;
-        let mut earlier = Self { ids: BTreeMap::new(), units: marks.len() };
+        let numbers = marks.iter().filter_map(|mark| text(mark, "_id")?.rsplit('/').next()?.parse::<usize>().ok());
+        let mut earlier = Self { ids: BTreeMap::new(), units: numbers.max().map_or(0, |last| last + 1) };
         for mark in marks.iter() {
             let mark = resource::decode(mark)?;
             let numbers = |name: &str| {
@@ -93,7 +94,7 @@ const IDS: &str = "ids";
 #[derive(Clone, Copy)]
 struct Note<'a> {
     once: &'a Once,
-    /// How many units were stored under the same key before.
+    /// The number of the unit among those under the same key.
     number: usize,
     /// Where the objects stand in the request.
     positions: &'a [usize],
@@ -151,7 +152,14 @@ pub async fn create_each(
             }
         };
         begun = true;
-        earlier.units += 1;
+        if failure.is_none() {
+            earlier.units += 1;
+        } else if once.is_some() {
+            // Another request under the key may be at work on the rest.
+            let (places, rest): (Vec<usize>, Vec<Draft>) = std::mem::take(&mut drafts).into_iter().unzip();
+            positions.extend(places);
+            group.extend(rest);
+        }
         for (position, draft) in positions.into_iter().zip(group) {
             outcomes[position] = Some(match &failure {
                 None => Ok(draft.id),

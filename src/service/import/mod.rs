@@ -143,6 +143,8 @@ pub async fn import_objects(
         if let Some(once) = &once
             && let Some(mark) = once.marks(services).await?.first()
         {
+            // The first attempt may have ended between its last unit and this.
+            journal.end(services).await?;
             return told_again(mark);
         }
         let looked_at = match key {

@@ -93,14 +93,21 @@ impl Storage for Disk {
     }
 }
 
-/// What root makes in the directory of a store belongs to the owner of the directory, or the service could not open it.
+/// What root makes in the directory of a store belongs to the owner of the directory, or the service could not open it. Where
+/// root may not give files away, it is said in the log.
 ///
 /// # Errors
-/// When the system refuses.
+/// When the system fails.
 pub(super) fn give_to_owner(made: &File, place: &Path) -> io::Result<()> {
     let Some(directory) = place.parent().filter(|_| rustix::process::geteuid().is_root()) else { return Ok(()) };
     let owner = fs::metadata(directory)?;
-    fchown(made, Some(owner.uid()), Some(owner.gid()))
+    match fchown(made, Some(owner.uid()), Some(owner.gid())) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            log::warn!("{} stays root's: it cannot be given to the owner of its directory", place.display());
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 fn io_of(error: DatabaseError) -> io::Error {

@@ -185,9 +185,19 @@ impl Store for MongoStore {
         let find = async move |inner: Arc<Inner>| find::pieces(&inner, &collection, &query).await;
         let (total, reading) = self.run(bound, find).await?;
         let store = Self { inner: Arc::clone(&self.inner) };
+        // Whoever reads slowly neither asks for the next piece nor gives it up for a while: a task of its own ends in time,
+        // and keeps no connection.
         let steps = stream::unfold(Some((store, reading)), move |rest| async move {
             let (store, mut reading) = rest?;
-            match store.run(bound, async move |_| Ok((reading.piece().await, reading))).await {
+            let step = tokio::spawn(async move {
+                let piece = store.run(bound, async move |_| Ok((reading.piece().await, reading))).await;
+                (store, piece)
+            });
+            let (store, piece) = match step.await {
+                Ok(outcome) => outcome,
+                Err(error) => return Some((Err(StoreError::backend(error)), None)),
+            };
+            match piece {
                 Ok((Ok(piece), _)) if piece.is_empty() => None,
                 Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
                 Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),

@@ -92,3 +92,16 @@ fn nobody_else_finds_a_password_anywhere_in_the_view() {
     assert_eq!(view["type_information"]["summary_line"], " | n");
     assert_eq!(view["type_information"]["externals"], json!([]));
 }
+
+#[test]
+fn a_type_may_have_more_fields_than_a_word_has_bits() {
+    for count in [64, 65, 130] {
+        let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let values: bson::Document =
+            names.iter().map(|name| ((*name).to_owned(), format!("of {name}").into())).collect();
+        let world = World::new().with_type(text_type(1, &names));
+        let last = *names.last().expect("there are some");
+        assert_eq!(world.field(object(1, 1, values), last)["value"], format!("of {last}"));
+    }
+}
