@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use inventory_service::query::{Filter, Update};
-use inventory_service::store::collections::IMPORTS;
+use bson::doc;
+use inventory_service::query::{Filter, Limits, Update};
+use inventory_service::store::collections::{IMPORTS, OBJECTS};
 use inventory_service::store::{Change, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -123,5 +124,26 @@ on_each_store! {
         let again = bulk(app, "?atomic=true", "two", &items[10..20]).await;
         assert_eq!(again.json()["results"], together.json()["results"]);
         assert_eq!(total(app).await, 1509);
+    }
+
+    async fn a_bulk_request_that_failed_in_the_middle_is_completed_when_it_is_sent_again(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let items: Vec<Value> = (0..2500).map(|number| server(type_id, &format!("h{number}"))).collect();
+        let first = bulk(app, "", "one", &items).await.json();
+        assert_eq!(first["created"], 2500);
+        // As if the second of three units had failed: neither its objects nor its mark are there.
+        let id = |position: usize| first["results"][position]["result_id"].as_i64().expect("an id");
+        let filter = |document| Filter::parse(&document, &Limits::NONE).expect("a filter");
+        let objects = filter(doc! {"public_id": {"$gte": id(1000), "$lte": id(1999)}});
+        let mark = filter(doc! {"_id": {"$regex": "/1$"}});
+        let lost = Unit::of(Change::DeleteMany { collection: OBJECTS, filter: objects });
+        let lost = lost.and(Change::DeleteMany { collection: IMPORTS, filter: mark });
+        app.store.commit(lost).await.expect("they are there");
+        assert_eq!((total(app).await, marks(app).await), (1500, 2));
+        let again = bulk(app, "", "one", &items).await;
+        assert_eq!((again.status.as_u16(), total(app).await, marks(app).await), (200, 2500, 3));
+        assert_eq!(again.json()["results"][2400], first["results"][2400]);
+        assert_eq!(bulk(app, "", "one", &items).await.json()["results"], again.json()["results"]);
+        assert_eq!(total(app).await, 2500);
     }
 }
