@@ -38,7 +38,7 @@ use crate::service::first_start::{FirstAdmin, FirstStart};
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
-use crate::store::embedded::{EmbeddedStore, OpenError};
+use crate::store::embedded::{EmbeddedStore, OpenError, Options};
 use crate::store::mongo::MongoStore;
 use crate::store::{Measured, Store, StoreError, collections};
 
@@ -418,13 +418,25 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
 pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
-        StoreUri::Embedded(directory) => {
-            let options = settings.embedded_options();
-            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&directory, &options)).await;
-            Ok(Arc::new(opened.map_err(|error| failed(StoreError::backend(error)))??))
-        }
+        StoreUri::Embedded(directory) => open_embedded(settings, directory, EmbeddedStore::open).await,
         StoreUri::MongoDb(uri) => {
             Ok(Arc::new(MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?))
+        }
+    }
+}
+
+/// Opens an embedded store in a thread that may block.
+async fn open_embedded(
+    settings: &StoreSettings,
+    directory: PathBuf,
+    open: fn(&Path, &Options) -> Result<EmbeddedStore, OpenError>,
+) -> Result<Arc<dyn Store>, StartError> {
+    let options = settings.embedded_options();
+    match tokio::task::spawn_blocking(move || open(&directory, &options)).await {
+        Ok(opened) => Ok(Arc::new(opened?)),
+        Err(error) => {
+            let uri = without_password(settings);
+            Err(StartError::Store { uri, source: StoreError::backend(error) })
         }
     }
 }
@@ -437,11 +449,7 @@ pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
 pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
-        StoreUri::Embedded(directory) => {
-            let options = settings.embedded_options();
-            let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open_aside(&directory, &options)).await;
-            Ok(Arc::new(opened.map_err(|error| failed(StoreError::backend(error)))??))
-        }
+        StoreUri::Embedded(directory) => open_embedded(settings, directory, EmbeddedStore::open_aside).await,
         StoreUri::MongoDb(_) => {
             let store = open_store(settings).await?;
             let there = store.picture().await.map_err(failed)?;

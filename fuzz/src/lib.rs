@@ -81,31 +81,6 @@ pub mod settings {
     }
 }
 
-/// What reading parameters needs of the service.
-pub mod service {
-    /// Questions.
-    pub mod resource {
-        use crate::query::{Filter, Projection, Sort};
-
-        /// Which page of which documents.
-        #[derive(Debug, Clone)]
-        pub struct ListQuery {
-            /// Which documents.
-            pub filter: Filter,
-            /// In which order.
-            pub sort: Sort,
-            /// The page, from 1.
-            pub page: u64,
-            /// Documents on a page.
-            pub limit: u64,
-            /// Which of their fields.
-            pub projection: Option<Projection>,
-            /// Whether to tell how the page is found.
-            pub explain: bool,
-        }
-    }
-}
-
 /// The part of the store that is pure: the keys of its indexes.
 #[path = "../../src/store"]
 pub mod store {

@@ -9,8 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
 use crate::json;
-use crate::query::{Filter, Limits, Projection, Sort};
-use crate::service::resource::ListQuery;
+use crate::query::{Filter, Limits, ListQuery, Projection, Sort};
 use crate::settings::UnknownParameters;
 
 /// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.

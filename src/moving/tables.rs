@@ -31,39 +31,36 @@ pub struct Tables<'a> {
 impl Tables<'_> {
     /// Writes a table for each type into the directory of a package.
     pub(super) async fn write(self, package: &Path) -> Result<(), MovingError> {
-        write(self.services, self.style, package).await
-    }
-}
-
-async fn write(services: &Services, style: CsvStyle, package: &Path) -> Result<(), MovingError> {
-    let directory = package.join(DIRECTORY);
-    DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
-    let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
-    let mut names: Vec<(i64, String)> =
-        types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
-    names.sort_unstable();
-    for (id, name) in &names {
-        // Other tools may have given a type a name that is none for a file.
-        let name = if is_kebab_case(name) { format!("{name}.csv") } else { format!("type-{id}.csv") };
-        let path = directory.join(name);
-        let query = ExportQuery {
-            type_id: Some(*id),
-            filter: Filter::all(),
-            sort: Sort::by("public_id", false),
-            form: Form::Csv(style),
-            all_columns: true,
-        };
-        let mut export = export_objects(services, Access::Operator, query).await.map_err(MovingError::Table)?;
-        let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = open.map_err(MovingError::at(&path))?;
-        while let Some(bytes) = export.bytes.try_next().await.map_err(MovingError::Table)? {
-            let step = tokio::task::spawn_blocking(move || file.write_all(&bytes).map(|()| file)).await;
-            file = joined(step)?.map_err(MovingError::at(&path))?;
+        let Self { services, style } = self;
+        let directory = package.join(DIRECTORY);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(MovingError::at(&directory))?;
+        let types = services.types.current(&*services.store, services.max_time).await.map_err(MovingError::Table)?;
+        let mut names: Vec<(i64, String)> =
+            types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
+        names.sort_unstable();
+        for (id, name) in &names {
+            // Other tools may have given a type a name that is none for a file.
+            let name = if is_kebab_case(name) { format!("{name}.csv") } else { format!("type-{id}.csv") };
+            let path = directory.join(name);
+            let query = ExportQuery {
+                type_id: Some(*id),
+                filter: Filter::all(),
+                sort: Sort::by("public_id", false),
+                form: Form::Csv(style),
+                all_columns: true,
+            };
+            let mut export = export_objects(services, Access::Operator, query).await.map_err(MovingError::Table)?;
+            let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+            let mut file = open.map_err(MovingError::at(&path))?;
+            while let Some(bytes) = export.bytes.try_next().await.map_err(MovingError::Table)? {
+                let step = tokio::task::spawn_blocking(move || file.write_all(&bytes).map(|()| file)).await;
+                file = joined(step)?.map_err(MovingError::at(&path))?;
+            }
+            let step = tokio::task::spawn_blocking(move || file.sync_all()).await;
+            joined(step)?.map_err(MovingError::at(&path))?;
         }
-        let step = tokio::task::spawn_blocking(move || file.sync_all()).await;
-        joined(step)?.map_err(MovingError::at(&path))?;
+        Ok(())
     }
-    Ok(())
 }
 
 fn joined<T>(step: Result<io::Result<T>, tokio::task::JoinError>) -> Result<io::Result<T>, MovingError> {

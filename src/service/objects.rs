@@ -8,7 +8,7 @@ use bson::{Bson, Document, doc};
 
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
-use super::resource::{self, Decision, ListQuery, Listed, Objects, Resource, Types};
+use super::resource::{self, Decision, Listed, Objects, Resource, Types};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
@@ -17,7 +17,7 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference};
 use crate::domain::object_input::{self, ObjectInput};
-use crate::query::{Filter, Sort};
+use crate::query::{Filter, ListQuery, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.

@@ -11,7 +11,7 @@ use super::{ServiceError, Services, api_tokens, rights};
 use crate::domain::{Violation, user};
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, ListQuery};
 use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit, collections};
 
 /// How often a change is tried again when others change the same document at the same time.
@@ -106,23 +106,6 @@ impl Resource for UserTokens {
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(api_tokens::shown(stored))
     }
-}
-
-/// Which page of which documents.
-#[derive(Debug, Clone)]
-pub struct ListQuery {
-    /// Which documents.
-    pub filter: Filter,
-    /// In which order; ends with a unique key, so that pages are stable.
-    pub sort: Sort,
-    /// The page, from 1.
-    pub page: u64,
-    /// Documents on a page, at least 1.
-    pub limit: u64,
-    /// Which of their fields.
-    pub projection: Option<Projection>,
-    /// Whether to tell how the page is found instead of giving it.
-    pub explain: bool,
 }
 
 /// What a list route answers.

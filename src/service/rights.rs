@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
-use super::resource::{ListQuery, Listed};
+use super::resource::Listed;
 use super::{ServiceError, Services};
 use crate::auth::rights::{self, Right, RightNode, Rights};
 use crate::domain::document::raw;
 use crate::domain::group;
-use crate::query::{Budget, SortValue};
+use crate::query::{Budget, ListQuery, SortValue};
 use crate::service::directory::Caller;
 use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, TotalFrom};
 

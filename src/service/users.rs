@@ -5,14 +5,14 @@ use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
 use super::precondition::IfMatch;
-use super::resource::{self, Decision, Groups, ListQuery, Listed, Resource, Users};
+use super::resource::{self, Decision, Groups, Listed, Resource, Users};
 use super::{Caller, ServiceError, Services, credentials, rights};
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{Violation, document, user_input};
-use crate::query::{Filter, Sort, SortKey};
+use crate::query::{Filter, ListQuery, Sort, SortKey};
 use crate::store::collections::{CREDENTIALS, SETTINGS, TOKENS, USERS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
