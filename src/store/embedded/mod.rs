@@ -33,6 +33,7 @@ mod merge;
 mod number;
 mod open;
 mod overlay;
+mod pages;
 mod picture;
 mod pieces;
 mod planner;

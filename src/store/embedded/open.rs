@@ -24,6 +24,7 @@ use super::failure;
 use super::format::{self, FORMAT, OLDEST};
 use super::inspect::has_store;
 use super::overlay::Overlay;
+use super::pages::{LAYOUT, Opened, Pages, Unopened};
 use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
@@ -75,6 +76,14 @@ pub enum OpenError {
         path: PathBuf,
         /// Its format.
         found: i64,
+    },
+    /// A newer version of this service lays the pages of the file out differently.
+    #[error("{} has the page layout {found}, this version reads up to {LAYOUT}; use the version that wrote it", path.display())]
+    NewerPages {
+        /// The file.
+        path: PathBuf,
+        /// Its layout.
+        found: u32,
     },
     /// The file was written by an old version of the storage engine.
     #[error("{} has the storage format {found}, which this version no longer reads; restore a backup that this version can read, or copy the data with the version that wrote it", path.display())]
@@ -228,9 +237,16 @@ impl Location {
             if self.is_unsynced()? {
                 self.make_durable()?;
             }
-            let database =
-                self.open_with(|| Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED)))?;
+            let database = match self.open_log()? {
+                Some(database) => database,
+                None => {
+                    log::info!("{} is written anew, as a log of pages", self.file.display());
+                    self.make_anew()?;
+                    self.open_log()?.ok_or_else(|| self.damaged(&"it could not be made a log of pages"))?
+                }
+            };
             let catalog = self.bring_up(&database)?;
+            self.lacks_nothing(&catalog)?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
             Ok((database, catalog))
@@ -243,26 +259,56 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let database = self.open_with(|| self.overlay())?;
+            let database = match self.builder(Torn::Refuse).create_with_backend(self.overlay()?) {
+                Err(DatabaseError::RepairAborted) => {
+                    self.was_nobody_told_of_the_last_commit()?;
+                    self.builder(Torn::GoBack).create_with_backend(self.overlay()?)
+                }
+                opened => opened,
+            };
+            let database = database.map_err(|error| self.refused(error))?;
             let (catalog, _) = self.read_catalog(&database)?;
+            self.lacks_nothing(&catalog)?;
             Ok((database, catalog))
         })
     }
 
-    fn overlay(&self) -> io::Result<Overlay> {
-        self.storage.open(&self.file).and_then(Overlay::new)
+    fn overlay(&self) -> Result<Overlay, OpenError> {
+        let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
+        let file: Box<dyn StorageBackend> = match Pages::open(file).map_err(|error| self.unopened(error))? {
+            Opened::Log(pages) => Box::new(pages),
+            Opened::Plain(file) => file,
+        };
+        Overlay::new(file).map_err(|error| self.io(error))
     }
 
-    fn open_with<B: StorageBackend>(&self, file: impl Fn() -> io::Result<B>) -> Result<Database, OpenError> {
-        let file = || file().map_err(|error| self.io(error));
-        let database = match self.builder(Torn::Refuse).create_with_backend(file()?) {
-            Err(DatabaseError::RepairAborted) => {
-                self.was_nobody_told_of_the_last_commit()?;
-                self.builder(Torn::GoBack).create_with_backend(file()?)
+    /// Opens the file to work with it; `None` when it is redb's own, as backups are.
+    fn open_log(&self) -> Result<Option<Database>, OpenError> {
+        let file = Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED));
+        let file = Box::new(file.map_err(|error| self.io(error))?);
+        match Pages::open(file).map_err(|error| self.unopened(error))? {
+            Opened::Plain(_) => Ok(None),
+            Opened::Log(pages) => {
+                let database = self.builder(Torn::Refuse).create_with_backend(pages);
+                database.map(Some).map_err(|error| self.refused(error))
             }
-            opened => opened,
-        };
-        database.map_err(|error| self.refused(error))
+        }
+    }
+
+    /// A commit that was acknowledged is on disk: if it is not there, something has taken it away since. See [`acknowledged`].
+    fn lacks_nothing(&self, catalog: &Catalog) -> Result<(), OpenError> {
+        let known = self.directory.join(ACKNOWLEDGED);
+        if acknowledged::read(&self.storage, &known, catalog.identity) > catalog.commit {
+            return Err(self.lacks_the_last_commit(&known));
+        }
+        Ok(())
+    }
+
+    fn lacks_the_last_commit(&self, known: &Path) -> OpenError {
+        self.damaged(&format!(
+            "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
+            known.display()
+        ))
     }
 
     /// Makes the database one of this version, and gives its catalog. What was opened to be looked at has to be verified
@@ -281,16 +327,10 @@ impl Location {
 
     /// See [`acknowledged`].
     fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
-        let overlay = self.overlay().map_err(|error| self.io(error))?;
+        let overlay = self.overlay()?;
         let database = self.builder(Torn::GoBack).create_with_backend(overlay).map_err(|error| self.refused(error))?;
-        let known = self.directory.join(ACKNOWLEDGED);
         let (catalog, _) = self.read_catalog(&database)?;
-        if acknowledged::read(&self.storage, &known, catalog.identity) > catalog.commit {
-            return Err(self.damaged(&format!(
-                "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
-                known.display()
-            )));
-        }
+        self.lacks_nothing(&catalog)?;
         log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
         log::warn!("nobody was told of it; going on with the one before it");
         Ok(())
@@ -334,6 +374,7 @@ impl Location {
             .and_then(|()| storage.remove(mark))
             .and_then(|()| storage.create(new))
             .and_then(|()| Watched::open(storage, new, mark.to_owned()))
+            .and_then(|file| Pages::create(Box::new(file)))
             .map_err(|error| self.io(error))?;
         let mut database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
         let filled = fill(&mut database);
@@ -383,6 +424,11 @@ impl Location {
     /// proves nothing. Everything is verified and written to a new file.
     fn make_durable(&self) -> Result<(), OpenError> {
         log::warn!("{} could not be made durable; writing it anew", self.file.display());
+        self.make_anew()
+    }
+
+    /// Verifies everything and writes it to a new file.
+    fn make_anew(&self) -> Result<(), OpenError> {
         let (mut database, _) = self.open_aside()?;
         self.verify(&mut database)?;
         let catalog = self.bring_up(&database)?;
@@ -452,6 +498,15 @@ impl Location {
             Some(found) if (OLDEST..=FORMAT).contains(&found) => Ok(found),
             Some(found) if found > FORMAT => Err(OpenError::NewerFormat { path: self.file.clone(), found }),
             _ => Err(OpenError::UnknownFormat(self.file.clone())),
+        }
+    }
+
+    fn unopened(&self, error: Unopened) -> OpenError {
+        match error {
+            Unopened::InUse => OpenError::InUse(self.directory.clone()),
+            Unopened::Newer(found) => OpenError::NewerPages { path: self.file.clone(), found },
+            Unopened::Damaged(what) => self.damaged(&what),
+            Unopened::Io(error) => self.io(error),
         }
     }
 

@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::{BackendError, StorageBackend};
 
-/// What is kept together in memory.
-const BLOCK: usize = 4096;
+use super::storage::{BLOCK, blocks};
 
 /// A file with changes that nobody else sees.
 #[derive(Debug)]
@@ -37,19 +36,6 @@ impl Overlay {
     fn changes(&self) -> MutexGuard<'_, Changes> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The blocks that a piece of the file touches: number, the part of the block, the part of the piece.
-fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
-    let mut done = 0;
-    std::iter::from_fn(move || {
-        let at = offset + done as u64;
-        let start = usize::try_from(at % BLOCK as u64).unwrap_or_default();
-        let count = (BLOCK - start).min(length - done);
-        let piece = done..done + count;
-        done += count;
-        (count > 0).then_some((at / BLOCK as u64, start..start + count, piece))
-    })
 }
 
 impl Changes {

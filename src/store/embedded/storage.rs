@@ -7,13 +7,16 @@
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
+
+/// What of a file is kept together in memory: one of redb's pages.
+pub(super) const BLOCK: usize = 4096;
 
 /// Where the files of a store are.
 pub(super) trait Storage: Debug + Send + Sync {
@@ -117,7 +120,20 @@ fn io_of(error: DatabaseError) -> io::Error {
     }
 }
 
-/// The backend that redb gets for a file that is written: it marks the file when a sync fails.
+/// The blocks that a piece of a file touches: number, the part of the block, the part of the piece.
+pub(super) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let start = usize::try_from(at % BLOCK as u64).unwrap_or_default();
+        let count = (BLOCK - start).min(length - done);
+        let piece = done..done + count;
+        done += count;
+        (count > 0).then_some((at / BLOCK as u64, start..start + count, piece))
+    })
+}
+
+/// What the log of pages gets for a file that is written: it marks the file when a sync fails.
 #[derive(Debug)]
 pub(super) struct Watched {
     file: Box<dyn StorageBackend>,

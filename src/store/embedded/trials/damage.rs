@@ -162,6 +162,7 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
             OpenError::Damaged { .. }
             | OpenError::UnknownFormat(_)
             | OpenError::NewerFormat { .. }
+            | OpenError::NewerPages { .. }
             | OpenError::OlderStorage { .. },
         ) => {
             assert_nothing_lost(&before, &memory);

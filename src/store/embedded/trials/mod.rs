@@ -10,6 +10,7 @@ mod large;
 mod many;
 mod memory;
 mod notes;
+mod pages;
 mod power;
 mod space;
 mod waiting;

@@ -1,0 +1,331 @@
+//! What the file holds, byte by byte. All numbers are little endian.
+//!
+//! The file is a row of slots of 4 KiB. Four slots at its beginning are for superblocks; behind them are segments of 1 MiB each.
+//!
+//! A *superblock* says where a whole map of the pages is, and where the chain of parts goes on from there. There are two
+//! generations, each in two copies: the newer one that is sound counts.
+//!
+//! A *part* is a slot of head and up to 255 pages behind it, in one segment. Its head names the pages with their checksums, says
+//! where the next part is, and carries the checksum of the head before it: the parts are a chain. A batch is what is
+//! written between two syncs; the last of its parts says that it is complete.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// How many bytes a page has, and a slot.
+pub(super) const SLOT: usize = super::super::storage::BLOCK;
+/// How many slots a segment has.
+pub(super) const SEGMENT: u32 = 256;
+/// How many slots superblocks have, before the first segment.
+pub(super) const SUPERBLOCKS: u32 = 4;
+/// How many pages a part has at the most.
+pub(super) const MOST_PAGES: usize = SEGMENT as usize - 1;
+/// The version of all this that this build writes, and the only one it reads.
+pub(super) const LAYOUT: u32 = 1;
+
+const SUPERBLOCK_BEGINS: [u8; 8] = *b"invpages";
+const PART_BEGINS: [u8; 8] = *b"invparts";
+/// How much of the head of a part comes before the pages.
+const FIXED: usize = 80;
+/// How much of a part's head one page takes.
+const ENTRY: usize = 8;
+
+/// What tells a file from every other one: what an old file left on the disk is not taken for a part of this one.
+pub(super) type Identity = u128;
+
+/// Where a page is, and its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    /// 0: the page was never written, it is all zeros.
+    pub(super) slot: u32,
+    pub(super) check: u32,
+}
+
+impl Place {
+    pub(super) fn of(slot: u32, page: u32, bytes: &[u8]) -> Self {
+        Self { slot, check: check(page, bytes) }
+    }
+
+    /// Whether these are the bytes that were written.
+    pub(super) fn is_of(self, page: u32, bytes: &[u8]) -> bool {
+        self.check == check(page, bytes)
+    }
+}
+
+/// The checksum of a page, which is not that of the same bytes on another page.
+fn check(page: u32, bytes: &[u8]) -> u32 {
+    (xxh3_64_with_seed(bytes, u64::from(page)) & u64::from(u32::MAX)) as u32
+}
+
+/// Where a slot begins, in bytes.
+pub(super) fn offset(slot: u32) -> u64 {
+    u64::from(slot) * SLOT as u64
+}
+
+/// A moment of the log from which it can be read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Point {
+    /// The number of the next part.
+    pub(super) sequence: u64,
+    /// The checksum of the head of the part before.
+    pub(super) parent: u64,
+    /// Where the next part begins.
+    pub(super) slot: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Superblock {
+    pub(super) generation: u64,
+    pub(super) identity: Identity,
+    /// The length that the log is read with, in bytes.
+    pub(super) length: u64,
+    pub(super) point: Point,
+    /// Where the map begins.
+    pub(super) map_slot: u32,
+    /// How many pages the map has.
+    pub(super) map_pages: u32,
+    pub(super) map_check: u64,
+}
+
+/// What a slot of a superblock holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// A superblock of a version that this build does not know.
+    Newer(u32),
+    Superblock(Superblock),
+}
+
+impl Superblock {
+    /// The slots of both copies.
+    pub(super) fn slots(self) -> [u32; 2] {
+        let first = u32::from(self.generation % 2 == 1);
+        [first, first + 2]
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Writing::new(&SUPERBLOCK_BEGINS);
+        bytes.u32(LAYOUT).u32(self.map_slot).u64(self.generation).u128(self.identity).u64(self.length);
+        bytes
+            .u64(self.point.sequence)
+            .u64(self.point.parent)
+            .u32(self.point.slot)
+            .u32(self.map_pages)
+            .u64(self.map_check);
+        let mut bytes = bytes.0;
+        let check = xxh3_64(&bytes);
+        bytes.extend_from_slice(&check.to_le_bytes());
+        bytes.resize(SLOT, 0);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Found {
+        let read = || {
+            let mut reading = Reading(bytes);
+            if reading.take(8)? != SUPERBLOCK_BEGINS {
+                return None;
+            }
+            let layout = reading.u32()?;
+            if layout > LAYOUT {
+                return Some(Found::Newer(layout));
+            }
+            let (map_slot, generation, identity) = (reading.u32()?, reading.u64()?, reading.u128()?);
+            let (length, sequence, parent) = (reading.u64()?, reading.u64()?, reading.u64()?);
+            let (slot, map_pages, map_check) = (reading.u32()?, reading.u32()?, reading.u64()?);
+            let checked = bytes.len() - reading.0.len();
+            if reading.u64()? != xxh3_64(&bytes[..checked]) {
+                return None;
+            }
+            let point = Point { sequence, parent, slot };
+            let superblock = Self { generation, identity, length, point, map_slot, map_pages, map_check };
+            Some(Found::Superblock(superblock))
+        };
+        read().unwrap_or(Found::Nothing)
+    }
+}
+
+/// The head of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) identity: Identity,
+    pub(super) sequence: u64,
+    pub(super) parent: u64,
+    /// The length of the log's content with this part, in bytes.
+    pub(super) length: u64,
+    /// The smallest length there was since the part before: what was behind it is zeros.
+    pub(super) floor: u64,
+    /// Where the next part will be.
+    pub(super) next: u32,
+    /// Whether the batch is complete with this part.
+    pub(super) is_last: bool,
+    /// The numbers and checksums of the pages, in the order of the slots behind the head.
+    pub(super) pages: Vec<(u32, u32)>,
+}
+
+impl Head {
+    /// Writes it into the slot, and returns its checksum.
+    pub(super) fn encode(&self, slot: &mut [u8]) -> u64 {
+        let mut bytes = Writing::new(&PART_BEGINS);
+        bytes.u128(self.identity).u64(self.sequence).u64(self.parent).u64(self.length).u64(self.floor);
+        bytes.u32(self.next).u32(u32::from(self.is_last));
+        bytes.u64(self.pages.len() as u64).u64(0);
+        for (page, check) in &self.pages {
+            bytes.u32(*page).u32(*check);
+        }
+        let used = bytes.0.len();
+        let check = xxh3_64(&bytes.0);
+        slot[..used].copy_from_slice(&bytes.0);
+        slot[used..].fill(0);
+        slot[FIXED - 8..FIXED].copy_from_slice(&check.to_le_bytes());
+        check
+    }
+
+    /// The head in the slot, if it is the one that this point leads to, and its checksum.
+    pub(super) fn decode(slot: &[u8], identity: Identity, point: Point) -> Option<(Self, u64)> {
+        let mut reading = Reading(slot);
+        if reading.take(8)? != PART_BEGINS || reading.u128()? != identity {
+            return None;
+        }
+        let (sequence, parent, length, floor) = (reading.u64()?, reading.u64()?, reading.u64()?, reading.u64()?);
+        if (sequence, parent) != (point.sequence, point.parent) {
+            return None;
+        }
+        let (next, is_last) = (reading.u32()?, reading.u32()? == 1);
+        let count = usize::try_from(reading.u64()?).ok().filter(|count| *count <= MOST_PAGES)?;
+        let check = reading.u64()?;
+        let mut own = slot.get(..FIXED + count * ENTRY)?.to_vec();
+        own[FIXED - 8..FIXED].fill(0);
+        if xxh3_64(&own) != check {
+            return None;
+        }
+        let pages = (0..count).map(|_| Some((reading.u32()?, reading.u32()?))).collect::<Option<Vec<_>>>()?;
+        Some((Self { identity, sequence, parent, length, floor, next, is_last, pages }, check))
+    }
+}
+
+/// The map of the pages, as a superblock leads to it.
+pub(super) fn encode_map(map: &[Place]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(map.len() * ENTRY);
+    for place in map {
+        bytes.extend_from_slice(&place.slot.to_le_bytes());
+        bytes.extend_from_slice(&place.check.to_le_bytes());
+    }
+    bytes
+}
+
+/// How many bytes a map has.
+pub(super) fn map_bytes(pages: u32) -> usize {
+    pages as usize * ENTRY
+}
+
+/// The map in these bytes, if they are what the superblock means.
+pub(super) fn decode_map(bytes: &[u8], superblock: &Superblock) -> Option<Vec<Place>> {
+    if map_check(bytes) != superblock.map_check {
+        return None;
+    }
+    let mut reading = Reading(bytes);
+    (0..superblock.map_pages).map(|_| Some(Place { slot: reading.u32()?, check: reading.u32()? })).collect()
+}
+
+/// The checksum of a map.
+pub(super) fn map_check(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}
+
+struct Writing(Vec<u8>);
+
+impl Writing {
+    fn new(begins: &[u8; 8]) -> Self {
+        Self(begins.to_vec())
+    }
+
+    fn u32(&mut self, number: u32) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    fn u64(&mut self, number: u64) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    fn u128(&mut self, number: u128) -> &mut Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+}
+
+struct Reading<'a>(&'a [u8]);
+
+impl<'a> Reading<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn u128(&mut self) -> Option<u128> {
+        Some(u128::from_le_bytes(self.take(16)?.try_into().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point() -> Point {
+        Point { sequence: 7, parent: 99, slot: 12 }
+    }
+
+    #[test]
+    fn a_head_is_read_as_it_was_written_and_only_where_it_belongs() {
+        let head = Head {
+            identity: 5,
+            sequence: 7,
+            parent: 99,
+            length: 1 << 40,
+            floor: 4096,
+            next: 300,
+            is_last: true,
+            pages: (0..255).map(|page| (page * 3, page)).collect(),
+        };
+        let mut slot = vec![1; SLOT];
+        let check = head.encode(&mut slot);
+        assert_eq!(Head::decode(&slot, 5, point()), Some((head, check)));
+        assert_eq!(Head::decode(&slot, 6, point()), None);
+        assert_eq!(Head::decode(&slot, 5, Point { sequence: 8, ..point() }), None);
+        assert_eq!(Head::decode(&slot, 5, Point { parent: 98, ..point() }), None);
+        for at in 0..FIXED + 255 * ENTRY {
+            slot[at] ^= 1;
+            assert_eq!(Head::decode(&slot, 5, point()), None, "byte {at} is not covered");
+            slot[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn a_superblock_is_read_as_it_was_written() {
+        let superblock = Superblock {
+            generation: 3,
+            identity: 5,
+            length: 1 << 40,
+            point: point(),
+            map_slot: 260,
+            map_pages: 1000,
+            map_check: 17,
+        };
+        assert_eq!(superblock.slots(), [1, 3]);
+        let mut bytes = superblock.encode();
+        assert_eq!(Superblock::decode(&bytes), Found::Superblock(superblock));
+        bytes[20] ^= 1;
+        assert_eq!(Superblock::decode(&bytes), Found::Nothing);
+        bytes[8] = 2;
+        assert_eq!(Superblock::decode(&bytes), Found::Newer(2));
+    }
+}

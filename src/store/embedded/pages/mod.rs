@@ -1,0 +1,509 @@
+//! What is below redb: its pages, written one behind the other.
+//!
+//! redb copies each page that it changes to a place that is free, anywhere in its file. Of a large store these places are far
+//! apart, and making them durable takes the disk many times as long as writing the same bytes in one piece. So the
+//! file is a log: what redb writes between two syncs goes to the end of it as one batch, and a map in memory, 8 bytes for a
+//! page of 4 KiB, says where each page is. It holds a checksum of each page as well, which is compared whenever a page is read
+//! from the file: a page that is not what was written is never taken for one.
+//!
+//! The log goes round: segments of which no page counts any more are written again, and those of which few do are
+//! cleared by writing these pages anew, a few with each batch, so that at most a third of the file is garbage.
+//! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
+//!
+//! *Invariants:*
+//! - A batch is there as a whole or not at all, and what a sync returned for is there.
+//! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it, nor a page
+//!   that counts in either.
+//! - Opening a file does not write to it.
+
+mod layout;
+mod recovery;
+mod segments;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::{Bound, Range};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use redb::{BackendError, StorageBackend};
+
+use self::layout::{Head, Identity, MOST_PAGES, Place, Point, SLOT, Superblock, encode_map, map_check, offset};
+use self::recovery::{Recovered, recover, resize};
+use self::segments::{Segments, segment_of, segments_for, slots_of};
+use super::storage::blocks;
+
+/// The version of the layout that this build writes and reads.
+pub(super) const LAYOUT: u32 = layout::LAYOUT;
+/// Garbage that is left alone in any case, in slots.
+const SLACK: u64 = 1024;
+/// So many slots are written at least between two checkpoints.
+const CHECKPOINT: u64 = 1024;
+/// How many pages a batch may write anew at least, however small it is.
+const CLEARED: usize = 64;
+/// How much of a map is written at once.
+const PIECE: usize = 1024 * 1024;
+
+/// Why a file could not be read as a log.
+#[derive(Debug)]
+pub(super) enum Unopened {
+    /// Another process has it open.
+    InUse,
+    /// A newer version wrote it.
+    Newer(u32),
+    Damaged(String),
+    Io(io::Error),
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Log(Pages),
+    /// redb's own file: a backup, or a store from before there were logs.
+    Plain(Box<dyn StorageBackend>),
+}
+
+/// A log of pages, which is a file to redb.
+#[derive(Debug)]
+pub(super) struct Pages {
+    file: Box<dyn StorageBackend>,
+    identity: Identity,
+    shared: RwLock<Shared>,
+    writer: Mutex<Writer>,
+}
+
+/// What reading needs.
+#[derive(Debug)]
+struct Shared {
+    length: u64,
+    map: Vec<Place>,
+    /// Pages that are not in the file yet.
+    staged: BTreeMap<u32, Box<[u8]>>,
+}
+
+/// What writing needs.
+#[derive(Debug)]
+struct Writer {
+    segments: Segments,
+    point: Point,
+    generation: u64,
+    /// The segments of the newest map.
+    map_at: Range<u32>,
+    /// Where pages are that are newer in the batch that is being written.
+    replaced: Vec<u32>,
+    /// The smallest length since the last part.
+    floor: u64,
+    /// How many slots were written since the last checkpoint.
+    slots: u64,
+    /// Whether anything was written since the file was opened.
+    has_written: bool,
+    /// Whether there is something that no sync has made durable.
+    is_changed: bool,
+    /// After a failure nothing is known of what is in the file.
+    is_broken: bool,
+    buffer: Vec<u8>,
+}
+
+impl Pages {
+    /// Opens a file that is not empty, and keeps other processes from opening it.
+    pub(super) fn open(file: Box<dyn StorageBackend>) -> Result<Opened, Unopened> {
+        match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
+            Ok(false) => return Err(Unopened::InUse),
+            Ok(true) | Err(BackendError::Unsupported) => {}
+            Err(error) => return Err(Unopened::Io(io::Error::other(error.to_string()))),
+        }
+        match recover(&*file)? {
+            None => Ok(Opened::Plain(file)),
+            Some(log) => Ok(Opened::Log(Self::of(file, log))),
+        }
+    }
+
+    /// Makes an empty file a log without pages.
+    pub(super) fn create(file: Box<dyn StorageBackend>) -> io::Result<Self> {
+        let point = Point { sequence: 0, parent: 0, slot: slots_of(0).start };
+        let (identity, pinned) = (rand::random(), BTreeSet::new());
+        let log =
+            Recovered { generation: 0, identity, length: 0, map: Vec::new(), map_at: 0..0, pinned, point, slots: 0 };
+        let pages = Self::of(file, log);
+        pages.checkpoint(&mut pages.writer())?;
+        Ok(pages)
+    }
+
+    fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
+        let segments = Segments::of(&log.map, &log.map_at, &log.pinned, segment_of(log.point.slot));
+        let writer = Writer {
+            segments,
+            point: log.point,
+            generation: log.generation,
+            map_at: log.map_at,
+            replaced: Vec::new(),
+            floor: log.length,
+            slots: log.slots,
+            has_written: false,
+            is_changed: false,
+            is_broken: false,
+            buffer: Vec::new(),
+        };
+        let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
+        Self { file, identity: log.identity, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, Shared> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared_mut(&self) -> RwLockWriteGuard<'_, Shared> {
+        self.shared.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads whole pages; `false` when one of them is damaged.
+    fn read_pages(&self, shared: &Shared, first: u32, out: &mut [u8]) -> io::Result<bool> {
+        let count = out.len() / SLOT;
+        let mut done = 0;
+        while done < count {
+            let page = first + page_number(done)?;
+            if let Some(staged) = shared.staged.get(&page) {
+                out[done * SLOT..(done + 1) * SLOT].copy_from_slice(staged);
+                done += 1;
+                continue;
+            }
+            let place = shared.place(page);
+            if place.slot == 0 {
+                out[done * SLOT..(done + 1) * SLOT].fill(0);
+                done += 1;
+                continue;
+            }
+            // Pages that were written together lie together.
+            let mut run = 1;
+            while done + run < count {
+                let (next, ahead) = (first + page_number(done + run)?, page_number(run)?);
+                if shared.place(next).slot != place.slot + ahead || shared.staged.contains_key(&next) {
+                    break;
+                }
+                run += 1;
+            }
+            let piece = &mut out[done * SLOT..(done + run) * SLOT];
+            match self.file.read(offset(place.slot), piece) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                read => read?,
+            }
+            for (number, bytes) in (page..).zip(piece.chunks_exact(SLOT)) {
+                if !shared.place(number).is_of(number, bytes) {
+                    return Ok(false);
+                }
+            }
+            done += run;
+        }
+        Ok(true)
+    }
+
+    /// The page as it is now.
+    fn page(&self, page: u32) -> io::Result<Box<[u8]>> {
+        let mut bytes = vec![0; SLOT].into_boxed_slice();
+        if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
+    }
+
+    /// Writes what is staged as parts; with `is_last` the batch is complete then.
+    fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
+        let numbers: Vec<u32> = self.shared().staged.keys().copied().collect();
+        let mut rest = numbers.as_slice();
+        loop {
+            let (slot, segment) = (writer.point.slot, segment_of(writer.point.slot));
+            let end = slots_of(segment).end;
+            let room = (end - slot - 1) as usize;
+            let (now, later) = rest.split_at(rest.len().min(room).min(MOST_PAGES));
+            rest = later;
+            let behind = slot + 1 + page_number(now.len())?;
+            // A part needs room for its head and a page.
+            let next = if end - behind >= 2 { behind } else { slots_of(writer.segments.take()).start };
+            self.write_part(writer, now, next, is_last && rest.is_empty())?;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn write_part(&self, writer: &mut Writer, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
+        let Point { slot, sequence, parent } = writer.point;
+        let mut buffer = std::mem::take(&mut writer.buffer);
+        buffer.resize(SLOT, 0);
+        let mut places = Vec::with_capacity(numbers.len());
+        let shared = self.shared();
+        for (number, slot) in numbers.iter().zip(slot + 1..) {
+            let Some(bytes) = shared.staged.get(number) else { continue };
+            places.push(Place::of(slot, *number, bytes));
+            buffer.extend_from_slice(bytes);
+        }
+        let length = shared.length;
+        drop(shared);
+        let pages = numbers.iter().zip(&places).map(|(number, place)| (*number, place.check)).collect();
+        let (identity, floor) = (self.identity, writer.floor);
+        let check =
+            Head { identity, sequence, parent, length, floor, next, is_last, pages }.encode(&mut buffer[..SLOT]);
+        writer.has_written = true;
+        writer.failing(|| self.file.write(offset(slot), &buffer))?;
+        buffer.clear();
+        writer.buffer = buffer;
+        let mut shared = self.shared_mut();
+        for (number, place) in numbers.iter().zip(places) {
+            shared.staged.remove(number);
+            let before = shared.map.get_mut(*number as usize).map(|known| std::mem::replace(known, place));
+            writer.replaced.extend(before.map(|before| before.slot).filter(|slot| *slot > 0));
+        }
+        drop(shared);
+        writer.segments.place(slot + 1, numbers.iter().copied());
+        writer.slots += 1 + numbers.len() as u64;
+        writer.floor = length;
+        writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
+        Ok(())
+    }
+
+    /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
+    fn clear_segments(&self, writer: &mut Writer) -> io::Result<()> {
+        let current = segment_of(writer.point.slot);
+        let mut garbage = writer.segments.garbage();
+        let most = writer.segments.live() / 2 + SLACK;
+        let mut budget = CLEARED.max(2 * self.shared().staged.len());
+        let mut cleared = BTreeSet::new();
+        while garbage > most {
+            let Some(victim) = writer.segments.victim(current, &cleared) else { break };
+            let live = writer.segments.live_in(victim);
+            if usize::from(live) > budget && !cleared.is_empty() {
+                break;
+            }
+            // What is full would only be written again and again.
+            if u32::from(live) * 10 > slots_of(victim).end.abs_diff(slots_of(victim).start) * 9 {
+                break;
+            }
+            self.clear_segment(writer, victim)?;
+            budget = budget.saturating_sub(live.into());
+            garbage = garbage.saturating_sub(slots_of(victim).len() as u64 - u64::from(live));
+            cleared.insert(victim);
+        }
+        Ok(())
+    }
+
+    fn clear_segment(&self, writer: &mut Writer, segment: u32) -> io::Result<()> {
+        let pages: Vec<(u32, u32)> = writer.segments.pages_in(segment).collect();
+        let mut moved = Vec::with_capacity(pages.len());
+        {
+            let shared = self.shared();
+            for (slot, page) in pages {
+                if shared.staged.contains_key(&page) || shared.place(page).slot != slot {
+                    continue;
+                }
+                let mut bytes = vec![0; SLOT].into_boxed_slice();
+                if !self.read_pages(&shared, page, &mut bytes)? {
+                    log::error!("page {page} of the store is damaged; it stays where it is, at {}", offset(slot));
+                    writer.segments.keep(segment);
+                    return Ok(());
+                }
+                moved.push((page, bytes));
+            }
+        }
+        self.shared_mut().staged.extend(moved);
+        Ok(())
+    }
+
+    /// Writes the whole map, so that recovery begins here; only when all that was written is on disk.
+    fn checkpoint(&self, writer: &mut Writer) -> io::Result<()> {
+        let (bytes, map_pages, length) = {
+            let shared = self.shared();
+            (encode_map(&shared.map), page_number(shared.map.len())?, shared.length)
+        };
+        let map_at = writer.segments.take_run(segments_for(bytes.len().div_ceil(SLOT)));
+        let map_slot = if map_at.is_empty() { 0 } else { slots_of(map_at.start).start };
+        let (generation, point) = (writer.generation + 1, writer.point);
+        let superblock = Superblock {
+            generation,
+            identity: self.identity,
+            length,
+            point,
+            map_slot,
+            map_pages,
+            map_check: map_check(&bytes),
+        };
+        writer.failing(|| {
+            for (number, piece) in bytes.chunks(PIECE).enumerate() {
+                self.file.write(offset(map_slot) + (number * PIECE) as u64, piece)?;
+            }
+            self.file.sync_data()?;
+            for slot in superblock.slots() {
+                self.file.write(offset(slot), &superblock.encode())?;
+            }
+            self.file.sync_data()
+        })?;
+        writer.generation = generation;
+        let old = std::mem::replace(&mut writer.map_at, map_at);
+        writer.segments.give_back(old);
+        writer.segments.unpin(segment_of(point.slot));
+        writer.slots = 0;
+        match writer.segments.trim() {
+            Some(left) => writer.failing(|| self.file.set_len(offset(slots_of(left).start))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Writer {
+    /// After an error of this work nothing more is written.
+    fn failing<T>(&mut self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let done = work();
+        self.is_broken |= done.is_err();
+        done
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.is_broken { Err(io::Error::other("writing to the store has failed before")) } else { Ok(()) }
+    }
+}
+
+impl Shared {
+    fn place(&self, page: u32) -> Place {
+        self.map.get(page as usize).copied().unwrap_or_default()
+    }
+
+    fn set_length(&mut self, length: u64) {
+        self.length = length;
+        resize(&mut self.map, length);
+    }
+}
+
+impl StorageBackend for Pages {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.shared().length)
+    }
+
+    /// A page that is not what was written is given out as zeros, which redb refuses: an error here would keep it from
+    /// reading and writing all the others.
+    fn read(&self, from: u64, out: &mut [u8]) -> io::Result<()> {
+        let shared = self.shared();
+        if from.checked_add(out.len() as u64).is_none_or(|end| end > shared.length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let first = page_of(from)?;
+        let is_sound = if from.is_multiple_of(SLOT as u64) && out.len().is_multiple_of(SLOT) {
+            self.read_pages(&shared, first, out)?
+        } else {
+            let mut bytes = vec![0; SLOT];
+            let mut is_sound = true;
+            for (number, part, piece) in blocks(from, out.len()) {
+                is_sound &= self.read_pages(&shared, page_of(number * SLOT as u64)?, &mut bytes)?;
+                out[piece].copy_from_slice(&bytes[part]);
+            }
+            is_sound
+        };
+        if !is_sound {
+            log::error!("page {first} of the store is damaged, at {} of the file", offset(shared.place(first).slot));
+            if first == 0 {
+                // What redb knows of the whole file.
+                return Err(damaged(first));
+            }
+            out.fill(0);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        let mut writer = self.writer();
+        writer.check()?;
+        page_of(length)?;
+        let before = self.shared().length;
+        let cut = usize::try_from(length % SLOT as u64).unwrap_or_default();
+        if length < before && cut > 0 {
+            let last = page_of(length)?;
+            let mut bytes = self.page(last)?;
+            bytes[cut..].fill(0);
+            self.shared_mut().staged.insert(last, bytes);
+        }
+        let mut shared = self.shared_mut();
+        let kept = page_of(length.next_multiple_of(SLOT as u64))?;
+        drop(shared.staged.split_off(&kept));
+        let cut_off = shared.map.get(kept as usize..).unwrap_or_default();
+        writer.replaced.extend(cut_off.iter().map(|place| place.slot).filter(|slot| *slot > 0));
+        shared.set_length(length);
+        writer.floor = writer.floor.min(length);
+        writer.is_changed |= length != before;
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut writer = self.writer();
+        writer.check()?;
+        if !writer.is_changed {
+            return Ok(());
+        }
+        self.clear_segments(&mut writer)?;
+        self.write_parts(&mut writer, true)?;
+        writer.failing(|| self.file.sync_data())?;
+        writer.is_changed = false;
+        let writer = &mut *writer;
+        for slot in writer.replaced.drain(..) {
+            writer.segments.release(slot);
+        }
+        writer.segments.settle(segment_of(writer.point.slot));
+        if writer.slots >= CHECKPOINT.max(writer.segments.live() / 8) {
+            self.checkpoint(writer)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, from: u64, data: &[u8]) -> io::Result<()> {
+        let mut writer = self.writer();
+        writer.check()?;
+        writer.is_changed = true;
+        let end = from + data.len() as u64;
+        page_of(end)?;
+        for (number, part, piece) in blocks(from, data.len()) {
+            let page = page_of(number * SLOT as u64)?;
+            let bytes = if part.len() == SLOT {
+                Box::from(&data[piece])
+            } else {
+                let mut bytes = self.page(page)?;
+                bytes[part].copy_from_slice(&data[piece]);
+                bytes
+            };
+            self.shared_mut().staged.insert(page, bytes);
+        }
+        let mut shared = self.shared_mut();
+        if end > shared.length {
+            shared.set_length(end);
+        }
+        let staged = shared.staged.len();
+        drop(shared);
+        if staged >= MOST_PAGES { self.write_parts(&mut writer, false) } else { Ok(()) }
+    }
+
+    fn close(&self) -> io::Result<()> {
+        let mut writer = self.writer();
+        // What was not synced was not meant to stay.
+        if writer.slots > 0 && !writer.is_changed && !writer.is_broken && writer.has_written {
+            self.checkpoint(&mut writer)?;
+        }
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}
+
+/// The page that a byte is in.
+fn page_of(at: u64) -> io::Result<u32> {
+    u32::try_from(at / SLOT as u64).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}
+
+fn page_number(count: usize) -> io::Result<u32> {
+    u32::try_from(count).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}
+
+fn damaged(page: u32) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("page {page} of the store is not what was written"))
+}

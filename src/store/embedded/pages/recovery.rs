@@ -1,0 +1,172 @@
+//! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
+//!
+//! Nothing is written. A batch that is not complete, or the pages of which are not all there, was never acknowledged, as the
+//! sync behind it did not return: the log ends before it. Only the last batch can be such a one: a part is not begun before the
+//! batch in front of it is on disk.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+
+use redb::StorageBackend;
+
+use super::Unopened;
+use super::layout::{
+    Found, Head, Identity, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset,
+};
+use super::segments::{segment_of, segments_for};
+
+/// A log as a file has it.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) generation: u64,
+    pub(super) identity: Identity,
+    pub(super) length: u64,
+    pub(super) map: Vec<Place>,
+    /// The segments that the map of the superblock fills.
+    pub(super) map_at: Range<u32>,
+    /// The segments that the chain is in.
+    pub(super) pinned: BTreeSet<u32>,
+    /// Where the log goes on.
+    pub(super) point: Point,
+    /// How many slots the chain has.
+    pub(super) slots: u64,
+}
+
+/// Reads the log; `None` when the file is none.
+pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Unopened> {
+    let Some(superblock) = newest_superblock(file)? else { return Ok(None) };
+    let map = read_map(file, &superblock)?;
+    let map_slots = segments_for(map_bytes(superblock.map_pages).div_ceil(SLOT));
+    let map_start = superblock.map_slot.checked_sub(SUPERBLOCKS).map_or(0, |_| segment_of(superblock.map_slot));
+    let mut log = Recovered {
+        generation: superblock.generation,
+        identity: superblock.identity,
+        length: superblock.length,
+        map,
+        map_at: map_start..map_start + map_slots,
+        pinned: BTreeSet::new(),
+        point: superblock.point,
+        slots: 0,
+    };
+    follow(file, &mut log)?;
+    Ok(Some(log))
+}
+
+fn newest_superblock(file: &dyn StorageBackend) -> Result<Option<Superblock>, Unopened> {
+    let mut newest: Option<Superblock> = None;
+    let mut newer = None;
+    let mut bytes = vec![0; SLOT];
+    for slot in 0..SUPERBLOCKS {
+        if !read_slot(file, slot, &mut bytes)? {
+            continue;
+        }
+        match Superblock::decode(&bytes) {
+            Found::Nothing => {}
+            Found::Newer(layout) => newer = Some(layout),
+            Found::Superblock(found) => {
+                if newest.is_none_or(|newest| newest.generation < found.generation) {
+                    newest = Some(found);
+                }
+            }
+        }
+    }
+    match (newest, newer) {
+        (None, Some(layout)) => Err(Unopened::Newer(layout)),
+        (newest, _) => Ok(newest),
+    }
+}
+
+/// Whether the file has this slot.
+fn read_slot(file: &dyn StorageBackend, slot: u32, bytes: &mut [u8]) -> Result<bool, Unopened> {
+    match file.read(offset(slot), bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(Unopened::Io(error)),
+    }
+}
+
+fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Place>, Unopened> {
+    if superblock.map_pages == 0 {
+        return Ok(Vec::new());
+    }
+    let damaged = || Unopened::Damaged("the map of its pages is not what was written".to_owned());
+    let end = offset(superblock.map_slot) + map_bytes(superblock.map_pages) as u64;
+    if end > file.len().map_err(Unopened::Io)? {
+        return Err(damaged());
+    }
+    let mut bytes = vec![0; map_bytes(superblock.map_pages)];
+    file.read(offset(superblock.map_slot), &mut bytes).map_err(Unopened::Io)?;
+    decode_map(&bytes, superblock).ok_or_else(damaged)
+}
+
+/// A batch that was read, and where the log goes on behind it.
+struct Batch {
+    parts: Vec<(Head, u32)>,
+    end: Point,
+}
+
+/// Follows the chain as far as it is whole.
+fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened> {
+    let mut at = log.point;
+    let mut bytes = vec![0; SLOT];
+    let mut open: Vec<(Head, u32)> = Vec::new();
+    let mut complete: Option<Batch> = None;
+    while at.slot >= SUPERBLOCKS && read_slot(file, at.slot, &mut bytes)? {
+        let Some((head, check)) = Head::decode(&bytes, log.identity, at) else { break };
+        if let Some(batch) = complete.take() {
+            // Something was written behind it, so it is on disk.
+            log.apply(batch);
+        }
+        let is_last = head.is_last;
+        let next = Point { sequence: at.sequence + 1, parent: check, slot: head.next };
+        open.push((head, at.slot));
+        if is_last {
+            complete = Some(Batch { parts: std::mem::take(&mut open), end: next });
+        }
+        at = next;
+    }
+    if let Some(batch) = complete
+        && batch.is_whole(file, &mut bytes)?
+    {
+        log.apply(batch);
+    }
+    Ok(())
+}
+
+impl Batch {
+    /// Whether all its pages are there.
+    fn is_whole(&self, file: &dyn StorageBackend, bytes: &mut [u8]) -> Result<bool, Unopened> {
+        for (head, slot) in &self.parts {
+            for ((page, check), slot) in head.pages.iter().zip(slot + 1..) {
+                if !read_slot(file, slot, bytes)? || !(Place { slot, check: *check }).is_of(*page, bytes) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Recovered {
+    fn apply(&mut self, batch: Batch) {
+        for (head, slot) in batch.parts {
+            resize(&mut self.map, head.floor.min(self.length));
+            resize(&mut self.map, head.length);
+            for ((page, check), slot) in head.pages.iter().zip(slot + 1..) {
+                if let Some(place) = self.map.get_mut(*page as usize) {
+                    *place = Place { slot, check: *check };
+                }
+            }
+            self.length = head.length;
+            self.pinned.insert(segment_of(slot));
+            self.slots += 1 + head.pages.len() as u64;
+        }
+        self.point = batch.end;
+    }
+}
+
+/// Makes a map one of so many bytes; what is new is zeros.
+pub(super) fn resize(map: &mut Vec<Place>, length: u64) {
+    map.resize(usize::try_from(length.div_ceil(SLOT as u64)).unwrap_or(usize::MAX), Place::default());
+}

@@ -1,0 +1,321 @@
+//! Which parts of the file are in use: by pages that count, by parts that recovery would need, by the map.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::layout::{Place, SEGMENT, SUPERBLOCKS};
+
+/// The owner of a slot that holds nothing that counts.
+const NOBODY: u32 = u32::MAX;
+
+/// So many free segments at the end of the file stay for what is written next.
+const TRIMMED: usize = 8;
+
+/// The segments of the file.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    all: Vec<Segment>,
+    /// Of each slot of all segments: the page in it.
+    owners: Vec<u32>,
+    free: BTreeSet<u32>,
+    /// What holds parts, by how many of its pages count.
+    by_live: BTreeSet<(u16, u32)>,
+    /// Hold nothing that counts since a batch that is not settled yet, or until the next checkpoint.
+    emptied: Vec<u32>,
+    live: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    use_: Use,
+    /// How many of its slots hold a page that counts.
+    live: u16,
+    /// Recovery would read parts in it.
+    is_pinned: bool,
+    /// A page in it is damaged; it stays where it is, so that whoever asks for it is told.
+    is_kept: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Free,
+    Parts,
+    Map,
+}
+
+/// The segment that a slot is in.
+pub(super) fn segment_of(slot: u32) -> u32 {
+    (slot - SUPERBLOCKS) / SEGMENT
+}
+
+/// The slots of a segment.
+pub(super) fn slots_of(segment: u32) -> Range<u32> {
+    let start = SUPERBLOCKS + segment * SEGMENT;
+    start..start + SEGMENT
+}
+
+/// How many segments so many slots fill.
+pub(super) fn segments_for(slots: usize) -> u32 {
+    u32::try_from(slots.div_ceil(SEGMENT as usize)).unwrap_or(u32::MAX)
+}
+
+impl Segments {
+    /// As a map and a chain leave them.
+    pub(super) fn of(map: &[Place], map_at: &Range<u32>, pinned: &BTreeSet<u32>, current: u32) -> Self {
+        let mut segments = Self::default();
+        let last_of_map = map_at.clone().next_back();
+        let last_page = map.iter().map(|place| place.slot).filter(|slot| *slot > 0).max().map(segment_of);
+        let last = last_page.into_iter().chain(last_of_map).chain(pinned.last().copied()).fold(current, u32::max);
+        segments.extend(last + 1);
+        for segment in map_at.clone() {
+            segments.begin(segment, Use::Map);
+        }
+        for (page, place) in map.iter().enumerate().filter(|(_, place)| place.slot > 0) {
+            let segment = segment_of(place.slot);
+            segments.all[segment as usize].live += 1;
+            segments.owners[(place.slot - SUPERBLOCKS) as usize] = u32::try_from(page).unwrap_or(NOBODY);
+            segments.live += 1;
+        }
+        for segment in 0..=last {
+            let own = &mut segments.all[segment as usize];
+            own.is_pinned = pinned.contains(&segment);
+            let holds_parts = own.live > 0 || own.is_pinned || segment == current;
+            if holds_parts {
+                let live = own.live;
+                segments.begin(segment, Use::Parts);
+                segments.by_live.insert((live, segment));
+                if live == 0 {
+                    segments.emptied.push(segment);
+                }
+            }
+        }
+        segments
+    }
+
+    fn extend(&mut self, count: u32) {
+        let known = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.free.extend(known..count);
+        self.all.resize(count as usize, Segment { use_: Use::Free, live: 0, is_pinned: false, is_kept: false });
+        self.owners.resize(count as usize * SEGMENT as usize, NOBODY);
+    }
+
+    fn begin(&mut self, segment: u32, use_: Use) {
+        self.free.remove(&segment);
+        self.all[segment as usize].use_ = use_;
+    }
+
+    /// How many segments there are.
+    fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// A free segment for parts: the first one, or a new one at the end.
+    pub(super) fn take(&mut self) -> u32 {
+        let segment = self.free.first().copied().unwrap_or_else(|| {
+            let new = self.count();
+            self.extend(new + 1);
+            new
+        });
+        self.begin(segment, Use::Parts);
+        self.by_live.insert((0, segment));
+        segment
+    }
+
+    /// Free segments one behind the other, for a map.
+    pub(super) fn take_run(&mut self, count: u32) -> Range<u32> {
+        let mut run = 0..0;
+        for segment in &self.free {
+            run = if run.end == *segment && !run.is_empty() { run.start..segment + 1 } else { *segment..segment + 1 };
+            if run.end - run.start == count {
+                break;
+            }
+        }
+        if run.end - run.start < count {
+            let start = if run.end == self.count() && !run.is_empty() { run.start } else { self.count() };
+            run = start..start + count;
+            self.extend(run.end.max(self.count()));
+        }
+        for segment in run.clone() {
+            self.begin(segment, Use::Map);
+        }
+        run
+    }
+
+    /// A map is no longer needed.
+    pub(super) fn give_back(&mut self, run: Range<u32>) {
+        for segment in run {
+            self.all[segment as usize].use_ = Use::Free;
+            self.free.insert(segment);
+        }
+    }
+
+    /// Pages were written one behind the other, all in one segment, with the head of their part before them.
+    pub(super) fn place(&mut self, first: u32, pages: impl ExactSizeIterator<Item = u32>) {
+        let segment = segment_of(first - 1);
+        let count = pages.len();
+        let at = (first - SUPERBLOCKS) as usize;
+        for (owner, page) in self.owners[at..at + count].iter_mut().zip(pages) {
+            *owner = page;
+        }
+        self.all[segment as usize].is_pinned = true;
+        self.live += count as u64;
+        let live = self.all[segment as usize].live;
+        self.set_live(segment, live + u16::try_from(count).unwrap_or(u16::MAX));
+    }
+
+    /// What is in the slot counts no longer, and never will again.
+    pub(super) fn release(&mut self, slot: u32) {
+        self.owners[(slot - SUPERBLOCKS) as usize] = NOBODY;
+        self.live -= 1;
+        let segment = segment_of(slot);
+        let live = self.all[segment as usize].live - 1;
+        self.set_live(segment, live);
+        if live == 0 {
+            self.emptied.push(segment);
+        }
+    }
+
+    fn set_live(&mut self, segment: u32, live: u16) {
+        let own = &mut self.all[segment as usize];
+        self.by_live.remove(&(own.live, segment));
+        own.live = live;
+        self.by_live.insert((live, segment));
+    }
+
+    /// Frees what holds nothing any more and is not needed for recovery; not the segment that is written to.
+    pub(super) fn settle(&mut self, current: u32) {
+        let emptied = std::mem::take(&mut self.emptied);
+        for segment in emptied {
+            let own = &mut self.all[segment as usize];
+            if own.use_ != Use::Parts || own.live > 0 {
+                continue;
+            }
+            if own.is_pinned || segment == current {
+                self.emptied.push(segment);
+                continue;
+            }
+            own.use_ = Use::Free;
+            own.is_kept = false;
+            self.by_live.remove(&(0, segment));
+            self.free.insert(segment);
+        }
+    }
+
+    /// After a checkpoint: recovery begins at its map, in the segment that is written to.
+    pub(super) fn unpin(&mut self, current: u32) {
+        for segment in &mut self.all {
+            segment.is_pinned = false;
+        }
+        if self.all[current as usize].live == 0 {
+            self.emptied.push(current);
+        }
+        self.settle(current);
+    }
+
+    /// Forgets free segments at the end, if they are many; returns how many segments are left then.
+    pub(super) fn trim(&mut self) -> Option<u32> {
+        let used = self.all.iter().rposition(|segment| segment.use_ != Use::Free).map_or(0, |last| last + 1);
+        let free = self.all.len() - used;
+        if free <= TRIMMED.max(used / 8) {
+            return None;
+        }
+        let left = u32::try_from(used).unwrap_or(u32::MAX);
+        drop(self.free.split_off(&left));
+        self.all.truncate(used);
+        self.owners.truncate(used * SEGMENT as usize);
+        Some(left)
+    }
+
+    /// The segment with the fewest pages that count, of those that can be cleared.
+    pub(super) fn victim(&self, current: u32, but: &BTreeSet<u32>) -> Option<u32> {
+        let can_be = |segment: u32| {
+            let own = &self.all[segment as usize];
+            !own.is_pinned && !own.is_kept && segment != current && !but.contains(&segment)
+        };
+        self.by_live.iter().map(|(_, segment)| *segment).find(|segment| can_be(*segment))
+    }
+
+    /// A page in the segment is damaged: it stays.
+    pub(super) fn keep(&mut self, segment: u32) {
+        self.all[segment as usize].is_kept = true;
+    }
+
+    /// The slots of a segment that count, with their pages.
+    pub(super) fn pages_in(&self, segment: u32) -> impl Iterator<Item = (u32, u32)> {
+        slots_of(segment)
+            .map(|slot| (slot, self.owners[(slot - SUPERBLOCKS) as usize]))
+            .filter(|(_, owner)| *owner != NOBODY)
+    }
+
+    /// How many pages of a segment count.
+    pub(super) fn live_in(&self, segment: u32) -> u16 {
+        self.all[segment as usize].live
+    }
+
+    /// How many pages count.
+    pub(super) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// How many slots of segments with parts hold nothing that counts.
+    pub(super) fn garbage(&self) -> u64 {
+        self.by_live.len() as u64 * u64::from(SEGMENT) - self.live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_free_when_nothing_in_it_counts_and_recovery_does_not_need_it() {
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let second = segments.take();
+        assert_eq!(second, 1);
+        let first = slots_of(0).start;
+        segments.place(first + 1, [7, 8].into_iter());
+        assert_eq!(segments.pages_in(0).collect::<Vec<_>>(), [(first + 1, 7), (first + 2, 8)]);
+        segments.release(first + 1);
+        segments.release(first + 2);
+        segments.settle(1);
+        assert_eq!(segments.take(), 2, "the first one is pinned");
+        segments.unpin(1);
+        assert_eq!(segments.take(), 0);
+    }
+
+    #[test]
+    fn a_map_gets_segments_in_a_row() {
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let (one, two) = (segments.take_run(1), segments.take_run(2));
+        assert_eq!((one.clone(), two.clone()), (1..2, 2..4));
+        segments.give_back(one);
+        assert_eq!(segments.take_run(2), 4..6);
+        segments.give_back(two);
+        assert_eq!(segments.take_run(3), 1..4);
+    }
+
+    #[test]
+    fn free_segments_at_the_end_are_given_back_when_they_are_many() {
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let run = segments.take_run(20);
+        assert_eq!(segments.trim(), None);
+        segments.give_back(run);
+        assert_eq!(segments.trim(), Some(1));
+        assert_eq!((segments.trim(), segments.take()), (None, 1));
+    }
+
+    #[test]
+    fn what_holds_least_is_cleared_first() {
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        segments.place(slots_of(0).start + 1, 0..100_u32);
+        let next = segments.take();
+        segments.place(slots_of(next).start + 1, 100..150_u32);
+        let last = segments.take();
+        segments.unpin(last);
+        assert_eq!(segments.victim(last, &BTreeSet::new()), Some(next));
+        assert_eq!(segments.victim(last, &BTreeSet::from([next])), Some(0));
+        segments.keep(0);
+        assert_eq!(segments.victim(last, &BTreeSet::from([next])), None);
+        assert_eq!((segments.live(), segments.garbage()), (150, 3 * 256 - 150));
+    }
+}

@@ -1,0 +1,270 @@
+//! The log of pages below redb: against a row of bytes, through losses of power, with damage, and for a long time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::StorageBackend;
+
+use super::memory::{Event, Fate, Memory, PowerDisk};
+use super::{Random, rounds};
+use crate::store::embedded::pages::{Opened, Pages};
+use crate::store::embedded::storage::Storage;
+
+const PAGE: usize = 4096;
+/// How many cuts of the power there are.
+const CUTS: &str = "INVENTORY_PAGE_CUTS";
+
+fn file() -> &'static Path {
+    Path::new("/log")
+}
+
+fn create(memory: &Arc<Memory>) -> Pages {
+    memory.create(file()).expect("a file");
+    Pages::create(memory.open(file()).expect("it is there")).expect("a log")
+}
+
+fn open(memory: &Arc<Memory>) -> Pages {
+    match Pages::open(memory.open(file()).expect("it is there")).expect("it opens") {
+        Opened::Log(pages) => pages,
+        Opened::Plain(_) => panic!("it is a log"),
+    }
+}
+
+fn content(pages: &Pages) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(pages.len().expect("a length")).expect("it is small")];
+    pages.read(0, &mut bytes).expect("it can be read");
+    bytes
+}
+
+/// Does the same to a log and to a row of bytes: mostly what redb does, at times what it may do.
+fn change(pages: &Pages, model: &mut Vec<u8>, random: &mut Random) {
+    let count = model.len() / PAGE;
+    match random.below(100) {
+        0..3 => {
+            let length = random.below(600) * PAGE;
+            pages.set_len(length as u64).expect("it is set");
+            model.resize(length, 0);
+        }
+        3 if count > 0 => {
+            let (at, length) = (random.below(count * PAGE), random.below(2000));
+            let bytes = filled(length.min(model.len() - at), random);
+            pages.write(at as u64, &bytes).expect("it is written");
+            model[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        4 => {
+            let length = random.below(count * PAGE + 1);
+            pages.set_len(length as u64).expect("it is set");
+            model.truncate(length);
+            pages.set_len((length.next_multiple_of(PAGE)) as u64).expect("it is set");
+            model.resize(length.next_multiple_of(PAGE), 0);
+        }
+        _ => {
+            let (page, length) = (random.below(600), 1 << random.below(3));
+            let bytes = filled(length * PAGE, random);
+            pages.write((page * PAGE) as u64, &bytes).expect("it is written");
+            model.resize(model.len().max((page + length) * PAGE), 0);
+            model[page * PAGE..(page + length) * PAGE].copy_from_slice(&bytes);
+        }
+    }
+}
+
+fn filled(length: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for piece in bytes.chunks_mut(8) {
+        piece.copy_from_slice(&random.next().to_le_bytes()[..piece.len()]);
+    }
+    bytes
+}
+
+#[test]
+fn a_log_of_pages_is_a_row_of_bytes() {
+    for seed in 0..20 {
+        let (memory, mut random, mut model) = (Memory::recording(), Random(seed), Vec::new());
+        let mut pages = create(&memory);
+        for _ in 0..15 {
+            for _ in 0..random.below(150) {
+                change(&pages, &mut model, &mut random);
+            }
+            assert!(content(&pages) == model, "seed {seed}");
+            match random.below(4) {
+                0 => {
+                    pages.sync_data().expect("it is synced");
+                    pages.close().expect("it is closed");
+                    pages = open(&memory);
+                }
+                1 => {
+                    // As a process that is killed leaves it.
+                    pages.sync_data().expect("it is synced");
+                    pages = open(&memory);
+                }
+                _ => pages.sync_data().expect("it is synced"),
+            }
+            assert!(content(&pages) == model, "seed {seed}, opened again");
+        }
+    }
+}
+
+#[test]
+fn what_was_not_synced_is_gone_as_a_whole() {
+    let (memory, mut random, mut model) = (Memory::recording(), Random(1), Vec::new());
+    let pages = create(&memory);
+    change(&pages, &mut model, &mut random);
+    pages.sync_data().expect("it is synced");
+    let synced = model.clone();
+    for _ in 0..1000 {
+        change(&pages, &mut model, &mut random);
+    }
+    let files = memory.contents();
+    assert!(content(&open(&Memory::of(files))) == synced);
+    pages.close().expect("it is closed");
+    assert!(content(&open(&memory)) == synced);
+}
+
+#[test]
+fn looking_at_a_log_does_not_write_to_it() {
+    let (memory, mut random, mut model) = (Memory::recording(), Random(2), Vec::new());
+    let pages = create(&memory);
+    for _ in 0..200 {
+        change(&pages, &mut model, &mut random);
+    }
+    pages.sync_data().expect("it is synced");
+    let files = memory.contents();
+    let looked_at = open(&memory);
+    assert!(content(&looked_at) == model);
+    looked_at.sync_data().expect("nothing to do");
+    looked_at.close().expect("it is closed");
+    assert!(memory.contents() == files);
+}
+
+#[test]
+fn a_loss_of_power_leaves_what_was_synced_or_all_of_the_next_batch() {
+    let mut random = Random(3);
+    for session in 0..4 {
+        let memory = Memory::recording();
+        let mut states = vec![Vec::new()];
+        let mut pages = create(&memory);
+        let mut model = Vec::new();
+        for _ in 0..60 {
+            for _ in 0..random.below(if session == 0 { 400 } else { 60 }) {
+                change(&pages, &mut model, &mut random);
+            }
+            states.push(model.clone());
+            pages.sync_data().expect("it is synced");
+            memory.note(Event::Settled(states.len() - 1, BTreeMap::new()));
+            if random.below(10) == 0 {
+                pages.close().expect("it is closed");
+                pages = open(&memory);
+            }
+        }
+        let events = memory.events();
+        let begun = events.iter().position(|event| matches!(event, Event::Sync(_))).expect("it was made") + 4;
+        for _ in 0..rounds(CUTS, 60) / 4 {
+            let moment = begun + random.below(events.len() - begun);
+            let (mut disk, mut settled) = (PowerDisk::default(), 0);
+            for event in &events[..moment] {
+                disk.follow(event);
+                if let Event::Settled(number, _) = event {
+                    settled = *number;
+                }
+            }
+            for fate in [Fate::Lost, Fate::Kept, Fate::Random, Fate::Torn(512), Fate::Torn(4096)] {
+                let memory = Memory::of(disk.cut(fate, &mut random));
+                let found = content(&open(&memory));
+                let next = states.get(settled + 1);
+                assert!(
+                    found == states[settled] || next.is_some_and(|next| found == *next),
+                    "{fate:?} at {moment} of {}, after {settled}",
+                    events.len()
+                );
+                go_on(&memory, found, &mut random);
+            }
+        }
+    }
+}
+
+/// What is left can be worked with, and what the lost batch left behind is not taken for a part of the log.
+fn go_on(memory: &Arc<Memory>, mut model: Vec<u8>, random: &mut Random) {
+    let pages = open(memory);
+    for _ in 0..3 {
+        for _ in 0..random.below(20) {
+            change(&pages, &mut model, random);
+        }
+        pages.sync_data().expect("it is synced");
+        assert!(content(&open(&Memory::of(memory.contents()))) == model);
+    }
+}
+
+#[test]
+fn a_page_that_is_not_what_was_written_is_never_given_out() {
+    let (memory, mut random, mut model) = (Memory::recording(), Random(4), Vec::new());
+    let pages = create(&memory);
+    for _ in 0..4 {
+        for _ in 0..100 {
+            change(&pages, &mut model, &mut random);
+        }
+        pages.sync_data().expect("it is synced");
+    }
+    pages.close().expect("it is closed");
+    let (mut zeros, mut refused) = (0, 0);
+    for _ in 0..300 {
+        let mut files = memory.contents();
+        let bytes = files.get_mut(file()).expect("it is there");
+        let at = random.below(bytes.len());
+        bytes[at] ^= 1 << random.below(8);
+        let Ok(Opened::Log(pages)) = Pages::open(Memory::of(files).open(file()).expect("there")) else {
+            refused += 1;
+            continue;
+        };
+        assert_eq!(pages.len().expect("a length"), model.len() as u64);
+        for (number, right) in model.chunks_exact(PAGE).enumerate() {
+            let mut page = vec![0; PAGE];
+            let read = pages.read((number * PAGE) as u64, &mut page);
+            let is_zeros = page.iter().all(|byte| *byte == 0) && right.iter().any(|byte| *byte != 0);
+            zeros += usize::from(is_zeros || read.is_err());
+            assert!(page == right || is_zeros || read.is_err(), "byte {at}, page {number}");
+        }
+    }
+    assert!(zeros > 50, "{zeros} pages and {refused} files were found damaged");
+}
+
+#[test]
+fn a_log_that_is_written_for_a_long_time_is_at_most_a_third_garbage() {
+    let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(5));
+    let pages = create(&memory);
+    let count = 3000;
+    let mut write = |batch: usize| {
+        for _ in 0..batch {
+            let page = random.below(count);
+            pages.write((page * PAGE) as u64, &filled(PAGE, &mut random)).expect("it is written");
+        }
+        pages.sync_data().expect("it is synced");
+    };
+    for _ in 0..600 {
+        write(100);
+    }
+    let length = memory.contents()[file()].len();
+    // What counts, half as much garbage, what one checkpoint and the next one hold on to, and a map.
+    let most = count * PAGE * 3 / 2 + 2 * 1024 * PAGE + 2 * 1024 * 1024;
+    assert!(length < most, "{length} of {most}");
+}
+
+#[test]
+fn what_a_large_batch_took_is_given_back() {
+    let (memory, mut random, mut model) = (Memory::of(BTreeMap::new()), Random(6), Vec::new());
+    let pages = create(&memory);
+    for _ in 0..10_000 {
+        change(&pages, &mut model, &mut random);
+    }
+    pages.sync_data().expect("it is synced");
+    let before = memory.contents()[file()].len();
+    for _ in 0..600 {
+        for _ in 0..10 {
+            change(&pages, &mut model, &mut random);
+        }
+        pages.sync_data().expect("it is synced");
+    }
+    let after = memory.contents()[file()].len();
+    assert!(after * 3 < before, "{after} of {before}");
+    assert!(content(&open(&memory)) == model);
+}
