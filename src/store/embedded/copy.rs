@@ -32,13 +32,19 @@ const ENTRIES_PER_LOOK: usize = 1000;
 /// # Errors
 /// [`StoreError::Corrupt`] when the pages of the source are not what they have to be, [`StoreError::Backend`] with an
 /// [`std::io::Error`] when the target cannot be written.
-pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
+pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
-        let (source, target) = (from.begin_read()?, to.begin_write()?);
-        all_tables(&source, &target, catalog, None)?;
+        let source = from.begin_read()?;
+        // What one of them wrote twice is room for the next one.
+        for part in Part::all(catalog) {
+            let target = to.begin_write()?;
+            part.copy(&source, &target, None)?;
+            target.commit()?;
+        }
+        let target = to.begin_write()?;
         format::sign(&target)?;
         target.commit()?;
-        trim(to)
+        Ok(())
     };
     failure::caught(copy)
         .map_err(|panic| StoreError::Corrupt { what: panic })
@@ -52,41 +58,54 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &mut Database) 
 pub(super) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
     let mut copy = || -> Result<(), redb::Error> {
         let target = to.begin_write()?;
-        all_tables(from.transaction(), &target, from.catalog(), until)?;
+        Part::all(from.catalog()).iter().try_for_each(|part| part.copy(from.transaction(), &target, until))?;
         format::sign(&target)?;
         target.commit()?;
-        trim(to)
+        // Where the file is redb's own it has been made longer ahead of what was written.
+        to.compact()?;
+        Ok(())
     };
     failure::guarded(|| copy().map_err(failure::of_engine))
 }
 
-fn all_tables(
-    source: &ReadTransaction,
-    target: &WriteTransaction,
-    catalog: &Catalog,
-    until: Option<Instant>,
-) -> Result<(), redb::Error> {
-    table(source, target, META, until)?;
-    for collection in catalog.iter() {
-        table(source, target, DataDefinition::new(&data_name(collection.number)), until)?;
-        for index in &collection.indexes {
-            let name = index_name(collection.number, index.number);
-            if index.unique {
-                table(source, target, UniqueDefinition::new(&name), until)?;
-            } else {
-                table(source, target, PlainDefinition::new(&name), until)?;
-            }
-        }
-        table(source, target, UniqueDefinition::new(&counts_name(collection.number)), until)?;
+/// A table that belongs to a store.
+enum Part {
+    Meta,
+    Data(String),
+    Unique(String),
+    Plain(String),
+}
+
+impl Part {
+    /// All that the catalog leads to.
+    fn all(catalog: &Catalog) -> Vec<Self> {
+        let of_collection = |collection: &Collection| {
+            let mut parts =
+                vec![Self::Data(data_name(collection.number)), Self::Unique(counts_name(collection.number))];
+            parts.extend(collection.indexes.iter().map(|index| {
+                let name = index_name(collection.number, index.number);
+                if index.unique { Self::Unique(name) } else { Self::Plain(name) }
+            }));
+            parts
+        };
+        std::iter::once(Self::Meta).chain(catalog.iter().flat_map(|collection| of_collection(collection))).collect()
     }
-    Ok(())
+
+    fn copy(&self, from: &ReadTransaction, to: &WriteTransaction, until: Option<Instant>) -> Result<(), redb::Error> {
+        match self {
+            Self::Meta => table(from, to, META, until),
+            Self::Data(name) => table(from, to, DataDefinition::new(name), until),
+            Self::Unique(name) => table(from, to, UniqueDefinition::new(name), until),
+            Self::Plain(name) => table(from, to, PlainDefinition::new(name), until),
+        }
+    }
 }
 
 /// Copies the documents; makes indexes, counters and the catalog's notes from them.
 ///
 /// # Errors
 /// As [`everything`]; [`StoreError::Duplicate`] when documents break a unique index.
-pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &mut Database) -> Result<(), StoreError> {
+pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
@@ -99,15 +118,8 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &mut Database) -> 
         }
         store_collections(&target, &mut catalog, numbers)?;
         format::sign(&target).map_err(failure::of_engine)?;
-        target.commit().map_err(|error| failure::of_engine(error.into()))?;
-        trim(to).map_err(failure::of_engine)
+        target.commit().map_err(|error| failure::of_engine(error.into()))
     })
-}
-
-/// Ends a new file behind its last page: redb has made it longer ahead of what it wrote.
-fn trim(new: &mut Database) -> Result<(), redb::Error> {
-    new.compact()?;
-    Ok(())
 }
 
 fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {

@@ -246,7 +246,6 @@ impl Location {
                 }
             };
             let catalog = self.bring_up(&database)?;
-            self.lacks_nothing(&catalog)?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
             Ok((database, catalog))
@@ -259,27 +258,42 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let database = match self.builder(Torn::Refuse).create_with_backend(self.overlay()?) {
+            let (file, was_closed) = self.overlay()?;
+            let database = match self.builder(Torn::Refuse).create_with_backend(file) {
                 Err(DatabaseError::RepairAborted) => {
                     self.was_nobody_told_of_the_last_commit()?;
-                    self.builder(Torn::GoBack).create_with_backend(self.overlay()?)
+                    self.builder(Torn::GoBack).create_with_backend(self.overlay()?.0)
                 }
                 opened => opened,
             };
             let database = database.map_err(|error| self.refused(error))?;
             let (catalog, _) = self.read_catalog(&database)?;
-            self.lacks_nothing(&catalog)?;
+            if !was_closed {
+                self.lacks_nothing(&catalog)?;
+            }
             Ok((database, catalog))
         })
     }
 
-    fn overlay(&self) -> Result<Overlay, OpenError> {
+    /// Whether the file is a log of pages, each with its checksum.
+    pub(super) fn is_log(&self) -> Result<bool, OpenError> {
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        let file: Box<dyn StorageBackend> = match Pages::open(file).map_err(|error| self.unopened(error))? {
-            Opened::Log(pages) => Box::new(pages),
-            Opened::Plain(file) => file,
-        };
-        Overlay::new(file).map_err(|error| self.io(error))
+        Pages::open(file).map(|opened| matches!(opened, Opened::Log(_))).map_err(|error| self.unopened(error))
+    }
+
+    /// The file to be looked at, and whether it was closed properly.
+    fn overlay(&self) -> Result<(Overlay, bool), OpenError> {
+        let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
+        let (file, was_closed): (Box<dyn StorageBackend>, bool) =
+            match Pages::open(file).map_err(|error| self.unopened(error))? {
+                Opened::Log(pages) => {
+                    let was_closed = pages.was_closed();
+                    (Box::new(pages), was_closed)
+                }
+                // Whether the last commit is whole redb finds out.
+                Opened::Plain(file) => (file, true),
+            };
+        Ok((Overlay::new(file).map_err(|error| self.io(error))?, was_closed))
     }
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.
@@ -289,8 +303,13 @@ impl Location {
         match Pages::open(file).map_err(|error| self.unopened(error))? {
             Opened::Plain(_) => Ok(None),
             Opened::Log(pages) => {
+                let was_closed = pages.was_closed();
                 let database = self.builder(Torn::Refuse).create_with_backend(pages);
-                database.map(Some).map_err(|error| self.refused(error))
+                let database = database.map_err(|error| self.refused(error))?;
+                if !was_closed {
+                    self.lacks_nothing(&self.read_catalog(&database)?.0)?;
+                }
+                Ok(Some(database))
             }
         }
     }
@@ -327,8 +346,8 @@ impl Location {
 
     /// See [`acknowledged`].
     fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
-        let overlay = self.overlay()?;
-        let database = self.builder(Torn::GoBack).create_with_backend(overlay).map_err(|error| self.refused(error))?;
+        let (file, _) = self.overlay()?;
+        let database = self.builder(Torn::GoBack).create_with_backend(file).map_err(|error| self.refused(error))?;
         let (catalog, _) = self.read_catalog(&database)?;
         self.lacks_nothing(&catalog)?;
         log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
@@ -348,10 +367,7 @@ impl Location {
     }
 
     /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
-    pub(super) fn write_anew(
-        &self,
-        fill: impl FnOnce(&mut Database) -> Result<(), StoreError>,
-    ) -> Result<(), OpenError> {
+    pub(super) fn write_anew(&self, fill: impl FnOnce(&Database) -> Result<(), StoreError>) -> Result<(), OpenError> {
         let (new, mark) = (self.directory.join(NEW_FILE), self.directory.join(NEW_UNSYNCED));
         let written = self.write_beside(&new, &mark, fill);
         if written.is_err() {
@@ -367,7 +383,7 @@ impl Location {
         &self,
         new: &Path,
         mark: &Path,
-        fill: impl FnOnce(&mut Database) -> Result<(), StoreError>,
+        fill: impl FnOnce(&Database) -> Result<(), StoreError>,
     ) -> Result<(), OpenError> {
         let storage = &self.storage;
         let file = (storage.remove(new))
@@ -376,8 +392,8 @@ impl Location {
             .and_then(|()| Watched::open(storage, new, mark.to_owned()))
             .and_then(|file| Pages::create(Box::new(file)))
             .map_err(|error| self.io(error))?;
-        let mut database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
-        let filled = fill(&mut database);
+        let database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
+        let filled = fill(&database);
         // Closing writes, and says nothing when that fails.
         drop(database);
         filled.map_err(|error| self.unusable(error))?;

@@ -84,6 +84,8 @@ pub(super) struct Superblock {
     /// How many pages the map has.
     pub(super) map_pages: u32,
     pub(super) map_check: u64,
+    /// Whether the log was closed here: then nothing was ever acknowledged behind it.
+    pub(super) is_closed: bool,
 }
 
 /// What a slot of a superblock holds.
@@ -111,6 +113,7 @@ impl Superblock {
             .u32(self.point.slot)
             .u32(self.map_pages)
             .u64(self.map_check);
+        bytes.u32(u32::from(self.is_closed));
         let mut bytes = bytes.0;
         let check = xxh3_64(&bytes);
         bytes.extend_from_slice(&check.to_le_bytes());
@@ -131,12 +134,13 @@ impl Superblock {
             let (map_slot, generation, identity) = (reading.u32()?, reading.u64()?, reading.u128()?);
             let (length, sequence, parent) = (reading.u64()?, reading.u64()?, reading.u64()?);
             let (slot, map_pages, map_check) = (reading.u32()?, reading.u32()?, reading.u64()?);
+            let is_closed = reading.u32()? == 1;
             let checked = bytes.len() - reading.0.len();
             if reading.u64()? != xxh3_64(&bytes[..checked]) {
                 return None;
             }
             let point = Point { sequence, parent, slot };
-            let superblock = Self { generation, identity, length, point, map_slot, map_pages, map_check };
+            let superblock = Self { generation, identity, length, point, map_slot, map_pages, map_check, is_closed };
             Some(Found::Superblock(superblock))
         };
         read().unwrap_or(Found::Nothing)
@@ -319,6 +323,7 @@ mod tests {
             map_slot: 260,
             map_pages: 1000,
             map_check: 17,
+            is_closed: true,
         };
         assert_eq!(superblock.slots(), [1, 3]);
         let mut bytes = superblock.encode();

@@ -29,17 +29,19 @@ use redb::{BackendError, StorageBackend};
 
 use self::layout::{Head, Identity, MOST_PAGES, Place, Point, SLOT, Superblock, encode_map, map_check, offset};
 use self::recovery::{Recovered, recover, resize};
-use self::segments::{Segments, segment_of, segments_for, slots_of};
+use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
 
 /// The version of the layout that this build writes and reads.
 pub(super) const LAYOUT: u32 = layout::LAYOUT;
 /// Garbage that is left alone in any case, in slots.
-const SLACK: u64 = 1024;
+const SLACK: u64 = 256;
 /// So many slots are written at least between two checkpoints.
-const CHECKPOINT: u64 = 1024;
+const CHECKPOINT: u64 = 512;
 /// How many pages a batch may write anew at least, however small it is.
 const CLEARED: usize = 64;
+/// A batch of so many pages may use the last segments, see [`RESERVE`].
+const SMALL: usize = 64;
 /// How much of a map is written at once.
 const PIECE: usize = 1024 * 1024;
 
@@ -85,8 +87,8 @@ struct Shared {
 struct Writer {
     segments: Segments,
     point: Point,
-    generation: u64,
-    /// The segments of the newest map.
+    superblock: Superblock,
+    /// The segments of its map.
     map_at: Range<u32>,
     /// Where pages are that are newer in the batch that is being written.
     replaced: Vec<u32>,
@@ -94,7 +96,9 @@ struct Writer {
     floor: u64,
     /// How many slots were written since the last checkpoint.
     slots: u64,
-    /// Whether anything was written since the file was opened.
+    /// Whether the log was closed properly, and nothing was written since.
+    was_closed: bool,
+    /// Whether this has written to the file.
     has_written: bool,
     /// Whether there is something that no sync has made durable.
     is_changed: bool,
@@ -119,32 +123,47 @@ impl Pages {
 
     /// Makes an empty file a log without pages.
     pub(super) fn create(file: Box<dyn StorageBackend>) -> io::Result<Self> {
-        let point = Point { sequence: 0, parent: 0, slot: slots_of(0).start };
-        let (identity, pinned) = (rand::random(), BTreeSet::new());
+        let superblock = Superblock {
+            generation: 0,
+            identity: rand::random(),
+            length: 0,
+            point: Point { sequence: 0, parent: 0, slot: slots_of(0).start },
+            map_slot: 0,
+            map_pages: 0,
+            map_check: map_check(&[]),
+            is_closed: false,
+        };
+        let (point, pinned) = (superblock.point, BTreeSet::new());
         let log =
-            Recovered { generation: 0, identity, length: 0, map: Vec::new(), map_at: 0..0, pinned, point, slots: 0 };
+            Recovered { length: 0, map: Vec::new(), map_at: 0..0, pinned, point, slots: 0, segments: 1, superblock };
         let pages = Self::of(file, log);
-        pages.checkpoint(&mut pages.writer())?;
+        let mut writer = pages.writer();
+        for _ in 0..RESERVE {
+            pages.add_segment(&mut writer)?;
+        }
+        pages.write_superblock(&mut writer, superblock)?;
+        drop(writer);
         Ok(pages)
     }
 
     fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
-        let segments = Segments::of(&log.map, &log.map_at, &log.pinned, segment_of(log.point.slot));
+        let segments = Segments::of(&log.map, &log.map_at, &log.pinned, segment_of(log.point.slot), log.segments);
         let writer = Writer {
             segments,
             point: log.point,
-            generation: log.generation,
+            superblock: log.superblock,
             map_at: log.map_at,
             replaced: Vec::new(),
             floor: log.length,
             slots: log.slots,
+            was_closed: log.superblock.is_closed && log.slots == 0,
             has_written: false,
             is_changed: false,
             is_broken: false,
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
-        Self { file, identity: log.identity, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        Self { file, identity: log.superblock.identity, shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Shared> {
@@ -206,8 +225,17 @@ impl Pages {
         if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
     }
 
+    /// Whether the log was closed properly. If it was not, the last batch that was acknowledged may be missing where the file is
+    /// damaged, and nothing here can tell.
+    pub(super) fn was_closed(&self) -> bool {
+        self.writer().was_closed
+    }
+
     /// Writes what is staged as parts; with `is_last` the batch is complete then.
     fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
+        if writer.superblock.is_closed {
+            self.write_superblock(writer, Superblock { is_closed: false, ..writer.superblock })?;
+        }
         let numbers: Vec<u32> = self.shared().staged.keys().copied().collect();
         let mut rest = numbers.as_slice();
         loop {
@@ -218,12 +246,33 @@ impl Pages {
             rest = later;
             let behind = slot + 1 + page_number(now.len())?;
             // A part needs room for its head and a page.
-            let next = if end - behind >= 2 { behind } else { slots_of(writer.segments.take()).start };
+            let next = if end - behind >= 2 { behind } else { self.next_segment(writer, numbers.len())? };
             self.write_part(writer, now, next, is_last && rest.is_empty())?;
             if rest.is_empty() {
                 return Ok(());
             }
         }
+    }
+
+    /// Where a segment begins that can be written to, for a batch of so many pages.
+    ///
+    /// A new segment is filled with zeros first: when the disk is full that fails, and nothing else does.
+    fn next_segment(&self, writer: &mut Writer, pages: usize) -> io::Result<u32> {
+        if !writer.segments.has_spare() {
+            match self.add_segment(writer) {
+                Err(error) if is_full(&error) && pages <= SMALL => {}
+                added => added?,
+            }
+        }
+        let segment = writer.segments.take().ok_or(io::ErrorKind::StorageFull)?;
+        Ok(slots_of(segment).start)
+    }
+
+    fn add_segment(&self, writer: &mut Writer) -> io::Result<()> {
+        let slots = slots_of(writer.segments.count());
+        self.file.write(offset(slots.start), &vec![0; slots.len() * SLOT])?;
+        writer.segments.add();
+        Ok(())
     }
 
     fn write_part(&self, writer: &mut Writer, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
@@ -243,7 +292,6 @@ impl Pages {
         let (identity, floor) = (self.identity, writer.floor);
         let check =
             Head { identity, sequence, parent, length, floor, next, is_last, pages }.encode(&mut buffer[..SLOT]);
-        writer.has_written = true;
         writer.failing(|| self.file.write(offset(slot), &buffer))?;
         buffer.clear();
         writer.buffer = buffer;
@@ -256,6 +304,7 @@ impl Pages {
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.slots += 1 + numbers.len() as u64;
+        (writer.was_closed, writer.has_written) = (false, true);
         writer.floor = length;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
         Ok(())
@@ -309,42 +358,53 @@ impl Pages {
     }
 
     /// Writes the whole map, so that recovery begins here; only when all that was written is on disk.
-    fn checkpoint(&self, writer: &mut Writer) -> io::Result<()> {
+    fn checkpoint(&self, writer: &mut Writer, is_closed: bool) -> io::Result<()> {
         let (bytes, map_pages, length) = {
             let shared = self.shared();
             (encode_map(&shared.map), page_number(shared.map.len())?, shared.length)
         };
+        let known = writer.segments.count();
         let map_at = writer.segments.take_run(segments_for(bytes.len().div_ceil(SLOT)));
         let map_slot = if map_at.is_empty() { 0 } else { slots_of(map_at.start).start };
-        let (generation, point) = (writer.generation + 1, writer.point);
-        let superblock = Superblock {
-            generation,
-            identity: self.identity,
-            length,
-            point,
-            map_slot,
-            map_pages,
-            map_check: map_check(&bytes),
-        };
-        writer.failing(|| {
-            for (number, piece) in bytes.chunks(PIECE).enumerate() {
-                self.file.write(offset(map_slot) + (number * PIECE) as u64, piece)?;
+        let mut pieces = bytes.chunks(PIECE).enumerate();
+        let written =
+            pieces.try_for_each(|(number, piece)| self.file.write(offset(map_slot) + (number * PIECE) as u64, piece));
+        if let Err(error) = written {
+            if !is_full(&error) {
+                writer.is_broken = true;
+                return Err(error);
             }
-            self.file.sync_data()?;
+            // What was written is on disk all the same; the next opening has more to follow.
+            log::warn!("there is no room for the map of the pages of the store: {error}");
+            writer.segments.give_back(map_at);
+            writer.segments.forget_behind(known);
+            return Ok(());
+        }
+        writer.failing(|| self.file.sync_data())?;
+        let (point, map_check) = (writer.point, map_check(&bytes));
+        let superblock = Superblock { length, point, map_slot, map_pages, map_check, is_closed, ..writer.superblock };
+        self.write_superblock(writer, superblock)?;
+        let old = std::mem::replace(&mut writer.map_at, map_at);
+        writer.segments.give_back(old);
+        writer.segments.unpin(segment_of(point.slot));
+        writer.slots = 0;
+        match writer.segments.trim(is_closed) {
+            Some(left) => writer.failing(|| self.file.set_len(offset(slots_of(left).start))),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes this as the next generation; what it leads to is on disk.
+    fn write_superblock(&self, writer: &mut Writer, superblock: Superblock) -> io::Result<()> {
+        let superblock = Superblock { generation: superblock.generation + 1, ..superblock };
+        writer.failing(|| {
             for slot in superblock.slots() {
                 self.file.write(offset(slot), &superblock.encode())?;
             }
             self.file.sync_data()
         })?;
-        writer.generation = generation;
-        let old = std::mem::replace(&mut writer.map_at, map_at);
-        writer.segments.give_back(old);
-        writer.segments.unpin(segment_of(point.slot));
-        writer.slots = 0;
-        match writer.segments.trim() {
-            Some(left) => writer.failing(|| self.file.set_len(offset(slots_of(left).start))),
-            None => Ok(()),
-        }
+        (writer.superblock, writer.was_closed, writer.has_written) = (superblock, superblock.is_closed, true);
+        Ok(())
     }
 }
 
@@ -446,7 +506,7 @@ impl StorageBackend for Pages {
         }
         writer.segments.settle(segment_of(writer.point.slot));
         if writer.slots >= CHECKPOINT.max(writer.segments.live() / 8) {
-            self.checkpoint(writer)?;
+            self.checkpoint(writer, false)?;
         }
         Ok(())
     }
@@ -480,8 +540,8 @@ impl StorageBackend for Pages {
     fn close(&self) -> io::Result<()> {
         let mut writer = self.writer();
         // What was not synced was not meant to stay.
-        if writer.slots > 0 && !writer.is_changed && !writer.is_broken && writer.has_written {
-            self.checkpoint(&mut writer)?;
+        if writer.has_written && !writer.is_changed && !writer.is_broken {
+            self.checkpoint(&mut writer, true)?;
         }
         self.file.close()
     }
@@ -502,6 +562,10 @@ fn page_of(at: u64) -> io::Result<u32> {
 
 fn page_number(count: usize) -> io::Result<u32> {
     u32::try_from(count).map_err(|_| io::ErrorKind::FileTooLarge.into())
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 fn damaged(page: u32) -> io::Error {

@@ -11,16 +11,12 @@ use std::ops::Range;
 use redb::StorageBackend;
 
 use super::Unopened;
-use super::layout::{
-    Found, Head, Identity, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset,
-};
-use super::segments::{segment_of, segments_for};
+use super::layout::{Found, Head, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset};
+use super::segments::{segment_of, segments_for, segments_in};
 
 /// A log as a file has it.
 #[derive(Debug)]
 pub(super) struct Recovered {
-    pub(super) generation: u64,
-    pub(super) identity: Identity,
     pub(super) length: u64,
     pub(super) map: Vec<Place>,
     /// The segments that the map of the superblock fills.
@@ -31,6 +27,10 @@ pub(super) struct Recovered {
     pub(super) point: Point,
     /// How many slots the chain has.
     pub(super) slots: u64,
+    /// How many segments there is room for in the file.
+    pub(super) segments: u32,
+    /// The newest superblock.
+    pub(super) superblock: Superblock,
 }
 
 /// Reads the log; `None` when the file is none.
@@ -40,14 +40,14 @@ pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Un
     let map_slots = segments_for(map_bytes(superblock.map_pages).div_ceil(SLOT));
     let map_start = superblock.map_slot.checked_sub(SUPERBLOCKS).map_or(0, |_| segment_of(superblock.map_slot));
     let mut log = Recovered {
-        generation: superblock.generation,
-        identity: superblock.identity,
         length: superblock.length,
         map,
         map_at: map_start..map_start + map_slots,
         pinned: BTreeSet::new(),
         point: superblock.point,
         slots: 0,
+        segments: segments_in(file.len().map_err(Unopened::Io)?),
+        superblock,
     };
     follow(file, &mut log)?;
     Ok(Some(log))
@@ -113,7 +113,7 @@ fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened
     let mut open: Vec<(Head, u32)> = Vec::new();
     let mut complete: Option<Batch> = None;
     while at.slot >= SUPERBLOCKS && read_slot(file, at.slot, &mut bytes)? {
-        let Some((head, check)) = Head::decode(&bytes, log.identity, at) else { break };
+        let Some((head, check)) = Head::decode(&bytes, log.superblock.identity, at) else { break };
         if let Some(batch) = complete.take() {
             // Something was written behind it, so it is on disk.
             log.apply(batch);

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::layout::{Place, SEGMENT, SUPERBLOCKS};
+use super::layout::{Place, SEGMENT, SLOT, SUPERBLOCKS};
 
 /// The owner of a slot that holds nothing that counts.
 const NOBODY: u32 = u32::MAX;
 
-/// So many free segments at the end of the file stay for what is written next.
+/// So many free segments are only for what is small, and for a map: on a full disk, too, a store can be opened and things be
+/// deleted.
+pub(super) const RESERVE: usize = 3;
+/// So many more at the end of the file stay for what is written next.
 const TRIMMED: usize = 8;
 
 /// The segments of the file.
@@ -48,6 +51,12 @@ pub(super) fn segment_of(slot: u32) -> u32 {
     (slot - SUPERBLOCKS) / SEGMENT
 }
 
+/// How many segments a file of so many bytes has.
+pub(super) fn segments_in(bytes: u64) -> u32 {
+    let slots = (bytes / SLOT as u64).saturating_sub(SUPERBLOCKS.into());
+    u32::try_from(slots / u64::from(SEGMENT)).unwrap_or(u32::MAX)
+}
+
 /// The slots of a segment.
 pub(super) fn slots_of(segment: u32) -> Range<u32> {
     let start = SUPERBLOCKS + segment * SEGMENT;
@@ -60,13 +69,13 @@ pub(super) fn segments_for(slots: usize) -> u32 {
 }
 
 impl Segments {
-    /// As a map and a chain leave them.
-    pub(super) fn of(map: &[Place], map_at: &Range<u32>, pinned: &BTreeSet<u32>, current: u32) -> Self {
+    /// As a map and a chain leave them, in a file that has room for so many.
+    pub(super) fn of(map: &[Place], map_at: &Range<u32>, pinned: &BTreeSet<u32>, current: u32, present: u32) -> Self {
         let mut segments = Self::default();
         let last_of_map = map_at.clone().next_back();
         let last_page = map.iter().map(|place| place.slot).filter(|slot| *slot > 0).max().map(segment_of);
         let last = last_page.into_iter().chain(last_of_map).chain(pinned.last().copied()).fold(current, u32::max);
-        segments.extend(last + 1);
+        segments.extend(present.max(last + 1));
         for segment in map_at.clone() {
             segments.begin(segment, Use::Map);
         }
@@ -105,23 +114,36 @@ impl Segments {
     }
 
     /// How many segments there are.
-    fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// A free segment for parts: the first one, or a new one at the end.
-    pub(super) fn take(&mut self) -> u32 {
-        let segment = self.free.first().copied().unwrap_or_else(|| {
-            let new = self.count();
-            self.extend(new + 1);
-            new
-        });
-        self.begin(segment, Use::Parts);
-        self.by_live.insert((0, segment));
-        segment
+    /// Whether there are more free segments than have to stay.
+    pub(super) fn has_spare(&self) -> bool {
+        self.free.len() > RESERVE
     }
 
-    /// Free segments one behind the other, for a map.
+    /// The first free segment, for parts.
+    pub(super) fn take(&mut self) -> Option<u32> {
+        let segment = self.free.first().copied()?;
+        self.begin(segment, Use::Parts);
+        self.by_live.insert((0, segment));
+        Some(segment)
+    }
+
+    /// There is one more segment at the end.
+    pub(super) fn add(&mut self) {
+        self.extend(self.count() + 1);
+    }
+
+    /// There are only so many segments: those behind are free, and were never there.
+    pub(super) fn forget_behind(&mut self, count: u32) {
+        drop(self.free.split_off(&count));
+        self.all.truncate(count as usize);
+        self.owners.truncate(count as usize * SEGMENT as usize);
+    }
+
+    /// Free segments one behind the other, for a map; new ones at the end, where there are too few.
     pub(super) fn take_run(&mut self, count: u32) -> Range<u32> {
         let mut run = 0..0;
         for segment in &self.free {
@@ -212,17 +234,16 @@ impl Segments {
         self.settle(current);
     }
 
-    /// Forgets free segments at the end, if they are many; returns how many segments are left then.
-    pub(super) fn trim(&mut self) -> Option<u32> {
+    /// Forgets free segments at the end, if they are many, or all that are not needed; returns how many segments are left then.
+    pub(super) fn trim(&mut self, all: bool) -> Option<u32> {
         let used = self.all.iter().rposition(|segment| segment.use_ != Use::Free).map_or(0, |last| last + 1);
         let free = self.all.len() - used;
-        if free <= TRIMMED.max(used / 8) {
+        let spare = if all { 0 } else { TRIMMED.max(used / 8) };
+        if free <= RESERVE + spare {
             return None;
         }
-        let left = u32::try_from(used).unwrap_or(u32::MAX);
-        drop(self.free.split_off(&left));
-        self.all.truncate(used);
-        self.owners.truncate(used * SEGMENT as usize);
+        let left = u32::try_from(used + RESERVE).unwrap_or(u32::MAX);
+        self.forget_behind(left);
         Some(left)
     }
 
@@ -269,23 +290,24 @@ mod tests {
 
     #[test]
     fn a_segment_is_free_when_nothing_in_it_counts_and_recovery_does_not_need_it() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
-        let second = segments.take();
-        assert_eq!(second, 1);
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
+        segments.add();
+        segments.add();
+        assert_eq!(segments.take(), Some(1));
         let first = slots_of(0).start;
         segments.place(first + 1, [7, 8].into_iter());
         assert_eq!(segments.pages_in(0).collect::<Vec<_>>(), [(first + 1, 7), (first + 2, 8)]);
         segments.release(first + 1);
         segments.release(first + 2);
         segments.settle(1);
-        assert_eq!(segments.take(), 2, "the first one is pinned");
+        assert_eq!((segments.take(), segments.take()), (Some(2), None), "the first one is pinned");
         segments.unpin(1);
-        assert_eq!(segments.take(), 0);
+        assert_eq!(segments.take(), Some(0));
     }
 
     #[test]
     fn a_map_gets_segments_in_a_row() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
         let (one, two) = (segments.take_run(1), segments.take_run(2));
         assert_eq!((one.clone(), two.clone()), (1..2, 2..4));
         segments.give_back(one);
@@ -296,21 +318,23 @@ mod tests {
 
     #[test]
     fn free_segments_at_the_end_are_given_back_when_they_are_many() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
         let run = segments.take_run(20);
-        assert_eq!(segments.trim(), None);
+        assert_eq!(segments.trim(false), None);
         segments.give_back(run);
-        assert_eq!(segments.trim(), Some(1));
-        assert_eq!((segments.trim(), segments.take()), (None, 1));
+        assert_eq!(segments.trim(false), Some(4));
+        assert_eq!((segments.trim(false), segments.count()), (None, 4));
     }
 
     #[test]
     fn what_holds_least_is_cleared_first() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0);
+        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
         segments.place(slots_of(0).start + 1, 0..100_u32);
-        let next = segments.take();
+        segments.add();
+        segments.add();
+        let next = segments.take().expect("it is free");
         segments.place(slots_of(next).start + 1, 100..150_u32);
-        let last = segments.take();
+        let last = segments.take().expect("it is free");
         segments.unpin(last);
         assert_eq!(segments.victim(last, &BTreeSet::new()), Some(next));
         assert_eq!(segments.victim(last, &BTreeSet::from([next])), Some(0));

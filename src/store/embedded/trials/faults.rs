@@ -117,6 +117,9 @@ impl StorageBackend for FaultyFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         Self::check(&self.faults.broken)?;
+        if offset + data.len() as u64 > self.faults.room.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.file.write(offset, data)
     }
 

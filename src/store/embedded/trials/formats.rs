@@ -12,6 +12,7 @@ use super::space::filled;
 use super::{directory, location, options, start};
 use crate::query::{Filter, Limits};
 use crate::store::Store;
+use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::{Storage, Watched};
 use crate::store::embedded::tables::{META, META_FORMAT, META_IDENTITY, UniqueDefinition, counts_name};
 use crate::store::embedded::{maintenance, space};
@@ -20,7 +21,11 @@ fn opened(memory: &Arc<Memory>) -> Database {
     let storage = Arc::clone(memory) as Arc<dyn Storage>;
     let (file, mark) = (directory().join("inventory.redb"), directory().join("mark"));
     let file = Watched::open(&storage, &file, mark).expect("it is there");
-    Database::builder().create_with_backend(file).expect("it is sound")
+    match Pages::open(Box::new(file)).expect("it is sound") {
+        Opened::Log(pages) => Database::builder().create_with_backend(pages),
+        Opened::Plain(_) => panic!("it is a log"),
+    }
+    .expect("it is sound")
 }
 
 /// Changes the tables of a closed store.

@@ -17,14 +17,18 @@ mod waiting;
 mod words;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use redb::Database;
+
 use crate::store::IndexKey;
 
-use super::open::Location;
-use super::storage::Storage;
-use super::{EmbeddedStore, Options};
+use self::memory::Memory;
+use super::open::{FILE, Location};
+use super::storage::{Storage, Watched};
+use super::{EmbeddedStore, Options, copy};
 
 /// Where a store in memory believes it is.
 fn directory() -> PathBuf {
@@ -42,6 +46,19 @@ fn options() -> Options {
 
 fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedStore {
     EmbeddedStore::start(location(storage), options).expect("the store can be opened")
+}
+
+/// The store as a file of redb's own, as backups are.
+fn plain(memory: &Arc<Memory>) -> Arc<Memory> {
+    let (from, catalog) = location(memory).open_aside().expect("it is sound");
+    let files = Memory::of(BTreeMap::new());
+    let (storage, name) = (Arc::clone(&files) as Arc<dyn Storage>, directory().join(FILE));
+    storage.create(&name).expect("a file");
+    let file = Watched::open(&storage, &name, directory().join("mark")).expect("it is there");
+    let to = Database::builder().create_with_backend(file).expect("an empty file");
+    copy::everything(&from, &catalog, &to).expect("it is sound");
+    drop(to);
+    files
 }
 
 /// How many rounds a trial has: `usual`, or what the variable says.

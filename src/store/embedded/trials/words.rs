@@ -9,7 +9,7 @@ use redb::StorageBackend;
 
 use super::formats::set_format;
 use super::memory::Memory;
-use super::{directory, location, options, start};
+use super::{directory, location, options, plain, start};
 use crate::store::embedded::open::Location;
 use crate::store::embedded::storage::Storage;
 use crate::store::embedded::{EmbeddedStore, OpenError, maintenance};
@@ -127,6 +127,10 @@ fn a_store_in_use_is_left_alone() {
 fn changed(change: impl FnOnce(&mut Vec<u8>)) -> (PathBuf, OpenError) {
     let memory = Memory::of(std::collections::BTreeMap::new());
     drop(start(&memory, &options()));
+    changed_in(&memory, change)
+}
+
+fn changed_in(memory: &Arc<Memory>, change: impl FnOnce(&mut Vec<u8>)) -> (PathBuf, OpenError) {
     let name = directory().join("inventory.redb");
     let mut files = memory.contents();
     change(files.get_mut(&name).expect("the file"));
@@ -140,10 +144,22 @@ const STORAGE_VERSIONS: [usize; 2] = [64, 64 + 128];
 
 #[test]
 fn another_file_format_of_the_storage_is_refused() {
-    let (_, older) = changed(|bytes| STORAGE_VERSIONS.iter().for_each(|at| bytes[*at] = 1));
+    let memory = Memory::of(std::collections::BTreeMap::new());
+    drop(start(&memory, &options()));
+    let memory = plain(&memory);
+    let (_, older) = changed_in(&memory, |bytes| STORAGE_VERSIONS.iter().for_each(|at| bytes[*at] = 1));
     assert!(matches!(older, OpenError::OlderStorage { found: 1, .. } | OpenError::Damaged { .. }), "{older}");
-    let (_, newer) = changed(|bytes| STORAGE_VERSIONS.iter().for_each(|at| bytes[*at] = 200));
+    let (_, newer) = changed_in(&memory, |bytes| STORAGE_VERSIONS.iter().for_each(|at| bytes[*at] = 200));
     assert!(matches!(newer, OpenError::OlderStorage { .. } | OpenError::Damaged { .. }), "{newer}");
+}
+
+#[test]
+fn a_newer_layout_of_the_pages_is_refused() {
+    let (name, newer) = changed(|bytes| (0..4).for_each(|slot| bytes[slot * 4096 + 8] = 9));
+    assert_eq!(
+        newer.to_string(),
+        format!("{} has the page layout 9, this version reads up to 1; use the version that wrote it", name.display())
+    );
 }
 
 #[test]
@@ -164,7 +180,7 @@ fn a_newer_format_is_refused_and_left_alone() {
 
 #[test]
 fn a_file_of_something_else_is_refused() {
-    let (name, refused) = changed(|bytes| bytes[..64].fill(b'#'));
+    let (name, refused) = changed(|bytes| bytes[..4 * 4096].fill(b'#'));
     assert!(refused.to_string().starts_with(&format!("{} is not a store", name.display())), "{refused}");
     let (_, refused) = changed(|bytes| bytes.truncate(5));
     assert!(matches!(refused, OpenError::UnknownFormat(_)), "{refused}");
