@@ -1,7 +1,7 @@
 //! The size of the file: when copying it into a file without holes pays, and doing that.
 //!
-//! Space that documents gave up is used again, but a file never shrinks by much while it is open. After a time of
-//! heavy rewriting, or after many deletions, it is mostly holes; then it is compacted at the next start.
+//! Space that documents gave up is used again, but pages that redb has no use for are moved along in the log as the others are. After
+//! many deletions they are most of it; then it is compacted at the next start.
 
 use redb::{Database, ReadableTableMetadata};
 
@@ -9,6 +9,7 @@ use super::catalog::Catalog;
 use super::copy;
 use super::failure;
 use super::open::{Location, OpenError};
+use super::pages::BESIDE;
 use super::snapshot::Snapshot;
 
 /// Smaller files are left alone when a store is opened.
@@ -63,6 +64,7 @@ pub(super) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_fro
         return false;
     }
     let answer = failure::caught(|| -> Result<bool, redb::Error> {
+        let taken = taken.saturating_sub(BESIDE);
         if estimate(database, catalog)?.saturating_mul(2) > taken {
             return Ok(false);
         }
@@ -79,7 +81,7 @@ pub(super) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_fro
 /// some always stays. `None` where that cannot be told.
 pub(super) fn unused(database: &Database, catalog: &Catalog, taken: u64) -> Option<u64> {
     let needed = failure::caught(|| estimate(database, catalog));
-    Some(taken.saturating_sub(needed.ok()?.ok()?))
+    Some(taken.saturating_sub(BESIDE).saturating_sub(needed.ok()?.ok()?))
 }
 
 /// About how many bytes the documents and keys need.

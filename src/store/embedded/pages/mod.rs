@@ -34,6 +34,9 @@ use super::storage::blocks;
 
 /// The version of the layout that this build writes and reads.
 pub(super) const LAYOUT: u32 = layout::LAYOUT;
+/// What a log takes beside its pages and their garbage, in bytes: the segments that are kept free, that of the map and the one
+/// that is written to.
+pub(super) const BESIDE: u64 = (RESERVE as u64 + 2) * layout::SEGMENT as u64 * SLOT as u64;
 /// Garbage that is left alone in any case, in slots.
 const SLACK: u64 = 256;
 /// So many slots are written at least between two checkpoints.
