@@ -101,6 +101,12 @@ impl Presence {
         self.state.borrow().term
     }
 
+    /// Whether the primary of this term is still known to be one.
+    pub(super) fn holds(&self, term: Term) -> bool {
+        let state = self.state.borrow();
+        state.term == term && !matches!(state.standing, Standing::AwaySince(_))
+    }
+
     /// Whether no server has been there for too long.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self.state.borrow().standing, Standing::AwaySince(since) if since.elapsed() >= self.patience)
@@ -183,11 +189,14 @@ mod tests {
         let presence = Presence::new(Duration::from_hours(1));
         assert!(!presence.note(true, server("one")), "nobody was there before");
         let first = presence.term();
+        assert!(presence.holds(first));
         assert!(!presence.note(false, None));
+        assert!(!presence.holds(first), "there is no primary");
         assert!(!presence.note(true, server("one")), "the same one again");
-        assert_eq!(presence.term(), first);
+        assert!(presence.holds(first));
         assert!(presence.note(true, server("two")), "at once");
         assert_eq!(presence.trouble(Some(first)).await, Trouble::Succession);
+        assert!(!presence.holds(first));
         let second = presence.term();
         presence.note(false, None);
         assert!(presence.note(true, server("one")), "after a time without any");

@@ -164,8 +164,8 @@ async fn listen(
             take_note(&revisions, &event);
         }
         *position = stream.resume_token();
-        // A former primary that the others do not reach would say for ever that nothing happened.
-        if presence.term() != term {
+        // A former primary keeps the stream, and says that nothing happened while the others do not reach it.
+        if !presence.holds(term) {
             return Ok(());
         }
     }
