@@ -70,12 +70,12 @@ async fn a_server_that_hangs_comes_back_without_a_restart_of_the_service() {
     assert_recovers(&app).await;
 }
 
-/// The one of them that takes writes, once there is one.
-async fn primary(servers: &mut [Mongod]) -> &mut Mongod {
+/// Which of them takes writes, once one does.
+async fn primary(servers: &[Mongod]) -> usize {
     loop {
-        for index in 0..servers.len() {
-            if servers[index].is_primary().await {
-                return &mut servers[index];
+        for (index, server) in servers.iter().enumerate() {
+            if server.is_primary().await {
+                return index;
             }
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -89,11 +89,12 @@ async fn what_a_frozen_primary_does_not_answer_is_answered_by_its_successor() {
     let hosts = servers.iter().map(Mongod::address).collect::<Vec<_>>().join(",");
     // The driver by itself would wait ten minutes for a sign of life.
     let uri = format!("mongodb://{hosts}/successor?replicaSet=rs0&connectTimeoutMS=600000");
-    primary(&mut servers).await;
+    primary(&servers).await;
     let settings = [("store.connect_timeout_ms", "50000"), ("query.max_time_ms", "50000")];
     let app = TestApp::on(&uri, &settings).await;
     app.create_type("before", &[]).await;
-    let frozen = primary(&mut servers).await;
+    let primary = primary(&servers).await;
+    let frozen = &mut servers[primary];
     frozen.freeze();
     while frozen.is_primary().await {}
     let read = app.get("/types/").await;
