@@ -1,5 +1,6 @@
 //! Runs a plan: finds rows, looks at their documents again, hands on those that match.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use super::counts::Blocks;
 use super::failure;
 use super::key;
 use super::merge::Merge;
+use super::places::Place;
 use super::planner::{Choice, IndexScan, Numbers, Order, Plan, Total, Wanted, plan, prefers_scan};
 use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
@@ -277,14 +279,16 @@ impl<'a, A: Access> Reader<'a, A> {
 
     /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
     /// over. No document is looked at.
-    pub(super) fn page_of_rows(
-        &mut self,
-        scan: &IndexScan,
-        skip: u64,
-        limit: u64,
-    ) -> Result<(Vec<u64>, u64), StoreError> {
-        let (mut rows, mut passed) = (Vec::new(), 0);
-        self.index(scan, &mut |_, row| {
+    pub(super) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<Place, StoreError> {
+        let places = self.tables.places.as_ref();
+        if let Some(place) = places.and_then(|places| places.find(scan, skip, limit)) {
+            self.work.keys += place.keys;
+            return Ok(place);
+        }
+        let before = self.work.keys;
+        let (rest, mut passed) = self.jump(scan, skip)?;
+        let mut rows = Vec::new();
+        self.index(&rest, &mut |_, row| {
             if passed < skip {
                 passed += 1;
             } else {
@@ -293,7 +297,28 @@ impl<'a, A: Access> Reader<'a, A> {
             let is_full = limit != 0 && rows.len() as u64 >= limit;
             Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok((rows, passed))
+        let place = Place { rows: rows.into(), passed, keys: self.work.keys - before };
+        if let Some(places) = places {
+            places.note(scan, skip, limit, &place);
+        }
+        Ok(place)
+    }
+
+    /// What is left of a scan behind entries that can be passed over without reading them, at most `skip`, and how many
+    /// these are. Only where many are to be passed over; those of several ranges are read.
+    fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
+        let whole = (Cow::Borrowed(scan), 0);
+        let [range] = scan.ranges.as_slice() else { return Ok(whole) };
+        let Some(blocks) = self.blocks(scan.index)?.filter(|_| skip > Blocks::<A::Unique, A>::LARGEST) else {
+            return Ok(whole);
+        };
+        let mut step = || self.note_key();
+        let (rest, passed) = match scan.order {
+            Order::Backward => blocks.pass_backward(range, skip, &mut step)?,
+            Order::Forward | Order::Unused => blocks.pass_forward(range, skip, &mut step)?,
+        };
+        let scan = IndexScan { ranges: vec![rest], ..scan.clone() };
+        Ok((Cow::Owned(scan), passed))
     }
 
     /// Shows `visit` the documents of these rows, in this order.
