@@ -1,6 +1,5 @@
 //! Runs a plan: finds rows, looks at their documents again, hands on those that match.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
@@ -170,7 +169,7 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     /// The numbers of entries of an index, where they are kept.
-    fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
+    pub(super) fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
         let Some(blocks) = self.tables.blocks(self.collection, index) else { return Ok(None) };
         Ok(if blocks.are_complete()? { Some(blocks) } else { None })
     }
@@ -302,23 +301,6 @@ impl<'a, A: Access> Reader<'a, A> {
             places.note(scan, skip, limit, &place);
         }
         Ok(place)
-    }
-
-    /// What is left of a scan behind entries that can be passed over without reading them, at most `skip`, and how many
-    /// these are. Only where many are to be passed over; those of several ranges are read.
-    fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
-        let whole = (Cow::Borrowed(scan), 0);
-        let [range] = scan.ranges.as_slice() else { return Ok(whole) };
-        let Some(blocks) = self.blocks(scan.index)?.filter(|_| skip > Blocks::<A::Unique, A>::LARGEST) else {
-            return Ok(whole);
-        };
-        let mut step = || self.note_key();
-        let (rest, passed) = match scan.order {
-            Order::Backward => blocks.pass_backward(range, skip, &mut step)?,
-            Order::Forward | Order::Unused => blocks.pass_forward(range, skip, &mut step)?,
-        };
-        let scan = IndexScan { ranges: vec![rest], ..scan.clone() };
-        Ok((Cow::Owned(scan), passed))
     }
 
     /// Shows `visit` the documents of these rows, in this order.
@@ -482,7 +464,7 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn note_key(&mut self) -> Result<(), StoreError> {
+    pub(super) fn note_key(&mut self) -> Result<(), StoreError> {
         self.work.keys += 1;
         self.deadline.step(1)
     }

@@ -4,6 +4,7 @@
 //! blocks are passed over by their numbers, and only what is left of one is walked: at most as many entries as a block
 //! holds at each end, and one step for each block.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use redb::ReadableTable;
@@ -11,16 +12,38 @@ use redb::ReadableTable;
 use crate::store::StoreError;
 
 use super::counts::Blocks;
+use super::execute::Reader;
+use super::planner::{IndexScan, Order};
 use super::ranges::KeyRange;
 use super::tables::Access;
 
+impl<A: Access> Reader<'_, A> {
+    /// What is left of a scan behind entries that can be passed over without reading them, at most `skip`, and how many
+    /// these are. Only where many are to be passed over; those of several ranges are read.
+    pub(super) fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
+        let whole = (Cow::Borrowed(scan), 0);
+        let [range] = scan.ranges.as_slice() else { return Ok(whole) };
+        if skip <= Blocks::<A::Unique, A>::LARGEST {
+            return Ok(whole);
+        }
+        let Some(blocks) = self.blocks(scan.index)? else { return Ok(whole) };
+        let mut step = || self.note_key();
+        let (rest, passed) = match scan.order {
+            Order::Backward => blocks.pass_backward(range, skip, &mut step)?,
+            Order::Forward | Order::Unused => blocks.pass_forward(range, skip, &mut step)?,
+        };
+        let scan = IndexScan { ranges: vec![rest], ..scan.clone() };
+        Ok((Cow::Owned(scan), passed))
+    }
+}
+
 /// What is left of a range, and how many entries were passed over.
-pub(super) type Passed = (KeyRange, u64);
+type Passed = (KeyRange, u64);
 
 impl<T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'_, T, A> {
     /// Passes over entries at the beginning of a range: as many as whole blocks make possible, and `at_most`. `step` is
     /// told of each entry that is read.
-    pub(super) fn pass_forward(
+    fn pass_forward(
         &self,
         range: &KeyRange,
         at_most: u64,
@@ -46,7 +69,7 @@ impl<T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'_, T, A> {
     }
 
     /// The same at the end of a range that is read backwards, its keys from the last to the first and the rows of each key forwards.
-    pub(super) fn pass_backward(
+    fn pass_backward(
         &self,
         range: &KeyRange,
         at_most: u64,
