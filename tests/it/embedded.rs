@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::contract::support::{BUDGET, ids, ids_of, insertion, numbers, query, raw, sort, store_all, thing};
 use crate::contract::{COLLECTIONS, Fixture, PLAIN, THINGS};
+use crate::support::plain::made_plain;
 
 #[expect(clippy::unused_async, reason = "the contract awaits stores that take longer to make")]
 async fn fresh() -> Option<Fixture> {
@@ -97,7 +98,7 @@ async fn what_is_no_store_is_refused() {
 async fn a_newer_format_is_refused() {
     let directory = tempfile::tempdir().expect("a directory for the test");
     drop(open(directory.path()));
-    let database = redb::Database::open(directory.path().join("inventory.redb")).expect("the store is closed");
+    let database = made_plain(directory.path());
     let meta: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
     let transaction = database.begin_write().expect("a transaction");
     let format = doc! { "version": 9_i64 }.to_vec().expect("it is BSON");

@@ -9,6 +9,8 @@ use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, Store, Unit, collections};
 use tempfile::TempDir;
 
+use crate::support::plain::made_plain;
+
 /// What `check` says in `directory`.
 fn check(directory: &Path, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
@@ -35,7 +37,7 @@ async fn store_with_types(directory: &Path) {
 
 /// Takes a key out of the index on `name`, as no one but a fault would.
 fn lose_a_key(directory: &Path) {
-    let database = redb::Database::open(directory.join("data/inventory.redb")).expect("the store is closed");
+    let database = made_plain(&directory.join("data"));
     let transaction = database.begin_write().expect("a transaction");
     let index: redb::TableDefinition<&[u8], u64> = redb::TableDefinition::new("x1.2");
     transaction.open_table(index).expect("the index").pop_first().expect("it can be read").expect("a key");

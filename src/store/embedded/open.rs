@@ -288,7 +288,7 @@ impl Location {
             match Pages::open(file).map_err(|error| self.unopened(error))? {
                 Opened::Log(pages) => {
                     let was_closed = pages.was_closed();
-                    (Box::new(pages), was_closed)
+                    (pages, was_closed)
                 }
                 // Whether the last commit is whole redb finds out.
                 Opened::Plain(file) => (file, true),
@@ -304,7 +304,7 @@ impl Location {
             Opened::Plain(_) => Ok(None),
             Opened::Log(pages) => {
                 let was_closed = pages.was_closed();
-                let database = self.builder(Torn::Refuse).create_with_backend(pages);
+                let database = self.builder(Torn::Refuse).create_with_backend(*pages);
                 let database = database.map_err(|error| self.refused(error))?;
                 if !was_closed {
                     self.lacks_nothing(&self.read_catalog(&database)?.0)?;

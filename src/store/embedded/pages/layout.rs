@@ -53,7 +53,8 @@ impl Place {
 
 /// The checksum of a page, which is not that of the same bytes on another page.
 fn check(page: u32, bytes: &[u8]) -> u32 {
-    (xxh3_64_with_seed(bytes, u64::from(page)) & u64::from(u32::MAX)) as u32
+    let [a, b, c, d, ..] = xxh3_64_with_seed(bytes, u64::from(page)).to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 /// Where a slot begins, in bytes.
@@ -105,7 +106,7 @@ impl Superblock {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Writing::new(&SUPERBLOCK_BEGINS);
+        let mut bytes = Writing::new(SUPERBLOCK_BEGINS);
         bytes.u32(LAYOUT).u32(self.map_slot).u64(self.generation).u128(self.identity).u64(self.length);
         bytes
             .u64(self.point.sequence)
@@ -168,7 +169,7 @@ pub(super) struct Head {
 impl Head {
     /// Writes it into the slot, and returns its checksum.
     pub(super) fn encode(&self, slot: &mut [u8]) -> u64 {
-        let mut bytes = Writing::new(&PART_BEGINS);
+        let mut bytes = Writing::new(PART_BEGINS);
         bytes.u128(self.identity).u64(self.sequence).u64(self.parent).u64(self.length).u64(self.floor);
         bytes.u32(self.next).u32(u32::from(self.is_last));
         bytes.u64(self.pages.len() as u64).u64(0);
@@ -238,7 +239,7 @@ pub(super) fn map_check(bytes: &[u8]) -> u64 {
 struct Writing(Vec<u8>);
 
 impl Writing {
-    fn new(begins: &[u8; 8]) -> Self {
+    fn new(begins: [u8; 8]) -> Self {
         Self(begins.to_vec())
     }
 

@@ -62,7 +62,7 @@ pub(super) enum Unopened {
 /// A file that was opened.
 #[derive(Debug)]
 pub(super) enum Opened {
-    Log(Pages),
+    Log(Box<Pages>),
     /// redb's own file: a backup, or a store from before there were logs.
     Plain(Box<dyn StorageBackend>),
 }
@@ -72,6 +72,8 @@ pub(super) enum Opened {
 pub(super) struct Pages {
     file: Box<dyn StorageBackend>,
     identity: Identity,
+    /// See [`Pages::was_closed`].
+    was_closed: bool,
     shared: RwLock<Shared>,
     writer: Mutex<Writer>,
 }
@@ -99,8 +101,6 @@ struct Writer {
     floor: u64,
     /// How many slots were written since the last checkpoint.
     slots: u64,
-    /// Whether the log was closed properly, and nothing was written since.
-    was_closed: bool,
     /// Whether this has written to the file.
     has_written: bool,
     /// Whether there is something that no sync has made durable.
@@ -120,7 +120,7 @@ impl Pages {
         }
         match recover(&*file)? {
             None => Ok(Opened::Plain(file)),
-            Some(log) => Ok(Opened::Log(Self::of(file, log))),
+            Some(log) => Ok(Opened::Log(Box::new(Self::of(file, log)))),
         }
     }
 
@@ -159,14 +159,20 @@ impl Pages {
             replaced: Vec::new(),
             floor: log.length,
             slots: log.slots,
-            was_closed: log.superblock.is_closed && log.slots == 0,
             has_written: false,
             is_changed: false,
             is_broken: false,
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
-        Self { file, identity: log.superblock.identity, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        let was_closed = log.superblock.is_closed && log.slots == 0;
+        Self {
+            file,
+            identity: log.superblock.identity,
+            was_closed,
+            shared: RwLock::new(shared),
+            writer: Mutex::new(writer),
+        }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Shared> {
@@ -228,10 +234,10 @@ impl Pages {
         if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
     }
 
-    /// Whether the log was closed properly. If it was not, the last batch that was acknowledged may be missing where the file is
+    /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be missing where the file is
     /// damaged, and nothing here can tell.
     pub(super) fn was_closed(&self) -> bool {
-        self.writer().was_closed
+        self.was_closed
     }
 
     /// Writes what is staged as parts; with `is_last` the batch is complete then.
@@ -307,7 +313,7 @@ impl Pages {
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.slots += 1 + numbers.len() as u64;
-        (writer.was_closed, writer.has_written) = (false, true);
+        writer.has_written = true;
         writer.floor = length;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
         Ok(())
@@ -406,7 +412,7 @@ impl Pages {
             }
             self.file.sync_data()
         })?;
-        (writer.superblock, writer.was_closed, writer.has_written) = (superblock, superblock.is_closed, true);
+        (writer.superblock, writer.has_written) = (superblock, true);
         Ok(())
     }
 }

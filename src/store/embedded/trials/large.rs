@@ -62,13 +62,6 @@ fn large_stores_open_quickly() {
     let start = Instant::now();
     let done = maintenance::compact(directory.path(), &options).expect("it is sound");
     eprintln!("compacted in {} ms: {done:?}", start.elapsed().as_millis());
-    let mut database = redb::Database::open(directory.path().join("inventory.redb")).expect("closed");
-    let start = Instant::now();
-    let moved = database.compact().expect("it can be compacted");
-    let own = start.elapsed().as_millis();
-    drop(database);
-    let after = std::fs::metadata(directory.path().join("inventory.redb")).expect("it is there").len();
-    eprintln!("the storage's own compaction after that: {own} ms, {after} bytes, moved: {moved}");
 }
 
 fn write_until_killed(directory: &Path, quick: bool) {

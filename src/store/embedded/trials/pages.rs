@@ -26,7 +26,7 @@ fn create(memory: &Arc<Memory>) -> Pages {
 
 fn open(memory: &Arc<Memory>) -> Pages {
     match Pages::open(memory.open(file()).expect("it is there")).expect("it opens") {
-        Opened::Log(pages) => pages,
+        Opened::Log(pages) => *pages,
         Opened::Plain(_) => panic!("it is a log"),
     }
 }
