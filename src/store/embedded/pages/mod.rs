@@ -97,6 +97,8 @@ struct Writer {
     map_at: Range<u32>,
     /// Where pages are that are newer in the batch that is being written.
     replaced: Vec<u32>,
+    /// How many pages of this batch are in the file.
+    written: usize,
     /// The smallest length since the last part.
     floor: u64,
     /// How many slots were written since the last checkpoint.
@@ -157,6 +159,7 @@ impl Pages {
             superblock: log.superblock,
             map_at: log.map_at,
             replaced: Vec::new(),
+            written: 0,
             floor: log.length,
             slots: log.slots,
             has_written: false,
@@ -313,6 +316,7 @@ impl Pages {
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.slots += 1 + numbers.len() as u64;
+        writer.written += numbers.len();
         writer.has_written = true;
         writer.floor = length;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
@@ -321,12 +325,12 @@ impl Pages {
 
     /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
     fn clear_segments(&self, writer: &mut Writer) -> io::Result<()> {
-        let current = segment_of(writer.point.slot);
         let mut garbage = writer.segments.garbage();
         let most = writer.segments.live() / 2 + SLACK;
-        let mut budget = CLEARED.max(2 * self.shared().staged.len());
+        let mut budget = CLEARED.max(2 * (writer.written + self.shared().staged.len()));
         let mut cleared = BTreeSet::new();
         while garbage > most {
+            let current = segment_of(writer.point.slot);
             let Some(victim) = writer.segments.victim(current, &cleared) else { break };
             let live = writer.segments.live_in(victim);
             if usize::from(live) > budget && !cleared.is_empty() {
@@ -340,26 +344,33 @@ impl Pages {
             budget = budget.saturating_sub(live.into());
             garbage = garbage.saturating_sub(slots_of(victim).len() as u64 - u64::from(live));
             cleared.insert(victim);
+            if self.shared().staged.len() >= MOST_PAGES {
+                self.write_parts(writer, false)?;
+            }
         }
         Ok(())
     }
 
     fn clear_segment(&self, writer: &mut Writer, segment: u32) -> io::Result<()> {
         let pages: Vec<(u32, u32)> = writer.segments.pages_in(segment).collect();
+        let (Some((first, _)), Some((last, _))) = (pages.first(), pages.last()) else { return Ok(()) };
+        let mut bytes = vec![0; (last - first + 1) as usize * SLOT];
+        let read = self.file.read(offset(*first), &mut bytes);
         let mut moved = Vec::with_capacity(pages.len());
         {
             let shared = self.shared();
-            for (slot, page) in pages {
-                if shared.staged.contains_key(&page) || shared.place(page).slot != slot {
+            for (slot, page) in &pages {
+                let place = shared.place(*page);
+                if shared.staged.contains_key(page) || place.slot != *slot {
                     continue;
                 }
-                let mut bytes = vec![0; SLOT].into_boxed_slice();
-                if !self.read_pages(&shared, page, &mut bytes)? {
-                    log::error!("page {page} of the store is damaged; it stays where it is, at {}", offset(slot));
+                let own = &bytes[(slot - first) as usize * SLOT..][..SLOT];
+                if read.is_err() || !place.is_of(*page, own) {
+                    log::error!("page {page} of the store is damaged; it stays where it is, at {}", offset(*slot));
                     writer.segments.keep(segment);
                     return Ok(());
                 }
-                moved.push((page, bytes));
+                moved.push((*page, Box::from(own)));
             }
         }
         self.shared_mut().staged.extend(moved);
@@ -508,7 +519,7 @@ impl StorageBackend for Pages {
         self.clear_segments(&mut writer)?;
         self.write_parts(&mut writer, true)?;
         writer.failing(|| self.file.sync_data())?;
-        writer.is_changed = false;
+        (writer.is_changed, writer.written) = (false, 0);
         let writer = &mut *writer;
         for slot in writer.replaced.drain(..) {
             writer.segments.release(slot);

@@ -244,8 +244,10 @@ fn a_log_that_is_written_for_a_long_time_is_at_most_a_third_garbage() {
         }
         pages.sync_data().expect("it is synced");
     };
-    for _ in 0..600 {
-        write(100);
+    for batch in [100, 1000] {
+        for _ in 0..60_000 / batch {
+            write(batch);
+        }
     }
     let length = memory.contents()[file()].len();
     // What counts, half as much garbage, what one checkpoint and the next one hold on to, and a map.
