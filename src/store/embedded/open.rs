@@ -123,6 +123,16 @@ enum Torn {
     GoBack,
 }
 
+/// What a file is, and how it was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// redb's own: whether its last commit is whole, redb finds out.
+    Plain,
+    /// The process that wrote it was killed, or the power failed.
+    Log,
+    ClosedLog,
+}
+
 /// Where a store is and how it is opened; kept to open it again after a failure of the storage.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
@@ -258,9 +268,10 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let (file, was_closed) = self.overlay()?;
+            let (file, kind) = self.overlay()?;
             let database = match self.builder(Torn::Refuse).create_with_backend(file) {
-                Err(DatabaseError::RepairAborted) => {
+                // In a log a commit is there as a whole or not at all: there it is damage.
+                Err(DatabaseError::RepairAborted) if kind == Kind::Plain => {
                     self.was_nobody_told_of_the_last_commit()?;
                     self.builder(Torn::GoBack).create_with_backend(self.overlay()?.0)
                 }
@@ -268,7 +279,7 @@ impl Location {
             };
             let database = database.map_err(|error| self.refused(error))?;
             let (catalog, _) = self.read_catalog(&database)?;
-            if !was_closed {
+            if kind == Kind::Log {
                 self.lacks_nothing(&catalog)?;
             }
             Ok((database, catalog))
@@ -281,19 +292,16 @@ impl Location {
         Pages::open(file).map(|opened| matches!(opened, Opened::Log(_))).map_err(|error| self.unopened(error))
     }
 
-    /// The file to be looked at, and whether it was closed properly.
-    fn overlay(&self) -> Result<(Overlay, bool), OpenError> {
+    /// The file to be looked at.
+    fn overlay(&self) -> Result<(Overlay, Kind), OpenError> {
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        let (file, was_closed): (Box<dyn StorageBackend>, bool) =
+        let (file, kind): (Box<dyn StorageBackend>, Kind) =
             match Pages::open(file).map_err(|error| self.unopened(error))? {
-                Opened::Log(pages) => {
-                    let was_closed = pages.was_closed();
-                    (pages, was_closed)
-                }
-                // Whether the last commit is whole redb finds out.
-                Opened::Plain(file) => (file, true),
+                Opened::Log(pages) if pages.was_closed() => (pages, Kind::ClosedLog),
+                Opened::Log(pages) => (pages, Kind::Log),
+                Opened::Plain(file) => (file, Kind::Plain),
             };
-        Ok((Overlay::new(file).map_err(|error| self.io(error))?, was_closed))
+        Ok((Overlay::new(file).map_err(|error| self.io(error))?, kind))
     }
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.

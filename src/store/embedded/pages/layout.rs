@@ -73,6 +73,13 @@ pub(super) struct Point {
     pub(super) slot: u32,
 }
 
+/// Segments one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Run {
+    pub(super) first: u32,
+    pub(super) count: u32,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Superblock {
     pub(super) generation: u64,
@@ -80,8 +87,10 @@ pub(super) struct Superblock {
     /// The length that the log is read with, in bytes.
     pub(super) length: u64,
     pub(super) point: Point,
-    /// Where the map begins.
-    pub(super) map_slot: u32,
+    /// Where the map is.
+    pub(super) map: Run,
+    /// Where the one before is, and the next one will be.
+    pub(super) spare: Run,
     /// How many pages the map has.
     pub(super) map_pages: u32,
     pub(super) map_check: u64,
@@ -93,8 +102,13 @@ pub(super) struct Superblock {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// A superblock of a version that this build does not know.
-    Newer(u32),
+    /// Something that begins as a superblock and is none.
+    Damaged,
+    /// A superblock of a layout that this build does not know.
+    Newer {
+        generation: u64,
+        layout: u32,
+    },
     Superblock(Superblock),
 }
 
@@ -105,46 +119,44 @@ impl Superblock {
         [first, first + 2]
     }
 
+    /// The beginning, up to the generation, and the checksum at the end of the slot are the same in all layouts to come.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Writing::new(SUPERBLOCK_BEGINS);
-        bytes.u32(LAYOUT).u32(self.map_slot).u64(self.generation).u128(self.identity).u64(self.length);
-        bytes
-            .u64(self.point.sequence)
-            .u64(self.point.parent)
-            .u32(self.point.slot)
-            .u32(self.map_pages)
-            .u64(self.map_check);
-        bytes.u32(u32::from(self.is_closed));
+        bytes.u32(LAYOUT).u32(u32::from(self.is_closed)).u64(self.generation).u128(self.identity).u64(self.length);
+        bytes.u64(self.point.sequence).u64(self.point.parent).u32(self.point.slot).u32(self.map_pages);
+        bytes.u32(self.map.first).u32(self.map.count).u32(self.spare.first).u32(self.spare.count).u64(self.map_check);
         let mut bytes = bytes.0;
+        bytes.resize(SLOT - 8, 0);
         let check = xxh3_64(&bytes);
         bytes.extend_from_slice(&check.to_le_bytes());
-        bytes.resize(SLOT, 0);
         bytes
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Found {
+        if !bytes.starts_with(&SUPERBLOCK_BEGINS) {
+            return Found::Nothing;
+        }
         let read = || {
-            let mut reading = Reading(bytes);
-            if reading.take(8)? != SUPERBLOCK_BEGINS {
+            let (own, check) = bytes.split_at_checked(SLOT - 8)?;
+            let mut reading = Reading(own);
+            reading.take(8)?;
+            let (layout, is_closed, generation) = (reading.u32()?, reading.u32()? == 1, reading.u64()?);
+            if check != xxh3_64(own).to_le_bytes() {
                 return None;
             }
-            let layout = reading.u32()?;
             if layout > LAYOUT {
-                return Some(Found::Newer(layout));
+                return Some(Found::Newer { generation, layout });
             }
-            let (map_slot, generation, identity) = (reading.u32()?, reading.u64()?, reading.u128()?);
-            let (length, sequence, parent) = (reading.u64()?, reading.u64()?, reading.u64()?);
-            let (slot, map_pages, map_check) = (reading.u32()?, reading.u32()?, reading.u64()?);
-            let is_closed = reading.u32()? == 1;
-            let checked = bytes.len() - reading.0.len();
-            if reading.u64()? != xxh3_64(&bytes[..checked]) {
-                return None;
-            }
-            let point = Point { sequence, parent, slot };
-            let superblock = Self { generation, identity, length, point, map_slot, map_pages, map_check, is_closed };
+            let (identity, length) = (reading.u128()?, reading.u64()?);
+            let (sequence, parent, slot) = (reading.u64()?, reading.u64()?, reading.u32()?);
+            let map_pages = reading.u32()?;
+            let map = Run { first: reading.u32()?, count: reading.u32()? };
+            let spare = Run { first: reading.u32()?, count: reading.u32()? };
+            let (point, map_check) = (Point { sequence, parent, slot }, reading.u64()?);
+            let superblock = Self { generation, identity, length, point, map, spare, map_pages, map_check, is_closed };
             Some(Found::Superblock(superblock))
         };
-        read().unwrap_or(Found::Nothing)
+        read().unwrap_or(Found::Damaged)
     }
 }
 
@@ -321,7 +333,8 @@ mod tests {
             identity: 5,
             length: 1 << 40,
             point: point(),
-            map_slot: 260,
+            map: Run { first: 6, count: 2 },
+            spare: Run { first: 9, count: 1 },
             map_pages: 1000,
             map_check: 17,
             is_closed: true,
@@ -329,9 +342,23 @@ mod tests {
         assert_eq!(superblock.slots(), [1, 3]);
         let mut bytes = superblock.encode();
         assert_eq!(Superblock::decode(&bytes), Found::Superblock(superblock));
-        bytes[20] ^= 1;
+        for at in (8..200).chain([SLOT - 1]) {
+            bytes[at] ^= 1;
+            assert_eq!(Superblock::decode(&bytes), Found::Damaged, "byte {at} is not covered");
+            bytes[at] ^= 1;
+        }
+        bytes[0] ^= 1;
         assert_eq!(Superblock::decode(&bytes), Found::Nothing);
-        bytes[8] = 2;
-        assert_eq!(Superblock::decode(&bytes), Found::Newer(2));
+    }
+
+    #[test]
+    fn a_superblock_of_a_newer_layout_is_known_as_one() {
+        let mut bytes = vec![7; SLOT];
+        bytes[..8].copy_from_slice(&SUPERBLOCK_BEGINS);
+        bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+        bytes[16..24].copy_from_slice(&99_u64.to_le_bytes());
+        let check = xxh3_64(&bytes[..SLOT - 8]);
+        bytes[SLOT - 8..].copy_from_slice(&check.to_le_bytes());
+        assert_eq!(Superblock::decode(&bytes), Found::Newer { generation: 99, layout: 2 });
     }
 }

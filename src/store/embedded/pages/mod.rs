@@ -2,12 +2,13 @@
 //!
 //! redb copies each page that it changes to a place that is free, anywhere in its file. Of a large store these places are far
 //! apart, and making them durable takes the disk many times as long as writing the same bytes in one piece. So the
-//! file is a log: what redb writes between two syncs goes to the end of it as one batch, and a map in memory, 8 bytes for a
-//! page of 4 KiB, says where each page is. It holds a checksum of each page as well, which is compared whenever a page is read
+//! file is a log: what redb writes between two syncs goes to the end of it as one batch, and a map in memory says where each page
+//! is. With what is known of the segments it takes about 3.5 MiB for a GiB. It holds a checksum of each page as well, which is compared whenever a page is read
 //! from the file: a page that is not what was written is never taken for one.
 //!
 //! The log goes round: segments of which no page counts any more are written again, and those of which few do are
-//! cleared by writing these pages anew, a few with each batch, so that at most a third of the file is garbage.
+//! cleared by writing these pages anew, about twice as many as the batch has, so that at most a third of the file is garbage, beside
+//! what recovery would read.
 //! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
 //!
 //! *Invariants:*
@@ -22,25 +23,31 @@ mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::{BackendError, StorageBackend};
 
-use self::layout::{Head, Identity, MOST_PAGES, Place, Point, SLOT, Superblock, encode_map, map_check, offset};
+use self::layout::{
+    Head, Identity, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
+};
 use self::recovery::{Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
 
 /// The version of the layout that this build writes and reads.
 pub(super) const LAYOUT: u32 = layout::LAYOUT;
-/// What a log takes beside its pages and their garbage, in bytes: the segments that are kept free, that of the map and the one
+/// What a log takes beside its pages and their garbage, in bytes: the segments that are kept free, those of two maps and the one
 /// that is written to.
-pub(super) const BESIDE: u64 = (RESERVE as u64 + 2) * layout::SEGMENT as u64 * SLOT as u64;
+pub(super) const BESIDE: u64 = (RESERVE as u64 + 3) * SEGMENT as u64 * SLOT as u64;
 /// Garbage that is left alone in any case, in slots.
 const SLACK: u64 = 256;
 /// So many slots are written at least between two checkpoints.
 const CHECKPOINT: u64 = 512;
+/// So many parts are followed at the most when a log is opened.
+const MOST_PARTS: u64 = 16_384;
+/// More would not have numbers for their slots.
+const MOST_SEGMENTS: u32 = u32::MAX / SEGMENT - 1;
 /// How many pages a batch may write anew at least, however small it is.
 const CLEARED: usize = 64;
 /// A batch of so many pages may use the last segments, see [`RESERVE`].
@@ -89,12 +96,11 @@ struct Shared {
 
 /// What writing needs.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
 struct Writer {
     segments: Segments,
     point: Point,
     superblock: Superblock,
-    /// The segments of its map.
-    map_at: Range<u32>,
     /// Where pages are that are newer in the batch that is being written.
     replaced: Vec<u32>,
     /// How many pages of this batch are in the file.
@@ -103,8 +109,16 @@ struct Writer {
     floor: u64,
     /// How many slots were written since the last checkpoint.
     slots: u64,
+    /// How many it has to be before a checkpoint is tried again that there was no room for.
+    retry_from: u64,
+    /// Whether what was there when the log was opened is on disk for sure.
+    is_synced: bool,
     /// Whether this has written to the file.
     has_written: bool,
+    /// Whether the batch may use the last segments, see [`RESERVE`].
+    is_small: bool,
+    /// Whether there was no room for another segment.
+    is_full: bool,
     /// Whether there is something that no sync has made durable.
     is_changed: bool,
     /// After a failure nothing is known of what is in the file.
@@ -133,16 +147,19 @@ impl Pages {
             identity: rand::random(),
             length: 0,
             point: Point { sequence: 0, parent: 0, slot: slots_of(0).start },
-            map_slot: 0,
+            map: Run::default(),
+            spare: Run::default(),
             map_pages: 0,
             map_check: map_check(&[]),
             is_closed: false,
         };
         let (point, pinned) = (superblock.point, BTreeSet::new());
-        let log =
-            Recovered { length: 0, map: Vec::new(), map_at: 0..0, pinned, point, slots: 0, segments: 1, superblock };
+        let log = Recovered { length: 0, map: Vec::new(), pinned, point, slots: 0, segments: 0, superblock };
         let pages = Self::of(file, log);
         let mut writer = pages.writer();
+        pages.fill(0)?;
+        let map = pages.take_run(&mut writer, 1)?;
+        let superblock = Superblock { map, spare: pages.take_run(&mut writer, 1)?, ..superblock };
         for _ in 0..RESERVE {
             pages.add_segment(&mut writer)?;
         }
@@ -152,17 +169,23 @@ impl Pages {
     }
 
     fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
-        let segments = Segments::of(&log.map, &log.map_at, &log.pinned, segment_of(log.point.slot), log.segments);
+        let segments = {
+            let maps = [log.superblock.map, log.superblock.spare];
+            Segments::of(&log.map, maps, &log.pinned, segment_of(log.point.slot), log.segments)
+        };
         let writer = Writer {
             segments,
             point: log.point,
             superblock: log.superblock,
-            map_at: log.map_at,
             replaced: Vec::new(),
             written: 0,
             floor: log.length,
             slots: log.slots,
+            retry_from: 0,
+            is_synced: false,
             has_written: false,
+            is_small: false,
+            is_full: false,
             is_changed: false,
             is_broken: false,
             buffer: Vec::new(),
@@ -186,8 +209,13 @@ impl Pages {
         self.shared.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Taken before what is shared, and never while holding that.
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(|poisoned| {
+            let mut writer = poisoned.into_inner();
+            writer.is_broken = true;
+            writer
+        })
     }
 
     /// Reads whole pages; `false` when one of them is damaged.
@@ -245,6 +273,8 @@ impl Pages {
 
     /// Writes what is staged as parts; with `is_last` the batch is complete then.
     fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
+        self.sync_found(writer)?;
+        writer.has_written = true;
         if writer.superblock.is_closed {
             self.write_superblock(writer, Superblock { is_closed: false, ..writer.superblock })?;
         }
@@ -257,8 +287,8 @@ impl Pages {
             let (now, later) = rest.split_at(rest.len().min(room).min(MOST_PAGES));
             rest = later;
             let behind = slot + 1 + page_number(now.len())?;
-            // A part needs room for its head and a page.
-            let next = if end - behind >= 2 { behind } else { self.next_segment(writer, numbers.len())? };
+            // A part needs room for its head and a page. Where the next one will be stands in this one.
+            let next = if end - behind >= 2 { behind } else { self.next_segment(writer)? };
             self.write_part(writer, now, next, is_last && rest.is_empty())?;
             if rest.is_empty() {
                 return Ok(());
@@ -266,13 +296,23 @@ impl Pages {
         }
     }
 
-    /// Where a segment begins that can be written to, for a batch of so many pages.
+    /// Syncs what was found when the log was opened: it may be in the operating system's memory alone, left by a process that was
+    /// killed.
+    fn sync_found(&self, writer: &mut Writer) -> io::Result<()> {
+        if !writer.is_synced {
+            writer.failing(|| self.file.sync_data())?;
+            writer.is_synced = true;
+        }
+        Ok(())
+    }
+
+    /// Where a segment begins that can be written to.
     ///
-    /// A new segment is filled with zeros first: when the disk is full that fails, and nothing else does.
-    fn next_segment(&self, writer: &mut Writer, pages: usize) -> io::Result<u32> {
-        if !writer.segments.has_spare() {
+    /// A new segment is filled with zeros first: when the disk is full that fails, and writing to it later does not.
+    fn next_segment(&self, writer: &mut Writer) -> io::Result<u32> {
+        while !writer.segments.has_spare() {
             match self.add_segment(writer) {
-                Err(error) if is_full(&error) && pages <= SMALL => {}
+                Err(error) if is_full(&error) && writer.is_small => break,
                 added => added?,
             }
         }
@@ -281,10 +321,29 @@ impl Pages {
     }
 
     fn add_segment(&self, writer: &mut Writer) -> io::Result<()> {
-        let slots = slots_of(writer.segments.count());
-        self.file.write(offset(slots.start), &vec![0; slots.len() * SLOT])?;
+        let added = self.fill(writer.segments.count());
+        writer.is_full = added.as_ref().is_err_and(is_full);
+        added?;
         writer.segments.add();
         Ok(())
+    }
+
+    fn fill(&self, segment: u32) -> io::Result<()> {
+        if segment >= MOST_SEGMENTS {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let slots = slots_of(segment);
+        self.file.write(offset(slots.start), &vec![0; slots.len() * SLOT])
+    }
+
+    /// Segments in a row, for a map.
+    fn take_run(&self, writer: &mut Writer, count: u32) -> io::Result<Run> {
+        loop {
+            if let Some(run) = writer.segments.take_run(count, u32::MAX) {
+                return Ok(run);
+            }
+            self.add_segment(writer)?;
+        }
     }
 
     fn write_part(&self, writer: &mut Writer, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
@@ -317,16 +376,39 @@ impl Pages {
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.slots += 1 + numbers.len() as u64;
         writer.written += numbers.len();
-        writer.has_written = true;
         writer.floor = length;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
+        if segment_of(next) != segment_of(slot) {
+            writer.segments.leave(segment_of(slot));
+        }
         Ok(())
+    }
+
+    /// On a full disk: whether there would be too little left to go on working with what is there.
+    fn refuse_growth(&self, writer: &mut Writer) -> io::Result<()> {
+        if !writer.is_full {
+            return Ok(());
+        }
+        let shared = self.shared();
+        let new = shared.staged.keys().filter(|page| shared.place(**page).slot == 0).count() as u64;
+        if new == 0 || writer.segments.unused() >= new + RESERVE as u64 * u64::from(SEGMENT) {
+            return Ok(());
+        }
+        // There may be room again.
+        drop(shared);
+        self.add_segment(writer)
     }
 
     /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
     fn clear_segments(&self, writer: &mut Writer) -> io::Result<()> {
-        let mut garbage = writer.segments.garbage();
-        let most = writer.segments.live() / 2 + SLACK;
+        let unused = slots_of(segment_of(writer.point.slot)).end - writer.point.slot;
+        let mut garbage = writer.segments.garbage().saturating_sub(unused.into());
+        // On a full disk there is no other room.
+        let (most, fullest) = if writer.is_full {
+            (CLEARED as u64, SEGMENT - 4)
+        } else {
+            (writer.segments.live() / 2 + SLACK, SEGMENT * 9 / 10)
+        };
         let mut budget = CLEARED.max(2 * (writer.written + self.shared().staged.len()));
         let mut cleared = BTreeSet::new();
         while garbage > most {
@@ -337,12 +419,12 @@ impl Pages {
                 break;
             }
             // What is full would only be written again and again.
-            if u32::from(live) * 10 > slots_of(victim).end.abs_diff(slots_of(victim).start) * 9 {
+            if u32::from(live) > fullest {
                 break;
             }
             self.clear_segment(writer, victim)?;
             budget = budget.saturating_sub(live.into());
-            garbage = garbage.saturating_sub(slots_of(victim).len() as u64 - u64::from(live));
+            garbage = garbage.saturating_sub(u64::from(SEGMENT) - u64::from(live));
             cleared.insert(victim);
             if self.shared().staged.len() >= MOST_PAGES {
                 self.write_parts(writer, false)?;
@@ -383,31 +465,40 @@ impl Pages {
             let shared = self.shared();
             (encode_map(&shared.map), page_number(shared.map.len())?, shared.length)
         };
-        let known = writer.segments.count();
-        let map_at = writer.segments.take_run(segments_for(bytes.len().div_ceil(SLOT)));
-        let map_slot = if map_at.is_empty() { 0 } else { slots_of(map_at.start).start };
-        let mut pieces = bytes.chunks(PIECE).enumerate();
-        let written =
-            pieces.try_for_each(|(number, piece)| self.file.write(offset(map_slot) + (number * PIECE) as u64, piece));
-        if let Err(error) = written {
-            if !is_full(&error) {
-                writer.is_broken = true;
-                return Err(error);
+        let needed = segments_for(bytes.len().div_ceil(SLOT));
+        let spare = writer.superblock.spare;
+        // Further to the front is better: what is free at the end can be given back.
+        let map = if let Some(run) = writer.segments.take_run(spare.count.max(needed), spare.first) {
+            run
+        } else if spare.count >= needed {
+            spare
+        } else {
+            match self.take_run(writer, needed + needed / 4) {
+                Err(error) if is_full(&error) => {
+                    // What was written is on disk all the same; the next opening has more to follow.
+                    log::warn!("there is no room for a map of the pages of the store: {error}");
+                    writer.retry_from = 2 * writer.slots;
+                    return Ok(());
+                }
+                run => run?,
             }
-            // What was written is on disk all the same; the next opening has more to follow.
-            log::warn!("there is no room for the map of the pages of the store: {error}");
-            writer.segments.give_back(map_at);
-            writer.segments.forget_behind(known);
-            return Ok(());
-        }
-        writer.failing(|| self.file.sync_data())?;
-        let (point, map_check) = (writer.point, map_check(&bytes));
-        let superblock = Superblock { length, point, map_slot, map_pages, map_check, is_closed, ..writer.superblock };
+        };
+        writer.failing(|| {
+            let start = offset(slots_of(map.first).start);
+            for (number, piece) in bytes.chunks(PIECE).enumerate() {
+                self.file.write(start + (number * PIECE) as u64, piece)?;
+            }
+            self.file.sync_data()
+        })?;
+        let before = writer.superblock;
+        let (point, map_check, spare) = (writer.point, map_check(&bytes), before.map);
+        let superblock = Superblock { length, point, map, spare, map_pages, map_check, is_closed, ..before };
         self.write_superblock(writer, superblock)?;
-        let old = std::mem::replace(&mut writer.map_at, map_at);
-        writer.segments.give_back(old);
+        if map != before.spare {
+            writer.segments.give_back(before.spare);
+        }
         writer.segments.unpin(segment_of(point.slot));
-        writer.slots = 0;
+        (writer.slots, writer.retry_from) = (0, 0);
         match writer.segments.trim(is_closed) {
             Some(left) => writer.failing(|| self.file.set_len(offset(slots_of(left).start))),
             None => Ok(()),
@@ -458,7 +549,7 @@ impl StorageBackend for Pages {
     }
 
     /// A page that is not what was written is given out as zeros, which redb refuses: an error here would keep it from
-    /// reading and writing all the others.
+    /// reading and writing all the others until it is opened again. That is right when the disk cannot be read, as that may pass.
     fn read(&self, from: u64, out: &mut [u8]) -> io::Result<()> {
         let shared = self.shared();
         if from.checked_add(out.len() as u64).is_none_or(|end| end > shared.length) {
@@ -514,10 +605,13 @@ impl StorageBackend for Pages {
         let mut writer = self.writer();
         writer.check()?;
         if !writer.is_changed {
-            return Ok(());
+            return self.sync_found(&mut writer);
         }
+        self.refuse_growth(&mut writer)?;
+        writer.is_small = writer.written + self.shared().staged.len() <= SMALL;
         self.clear_segments(&mut writer)?;
         self.write_parts(&mut writer, true)?;
+        writer.is_small = false;
         writer.failing(|| self.file.sync_data())?;
         (writer.is_changed, writer.written) = (false, 0);
         let writer = &mut *writer;
@@ -525,7 +619,9 @@ impl StorageBackend for Pages {
             writer.segments.release(slot);
         }
         writer.segments.settle(segment_of(writer.point.slot));
-        if writer.slots >= CHECKPOINT.max(writer.segments.live() / 8) {
+        let usual = if writer.is_full { u64::from(SEGMENT) } else { CHECKPOINT.max(writer.segments.live() / 8) };
+        let parts = writer.point.sequence - writer.superblock.point.sequence;
+        if writer.slots >= writer.retry_from && (writer.slots >= usual || parts >= MOST_PARTS) {
             self.checkpoint(writer, false)?;
         }
         Ok(())
@@ -537,6 +633,7 @@ impl StorageBackend for Pages {
         writer.is_changed = true;
         let end = from + data.len() as u64;
         page_of(end)?;
+        let mut pages = Vec::with_capacity(data.len() / SLOT + 2);
         for (number, part, piece) in blocks(from, data.len()) {
             let page = page_of(number * SLOT as u64)?;
             let bytes = if part.len() == SLOT {
@@ -546,9 +643,10 @@ impl StorageBackend for Pages {
                 bytes[part].copy_from_slice(&data[piece]);
                 bytes
             };
-            self.shared_mut().staged.insert(page, bytes);
+            pages.push((page, bytes));
         }
         let mut shared = self.shared_mut();
+        shared.staged.extend(pages);
         if end > shared.length {
             shared.set_length(end);
         }

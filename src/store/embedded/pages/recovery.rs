@@ -1,26 +1,23 @@
 //! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
 //!
 //! Nothing is written. A batch that is not complete, or the pages of which are not all there, was never acknowledged, as the
-//! sync behind it did not return: the log ends before it. Only the last batch can be such a one: a part is not begun before the
-//! batch in front of it is on disk.
+//! sync behind it did not return: the log ends before it. Only the last batch can be such a one: no part is begun before the
+//! batch in front of it is on disk, nor is it by another process, which syncs what it found before it writes.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::ops::Range;
 
 use redb::StorageBackend;
 
 use super::Unopened;
 use super::layout::{Found, Head, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset};
-use super::segments::{segment_of, segments_for, segments_in};
+use super::segments::{segment_of, segments_in, slots_of};
 
 /// A log as a file has it.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) length: u64,
     pub(super) map: Vec<Place>,
-    /// The segments that the map of the superblock fills.
-    pub(super) map_at: Range<u32>,
     /// The segments that the chain is in.
     pub(super) pinned: BTreeSet<u32>,
     /// Where the log goes on.
@@ -37,12 +34,9 @@ pub(super) struct Recovered {
 pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Unopened> {
     let Some(superblock) = newest_superblock(file)? else { return Ok(None) };
     let map = read_map(file, &superblock)?;
-    let map_slots = segments_for(map_bytes(superblock.map_pages).div_ceil(SLOT));
-    let map_start = superblock.map_slot.checked_sub(SUPERBLOCKS).map_or(0, |_| segment_of(superblock.map_slot));
     let mut log = Recovered {
         length: superblock.length,
         map,
-        map_at: map_start..map_start + map_slots,
         pinned: BTreeSet::new(),
         point: superblock.point,
         slots: 0,
@@ -54,8 +48,7 @@ pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Un
 }
 
 fn newest_superblock(file: &dyn StorageBackend) -> Result<Option<Superblock>, Unopened> {
-    let mut newest: Option<Superblock> = None;
-    let mut newer = None;
+    let (mut newest, mut newer, mut is_log): (Option<Superblock>, _, _) = (None, None, false);
     let mut bytes = vec![0; SLOT];
     for slot in 0..SUPERBLOCKS {
         if !read_slot(file, slot, &mut bytes)? {
@@ -63,7 +56,8 @@ fn newest_superblock(file: &dyn StorageBackend) -> Result<Option<Superblock>, Un
         }
         match Superblock::decode(&bytes) {
             Found::Nothing => {}
-            Found::Newer(layout) => newer = Some(layout),
+            Found::Damaged => is_log = true,
+            Found::Newer { generation, layout } => newer = newer.max(Some((generation, layout))),
             Found::Superblock(found) => {
                 if newest.is_none_or(|newest| newest.generation < found.generation) {
                     newest = Some(found);
@@ -72,7 +66,10 @@ fn newest_superblock(file: &dyn StorageBackend) -> Result<Option<Superblock>, Un
         }
     }
     match (newest, newer) {
-        (None, Some(layout)) => Err(Unopened::Newer(layout)),
+        (newest, Some((generation, layout))) if newest.is_none_or(|newest| newest.generation < generation) => {
+            Err(Unopened::Newer(layout))
+        }
+        (None, _) if is_log => Err(Unopened::Damaged("nothing of what it begins with is whole".to_owned())),
         (newest, _) => Ok(newest),
     }
 }
@@ -91,12 +88,13 @@ fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Pl
         return Ok(Vec::new());
     }
     let damaged = || Unopened::Damaged("the map of its pages is not what was written".to_owned());
-    let end = offset(superblock.map_slot) + map_bytes(superblock.map_pages) as u64;
+    let start = offset(slots_of(superblock.map.first).start);
+    let end = start + map_bytes(superblock.map_pages) as u64;
     if end > file.len().map_err(Unopened::Io)? {
         return Err(damaged());
     }
     let mut bytes = vec![0; map_bytes(superblock.map_pages)];
-    file.read(offset(superblock.map_slot), &mut bytes).map_err(Unopened::Io)?;
+    file.read(start, &mut bytes).map_err(Unopened::Io)?;
     decode_map(&bytes, superblock).ok_or_else(damaged)
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::layout::{Place, SEGMENT, SLOT, SUPERBLOCKS};
+use super::layout::{Place, Run, SEGMENT, SLOT, SUPERBLOCKS};
 
 /// The owner of a slot that holds nothing that counts.
 const NOBODY: u32 = u32::MAX;
 
-/// So many free segments are only for what is small, and for a map: on a full disk, too, a store can be opened and things be
+/// So many free segments are only for what is small: on a full disk, too, a store can be opened and things be
 /// deleted.
-pub(super) const RESERVE: usize = 3;
+pub(super) const RESERVE: usize = 2;
 /// So many more at the end of the file stay for what is written next.
 const TRIMMED: usize = 8;
 
@@ -21,10 +21,15 @@ pub(super) struct Segments {
     /// Of each slot of all segments: the page in it.
     owners: Vec<u32>,
     free: BTreeSet<u32>,
-    /// What holds parts, by how many of its pages count.
+    /// How many hold parts.
+    parts: u64,
+    /// What holds parts that recovery would not read, by how many of its pages count.
     by_live: BTreeSet<(u16, u32)>,
-    /// Hold nothing that counts since a batch that is not settled yet, or until the next checkpoint.
+    /// What holds parts that recovery would read.
+    pinned: Vec<u32>,
+    /// Hold nothing that counts since a batch that is not settled yet.
     emptied: Vec<u32>,
+    /// How many pages count.
     live: u64,
 }
 
@@ -70,13 +75,13 @@ pub(super) fn segments_for(slots: usize) -> u32 {
 
 impl Segments {
     /// As a map and a chain leave them, in a file that has room for so many.
-    pub(super) fn of(map: &[Place], map_at: &Range<u32>, pinned: &BTreeSet<u32>, current: u32, present: u32) -> Self {
+    pub(super) fn of(map: &[Place], maps: [Run; 2], pinned: &BTreeSet<u32>, current: u32, present: u32) -> Self {
         let mut segments = Self::default();
-        let last_of_map = map_at.clone().next_back();
+        let last_of_map = maps.iter().map(|run| run.first + run.count).max().unwrap_or(0).saturating_sub(1);
         let last_page = map.iter().map(|place| place.slot).filter(|slot| *slot > 0).max().map(segment_of);
-        let last = last_page.into_iter().chain(last_of_map).chain(pinned.last().copied()).fold(current, u32::max);
+        let last = last_page.into_iter().chain([last_of_map]).chain(pinned.last().copied()).fold(current, u32::max);
         segments.extend(present.max(last + 1));
-        for segment in map_at.clone() {
+        for segment in maps.into_iter().flat_map(|run| run.first..run.first + run.count) {
             segments.begin(segment, Use::Map);
         }
         for (page, place) in map.iter().enumerate().filter(|(_, place)| place.slot > 0) {
@@ -86,16 +91,12 @@ impl Segments {
             segments.live += 1;
         }
         for segment in 0..=last {
-            let own = &mut segments.all[segment as usize];
-            own.is_pinned = pinned.contains(&segment);
-            let holds_parts = own.live > 0 || own.is_pinned || segment == current;
-            if holds_parts {
-                let live = own.live;
+            let live = segments.all[segment as usize].live;
+            if live > 0 || segment == current || pinned.contains(&segment) {
                 segments.begin(segment, Use::Parts);
-                segments.by_live.insert((live, segment));
-                if live == 0 {
-                    segments.emptied.push(segment);
-                }
+            }
+            if pinned.contains(&segment) {
+                segments.pin(segment);
             }
         }
         segments
@@ -110,7 +111,21 @@ impl Segments {
 
     fn begin(&mut self, segment: u32, use_: Use) {
         self.free.remove(&segment);
-        self.all[segment as usize].use_ = use_;
+        let own = &mut self.all[segment as usize];
+        own.use_ = use_;
+        if use_ == Use::Parts {
+            self.parts += 1;
+            self.by_live.insert((own.live, segment));
+        }
+    }
+
+    fn pin(&mut self, segment: u32) {
+        let own = &mut self.all[segment as usize];
+        if !own.is_pinned {
+            own.is_pinned = true;
+            self.by_live.remove(&(own.live, segment));
+            self.pinned.push(segment);
+        }
     }
 
     /// How many segments there are.
@@ -127,7 +142,6 @@ impl Segments {
     pub(super) fn take(&mut self) -> Option<u32> {
         let segment = self.free.first().copied()?;
         self.begin(segment, Use::Parts);
-        self.by_live.insert((0, segment));
         Some(segment)
     }
 
@@ -136,36 +150,44 @@ impl Segments {
         self.extend(self.count() + 1);
     }
 
-    /// There are only so many segments: those behind are free, and were never there.
-    pub(super) fn forget_behind(&mut self, count: u32) {
+    /// There are only so many segments: those behind are free.
+    fn forget_behind(&mut self, count: u32) {
         drop(self.free.split_off(&count));
         self.all.truncate(count as usize);
         self.owners.truncate(count as usize * SEGMENT as usize);
     }
 
-    /// Free segments one behind the other, for a map; new ones at the end, where there are too few.
-    pub(super) fn take_run(&mut self, count: u32) -> Range<u32> {
-        let mut run = 0..0;
-        for segment in &self.free {
-            run = if run.end == *segment && !run.is_empty() { run.start..segment + 1 } else { *segment..segment + 1 };
-            if run.end - run.start == count {
+    /// How many segments are free at the end, where more can be added.
+    pub(super) fn free_at_end(&self) -> u32 {
+        let used = self.all.iter().rposition(|segment| segment.use_ != Use::Free).map_or(0, |last| last + 1);
+        u32::try_from(self.all.len() - used).unwrap_or(u32::MAX)
+    }
+
+    /// Free segments one behind the other, for a map, in front of `end`; `None` where there are too few.
+    pub(super) fn take_run(&mut self, count: u32, end: u32) -> Option<Run> {
+        let mut run = Run::default();
+        for segment in self.free.range(..end) {
+            if run.count == count {
                 break;
             }
+            let goes_on = run.count > 0 && run.first + run.count == *segment;
+            run = if goes_on { Run { count: run.count + 1, ..run } } else { Run { first: *segment, count: 1 } };
         }
-        if run.end - run.start < count {
-            let start = if run.end == self.count() && !run.is_empty() { run.start } else { self.count() };
-            run = start..start + count;
-            self.extend(run.end.max(self.count()));
+        if count == 0 {
+            return Some(Run::default());
         }
-        for segment in run.clone() {
+        if run.count < count {
+            return None;
+        }
+        for segment in run.first..run.first + run.count {
             self.begin(segment, Use::Map);
         }
-        run
+        Some(run)
     }
 
     /// A map is no longer needed.
-    pub(super) fn give_back(&mut self, run: Range<u32>) {
-        for segment in run {
+    pub(super) fn give_back(&mut self, run: Run) {
+        for segment in run.first..run.first + run.count {
             self.all[segment as usize].use_ = Use::Free;
             self.free.insert(segment);
         }
@@ -179,7 +201,7 @@ impl Segments {
         for (owner, page) in self.owners[at..at + count].iter_mut().zip(pages) {
             *owner = page;
         }
-        self.all[segment as usize].is_pinned = true;
+        self.pin(segment);
         self.live += count as u64;
         let live = self.all[segment as usize].live;
         self.set_live(segment, live + u16::try_from(count).unwrap_or(u16::MAX));
@@ -199,45 +221,48 @@ impl Segments {
 
     fn set_live(&mut self, segment: u32, live: u16) {
         let own = &mut self.all[segment as usize];
-        self.by_live.remove(&(own.live, segment));
+        if !own.is_pinned {
+            self.by_live.remove(&(own.live, segment));
+            self.by_live.insert((live, segment));
+        }
         own.live = live;
-        self.by_live.insert((live, segment));
     }
 
-    /// Frees what holds nothing any more and is not needed for recovery; not the segment that is written to.
+    /// Frees what holds nothing any more and is not needed for recovery; not the segment that is written to, as the log goes on in it.
     pub(super) fn settle(&mut self, current: u32) {
-        let emptied = std::mem::take(&mut self.emptied);
-        for segment in emptied {
+        for segment in std::mem::take(&mut self.emptied) {
             let own = &mut self.all[segment as usize];
-            if own.use_ != Use::Parts || own.live > 0 {
-                continue;
-            }
-            if own.is_pinned || segment == current {
-                self.emptied.push(segment);
+            if own.use_ != Use::Parts || own.live > 0 || own.is_pinned || segment == current {
                 continue;
             }
             own.use_ = Use::Free;
             own.is_kept = false;
+            self.parts -= 1;
             self.by_live.remove(&(0, segment));
             self.free.insert(segment);
         }
     }
 
+    /// The log goes on in another segment.
+    pub(super) fn leave(&mut self, segment: u32) {
+        self.emptied.push(segment);
+    }
+
     /// After a checkpoint: recovery begins at its map, in the segment that is written to.
     pub(super) fn unpin(&mut self, current: u32) {
-        for segment in &mut self.all {
-            segment.is_pinned = false;
-        }
-        if self.all[current as usize].live == 0 {
-            self.emptied.push(current);
+        for segment in std::mem::take(&mut self.pinned) {
+            let own = &mut self.all[segment as usize];
+            own.is_pinned = false;
+            self.by_live.insert((own.live, segment));
+            self.emptied.push(segment);
         }
         self.settle(current);
     }
 
     /// Forgets free segments at the end, if they are many, or all that are not needed; returns how many segments are left then.
     pub(super) fn trim(&mut self, all: bool) -> Option<u32> {
-        let used = self.all.iter().rposition(|segment| segment.use_ != Use::Free).map_or(0, |last| last + 1);
-        let free = self.all.len() - used;
+        let free = self.free_at_end() as usize;
+        let used = self.all.len() - free;
         let spare = if all { 0 } else { TRIMMED.max(used / 8) };
         if free <= RESERVE + spare {
             return None;
@@ -251,7 +276,7 @@ impl Segments {
     pub(super) fn victim(&self, current: u32, but: &BTreeSet<u32>) -> Option<u32> {
         let can_be = |segment: u32| {
             let own = &self.all[segment as usize];
-            !own.is_pinned && !own.is_kept && segment != current && !but.contains(&segment)
+            own.live > 0 && !own.is_kept && segment != current && !but.contains(&segment)
         };
         self.by_live.iter().map(|(_, segment)| *segment).find(|segment| can_be(*segment))
     }
@@ -278,9 +303,14 @@ impl Segments {
         self.live
     }
 
+    /// How many slots could hold pages that count, if all were used for that.
+    pub(super) fn unused(&self) -> u64 {
+        self.garbage() + self.free.len() as u64 * u64::from(SEGMENT)
+    }
+
     /// How many slots of segments with parts hold nothing that counts.
     pub(super) fn garbage(&self) -> u64 {
-        self.by_live.len() as u64 * u64::from(SEGMENT) - self.live
+        self.parts * u64::from(SEGMENT) - self.live
     }
 }
 
@@ -290,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_free_when_nothing_in_it_counts_and_recovery_does_not_need_it() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
+        let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
         segments.add();
         segments.add();
         assert_eq!(segments.take(), Some(1));
@@ -307,28 +337,34 @@ mod tests {
 
     #[test]
     fn a_map_gets_segments_in_a_row() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
-        let (one, two) = (segments.take_run(1), segments.take_run(2));
-        assert_eq!((one.clone(), two.clone()), (1..2, 2..4));
+        let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
+        (0..5).for_each(|_| segments.add());
+        let run = |first, count| Run { first, count };
+        let one = segments.take_run(1, u32::MAX).expect("it is free");
+        let two = segments.take_run(2, u32::MAX).expect("they are free");
+        assert_eq!((one, two, segments.take_run(0, u32::MAX)), (run(1, 1), run(2, 2), Some(run(0, 0))));
         segments.give_back(one);
-        assert_eq!(segments.take_run(2), 4..6);
+        assert_eq!(segments.take_run(3, u32::MAX), None);
+        assert_eq!(segments.take_run(1, 1), None);
+        assert_eq!(segments.take_run(2, u32::MAX), Some(run(4, 2)));
         segments.give_back(two);
-        assert_eq!(segments.take_run(3), 1..4);
+        assert_eq!(segments.take_run(3, u32::MAX), Some(run(1, 3)));
     }
 
     #[test]
     fn free_segments_at_the_end_are_given_back_when_they_are_many() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
-        let run = segments.take_run(20);
+        let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
+        (0..20).for_each(|_| segments.add());
+        let run = segments.take_run(20, u32::MAX).expect("they are free");
         assert_eq!(segments.trim(false), None);
         segments.give_back(run);
-        assert_eq!(segments.trim(false), Some(4));
-        assert_eq!((segments.trim(false), segments.count()), (None, 4));
+        assert_eq!(segments.trim(false), Some(3));
+        assert_eq!((segments.trim(false), segments.count()), (None, 3));
     }
 
     #[test]
     fn what_holds_least_is_cleared_first() {
-        let mut segments = Segments::of(&[], &(0..0), &BTreeSet::new(), 0, 0);
+        let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
         segments.place(slots_of(0).start + 1, 0..100_u32);
         segments.add();
         segments.add();

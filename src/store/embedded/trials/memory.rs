@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use redb::StorageBackend;
@@ -42,6 +42,8 @@ pub(super) struct Memory {
     log: Option<Log>,
     /// This many syncs go well, then one fails.
     syncs_before_failure: Arc<AtomicUsize>,
+    /// Syncs do not return any more: nobody learns what became of them.
+    is_killed: Arc<AtomicBool>,
 }
 
 impl Memory {
@@ -57,7 +59,13 @@ impl Memory {
     }
 
     fn with_log(log: Option<Log>) -> Self {
-        Self { files: Mutex::default(), log, syncs_before_failure: Arc::new(AtomicUsize::new(usize::MAX)) }
+        let syncs_before_failure = Arc::new(AtomicUsize::new(usize::MAX));
+        Self { files: Mutex::default(), log, syncs_before_failure, is_killed: Arc::default() }
+    }
+
+    /// Has no sync return any more, or return again: as for a process that is killed in one, and the next process.
+    pub(super) fn set_killed(&self, is_killed: bool) {
+        self.is_killed.store(is_killed, Ordering::SeqCst);
     }
 
     /// Has the next sync but `syncs` fail.
@@ -106,8 +114,13 @@ impl Storage for Memory {
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
         let bytes = self.files.lock().unwrap().get(file).cloned().ok_or(io::ErrorKind::NotFound)?;
-        let syncs_before_failure = Arc::clone(&self.syncs_before_failure);
-        Ok(Box::new(MemoryFile { name: file.to_owned(), bytes, log: self.log.clone(), syncs_before_failure }))
+        Ok(Box::new(MemoryFile {
+            name: file.to_owned(),
+            bytes,
+            log: self.log.clone(),
+            syncs_before_failure: Arc::clone(&self.syncs_before_failure),
+            is_killed: Arc::clone(&self.is_killed),
+        }))
     }
 
     fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
@@ -144,6 +157,7 @@ struct MemoryFile {
     bytes: Bytes,
     log: Option<Log>,
     syncs_before_failure: Arc<AtomicUsize>,
+    is_killed: Arc<AtomicBool>,
 }
 
 impl MemoryFile {
@@ -178,6 +192,9 @@ impl StorageBackend for MemoryFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if self.is_killed.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         let left = self.syncs_before_failure.load(Ordering::SeqCst);
         self.syncs_before_failure.store(left.wrapping_sub(usize::from(left != usize::MAX)), Ordering::SeqCst);
         if left == 0 {

@@ -155,7 +155,13 @@ fn another_file_format_of_the_storage_is_refused() {
 
 #[test]
 fn a_newer_layout_of_the_pages_is_refused() {
-    let (name, newer) = changed(|bytes| (0..4).for_each(|slot| bytes[slot * 4096 + 8] = 9));
+    let (name, newer) = changed(|bytes| {
+        for slot in bytes[..4 * 4096].chunks_mut(4096) {
+            slot[8] = 9;
+            let check = xxhash_rust::xxh3::xxh3_64(&slot[..4096 - 8]);
+            slot[4096 - 8..].copy_from_slice(&check.to_le_bytes());
+        }
+    });
     assert_eq!(
         newer.to_string(),
         format!("{} has the page layout 9, this version reads up to 1; use the version that wrote it", name.display())
@@ -180,7 +186,7 @@ fn a_newer_format_is_refused_and_left_alone() {
 
 #[test]
 fn a_file_of_something_else_is_refused() {
-    let (name, refused) = changed(|bytes| bytes[..4 * 4096].fill(b'#'));
+    let (name, refused) = changed(|bytes| bytes[..5 * 4096].fill(b'#'));
     assert!(refused.to_string().starts_with(&format!("{} is not a store", name.display())), "{refused}");
     let (_, refused) = changed(|bytes| bytes.truncate(5));
     assert!(matches!(refused, OpenError::UnknownFormat(_)), "{refused}");
@@ -188,7 +194,7 @@ fn a_file_of_something_else_is_refused() {
 
 #[test]
 fn a_file_that_was_cut_off_is_damaged() {
-    let (name, refused) = changed(|bytes| bytes.truncate(bytes.len() / 2));
+    let (name, refused) = changed(|bytes| bytes.truncate(8 * 4096));
     let said = refused.to_string();
     assert!(said.starts_with(&format!("{} is damaged: ", name.display())), "{said}");
     assert!(said.contains("check --deep") && said.contains("restore a backup"), "{said}");
