@@ -134,7 +134,7 @@ async fn insert(
 /// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers
 /// compare by value, so the size is compared as well: an edit that only turned the number 1 into 1.0 shows there. One that
 /// only turned an Int64 into a double of the same value, or a zero into a negative one, passes for none.
-fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
+pub(super) fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
     let size = i32::try_from(before.as_bytes().len()).map_err(StoreError::backend)?;
     let mut rest = Document::try_from(before).map_err(StoreError::backend)?;

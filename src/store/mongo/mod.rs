@@ -11,6 +11,7 @@
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
+mod batch;
 mod carried;
 mod change;
 mod commit;
@@ -25,6 +26,7 @@ mod inspect;
 mod marks;
 mod picture;
 mod presence;
+mod progress;
 mod reliance;
 mod revision;
 mod rounds;
@@ -32,6 +34,7 @@ mod steps;
 mod thinning;
 mod totals;
 mod transaction;
+mod undo;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -49,6 +52,7 @@ use self::counters::Counters;
 use self::error::{command_error, unavailable};
 use self::indexes::IndexNames;
 use self::presence::Presence;
+use self::progress::Progress;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
@@ -62,7 +66,8 @@ pub use self::connect::MongoOptions;
 const KIND: &str = "mongodb";
 /// What an operation may take beyond its own time budget before it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(1);
-/// Units wait for each other, start anew, and take back; together they stay below this.
+/// Units wait for each other and start anew; what that takes stays below this. One that is made in many steps takes longer
+/// for as long as it gets on.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 /// A transaction has a minute, and one that waits for others keeps them waiting, too.
 const UNIT_CHANGES: usize = 1000;
@@ -137,6 +142,20 @@ impl MongoStore {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
+        self.run_until(tokio::time::sleep(bound), bound, operation).await
+    }
+
+    /// The same; `end` comes when it was waited for long enough: nothing happened for `bound`.
+    async fn run_until<T, F>(
+        &self,
+        end: impl Future<Output = ()>,
+        bound: Duration,
+        operation: impl FnOnce(Arc<Inner>) -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
         let patience = self.inner.options.server_selection_timeout;
         if self.inner.presence.is_lost(patience) {
             return Err(away());
@@ -144,10 +163,8 @@ impl MongoStore {
         let work = Carried::new(operation(Arc::clone(&self.inner)));
         tokio::select! {
             biased;
-            outcome = tokio::time::timeout(bound, work) => match outcome {
-                Ok(outcome) => outcome,
-                Err(_) => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
-            },
+            outcome = work => outcome,
+            () = end => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
             () = self.inner.presence.lost(patience) => Err(away()),
         }
     }
@@ -227,7 +244,9 @@ impl Store for MongoStore {
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        self.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
+        let progress = Progress::new();
+        let work = |inner: Arc<Inner>| progress.noted_by(async move { commit::commit(&inner, unit).await });
+        self.run_until(progress.ceased(UNIT_BOUND), UNIT_BOUND, work).await
     }
 
     fn revision(&self, collection: &str) -> u64 {

@@ -1,6 +1,6 @@
 //! A unit step by step, for a standalone server, which has no transactions.
 //!
-//! Before each step it is noted how to undo it; when one fails, the earlier ones are undone, the last first. A reader can
+//! Before each step it is noted how to undo it; when one fails, the earlier ones are [undone](super::undo), the last first. A reader can
 //! see the steps between, and a process that dies in the middle leaves the steps that it made: who needs more runs a replica
 //! set, which may consist of a single server.
 
@@ -9,10 +9,10 @@ use bson::{Bson, Document, doc};
 use mongodb::ClientSession;
 use mongodb::error::{ErrorKind, WriteFailure};
 
-use super::Inner;
-use super::change::{Failure, apply, at, collection_of, commands, id_of};
-use super::error::write_error;
+use super::change::{Failure, apply, at, commands, id_of};
 use super::marks::Marks;
+use super::undo::{inverse, take_back};
+use super::{Inner, progress};
 use crate::query::{Filter, Update};
 use crate::store::{Change, StoreError};
 
@@ -36,6 +36,7 @@ pub(super) async fn run(
                 return Err(failure);
             }
         }
+        progress::made();
     }
     Ok(touched)
 }
@@ -48,7 +49,7 @@ async fn step(
     undo: &mut Vec<Change>,
 ) -> Result<Vec<u64>, Failure> {
     if let Some(marks) = marks {
-        marks.refresh(inner, session).await?;
+        marks.refresh_for(inner, session, command).await?;
     }
     match command {
         [Change::DeleteMany { collection, filter }] => {
@@ -59,6 +60,7 @@ async fn step(
             for named in named(filter, &found)? {
                 let step = documents.delete_many(named).session(&mut *session);
                 deleted += step.await.map_err(at(collection))?.deleted_count;
+                progress::made();
             }
             Ok(vec![deleted])
         }
@@ -72,6 +74,7 @@ async fn step(
             for named in named(filter, &found)? {
                 let step = documents.update_many(named, update.document()).session(&mut *session);
                 updated += step.await.map_err(at(collection))?.modified_count;
+                progress::made();
             }
             Ok(vec![updated])
         }
@@ -101,47 +104,6 @@ fn made_before(failure: &Failure, command: &[Change]) -> usize {
             _ => command.len(),
         },
     }
-}
-
-/// The change that undoes a single-document change.
-pub(super) fn inverse(change: &Change) -> Change {
-    match change {
-        Change::Insert { collection, document } => Change::Delete { collection, before: document.clone() },
-        Change::Replace { collection, before, after } => {
-            Change::Replace { collection, before: after.clone(), after: before.clone() }
-        }
-        Change::Delete { collection, before } => Change::Insert { collection, document: before.clone() },
-        Change::DeleteMany { .. } | Change::UpdateMany { .. } => unreachable!("undone document by document"),
-    }
-}
-
-/// Undoes what was done, the last first.
-///
-/// A document that somebody else changed or removed meanwhile stays as it is now.
-pub(super) async fn take_back(
-    inner: &Inner,
-    session: &mut ClientSession,
-    mut undo: Vec<Change>,
-) -> Result<(), Failure> {
-    undo.reverse();
-    let mut left = None;
-    for change in &undo {
-        match apply(inner, session, std::slice::from_ref(change)).await {
-            Ok(_) | Err(Failure::Store(StoreError::Stale)) => {}
-            Err(failure) if is_there(inner, &failure) => {}
-            Err(failure) => {
-                log::error!("a change of {} could not be undone: {failure}", collection_of(change));
-                left = Some(failure);
-            }
-        }
-    }
-    left.map_or(Ok(()), Err)
-}
-
-/// Whether a document could not be put back because it is there: its removal was noted, and then did not happen.
-fn is_there(inner: &Inner, failure: &Failure) -> bool {
-    let Failure::Driver { error, collection } = failure else { return false };
-    matches!(write_error(error, collection, &inner.indexes), StoreError::Duplicate { key, .. } if key == "_id")
 }
 
 async fn matching(
