@@ -136,6 +136,19 @@ impl MongoStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Whether one of the collections is there. Reads no document.
+    ///
+    /// # Errors
+    /// As [`Store::ping`].
+    pub async fn has_any(&self, collections: &[CollectionSpec]) -> Result<bool, StoreError> {
+        let wanted: Vec<&'static str> = collections.iter().map(|spec| spec.name).collect();
+        self.run(INSPECT_BOUND, async move |inner| {
+            let named = inner.database.list_collection_names().filter(doc! { "name": { "$in": wanted } });
+            Ok(!named.await.map_err(|error| command_error(&error))?.is_empty())
+        })
+        .await
+    }
+
     /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
     async fn run<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
     where
