@@ -183,7 +183,8 @@ impl Marks {
             _ => None,
         };
         let Some(own) = own else { return self.refresh(inner, session).await };
-        let refreshed = inner.collection(REMOVALS).update_one(self.mine([own]), self.stamp()).session(session).await;
+        // Were it lost, the mark would only seem older than it is.
+        let refreshed = inner.unjournaled(REMOVALS).update_one(self.mine([own]), self.stamp()).session(session).await;
         all(&[own], refreshed.map_err(at(REMOVALS))?.matched_count)
     }
 

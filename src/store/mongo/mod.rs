@@ -44,6 +44,7 @@ use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
 use futures::{StreamExt, stream};
+use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
 
 use self::carried::Carried;
@@ -100,6 +101,12 @@ struct Inner {
 impl Inner {
     fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {
         self.database.collection(name)
+    }
+
+    /// The same, written to without a wait for the server's disk.
+    fn unjournaled(&self, name: &str) -> Collection<RawDocumentBuf> {
+        let concern = WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(false).build();
+        self.database.collection_with_options(name, CollectionOptions::builder().write_concern(concern).build())
     }
 
     /// The time that one question on the way to a write may take.
