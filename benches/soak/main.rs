@@ -35,7 +35,7 @@ use tempfile::TempDir;
 use self::harness::report::target_folder;
 use self::harness::timing::Error;
 use self::mongod::{Deployment, Mongod};
-use self::replicas::Replicas;
+use self::replicas::{Pace, Replicas};
 
 /// As the service has it.
 #[global_allocator]
@@ -50,6 +50,10 @@ struct Arguments {
     /// Only parts whose name contains this: mixed, crowd, ending, instances, failover.
     #[arg(long)]
     only: Option<String>,
+    /// Leaves to MongoDB how soon the servers of a replica set notice that one of them is gone; the promised times are then
+    /// exceeded.
+    #[arg(long)]
+    mongodb_defaults: bool,
     /// Said by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -83,7 +87,8 @@ async fn main() -> Result<(), Error> {
     if (arguments.wants("instances") || arguments.wants("failover"))
         && let Some(program) = mongod::program()
     {
-        let mut replicas = Replicas::start(program, folder.path()).await?;
+        let pace = if arguments.mongodb_defaults { Pace::Default } else { Pace::Recommended };
+        let mut replicas = Replicas::start(program, folder.path(), pace).await?;
         if arguments.wants("instances") {
             instances::run(&replicas.uri("instances"), time).await?;
         }

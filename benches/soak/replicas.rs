@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -16,6 +16,29 @@ use crate::harness::timing::Error;
 
 const READY: Duration = Duration::from_mins(1);
 const SERVERS: usize = 3;
+/// How long a server that copies from another one waits for it when the line is silent; nothing is confirmed by a majority
+/// before it turns to the new primary.
+const QUICK_PARAMETER: &str = "oplogNetworkTimeoutBufferSeconds=1";
+
+/// How soon the servers notice that one of them is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As `docs/operation.md` recommends.
+    Recommended,
+    /// As MongoDB has it by itself.
+    Default,
+}
+
+impl Pace {
+    fn settings(self) -> Document {
+        match self {
+            Self::Recommended => {
+                doc! { "electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500, "catchUpTimeoutMillis": 500 }
+            }
+            Self::Default => Document::new(),
+        }
+    }
+}
 
 /// Three servers.
 pub(crate) struct Replicas {
@@ -30,6 +53,7 @@ struct Member {
     directory: PathBuf,
     port: u16,
     door: u16,
+    pace: Pace,
 }
 
 /// How a server is cut off. Lines that are cut are silent: nobody is told that they are.
@@ -49,14 +73,15 @@ struct Network {
 }
 
 impl Replicas {
-    pub(crate) async fn start(program: &Path, folder: &Path) -> Result<Self, Error> {
+    pub(crate) async fn start(program: &Path, folder: &Path, pace: Pace) -> Result<Self, Error> {
         let network = Arc::new(Network {
             cuts: watch::Sender::new([Cut::Not; SERVERS]),
             processes: <[AtomicU32; SERVERS]>::default(),
         });
         let mut members = Vec::new();
         for number in 0..SERVERS {
-            let member = Member::start(program, folder.join(format!("replica-{number}")), number, &network).await?;
+            let member =
+                Member::start(program, folder.join(format!("replica-{number}")), number, pace, &network).await?;
             members.push(member);
         }
         let replicas = Self { members, network };
@@ -65,8 +90,7 @@ impl Replicas {
                 doc! { "_id": i32::try_from(number).unwrap_or(0), "host": format!("127.0.0.1:{}", member.door) },
             )
         });
-        let config =
-            doc! { "_id": "rs0", "members": config.collect::<Vec<_>>(), "settings": { "electionTimeoutMillis": 5000 } };
+        let config = doc! { "_id": "rs0", "members": config.collect::<Vec<_>>(), "settings": pace.settings() };
         let first = client(replicas.members[0].door).await?;
         let until = Instant::now() + READY;
         while first.database("admin").run_command(doc! { "replSetInitiate": config.clone() }).await.is_err() {
@@ -113,7 +137,7 @@ impl Replicas {
 
     pub(crate) fn start_again(&mut self, number: usize) -> Result<(), Error> {
         let member = &mut self.members[number];
-        member.child = spawn(&member.program, &member.directory, member.port)?;
+        member.child = spawn(&member.program, &member.directory, member.port, member.pace)?;
         self.network.processes[number].store(member.child.id(), Ordering::Relaxed);
         Ok(())
     }
@@ -136,15 +160,21 @@ async fn client(port: u16) -> Result<mongodb::Client, Error> {
 }
 
 impl Member {
-    async fn start(program: &Path, directory: PathBuf, number: usize, network: &Arc<Network>) -> Result<Self, Error> {
+    async fn start(
+        program: &Path,
+        directory: PathBuf,
+        number: usize,
+        pace: Pace,
+        network: &Arc<Network>,
+    ) -> Result<Self, Error> {
         fs::create_dir_all(&directory)?;
         let port = StdListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let door = listener.local_addr()?.port();
-        let child = spawn(program, &directory, port)?;
+        let child = spawn(program, &directory, port, pace)?;
         network.processes[number].store(child.id(), Ordering::Relaxed);
         tokio::spawn(keep_door(listener, port, number, Arc::clone(network)));
-        Ok(Self { child, program: program.to_owned(), directory, port, door })
+        Ok(Self { child, program: program.to_owned(), directory, port, door, pace })
     }
 }
 
@@ -155,15 +185,15 @@ impl Drop for Member {
     }
 }
 
-fn spawn(program: &Path, directory: &Path, port: u16) -> Result<Child, Error> {
+fn spawn(program: &Path, directory: &Path, port: u16, pace: Pace) -> Result<Child, Error> {
     let log = File::options().create(true).append(true).open(directory.join("mongod.log"))?;
     let mut command = Command::new(program);
     command.arg("--dbpath").arg(directory).arg("--port").arg(port.to_string());
     command.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--replSet", "rs0", "--oplogSize", "64"]);
     command.args(["--wiredTigerCacheSizeGB", "0.25", "--setParameter", "diagnosticDataCollectionEnabled=false"]);
-    // How long a server that copies from another one waits for it when the line is silent; nothing is confirmed by a
-    // majority before it turns to the new primary.
-    command.args(["--setParameter", "oplogNetworkTimeoutBufferSeconds=1"]);
+    if pace == Pace::Recommended {
+        command.args(["--setParameter", QUICK_PARAMETER]);
+    }
     Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
 }
 

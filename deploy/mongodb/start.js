@@ -13,7 +13,9 @@ function signIn() {
 
 let signedIn = signIn();
 if (!admin.hello().setName) {
-  rs.initiate({ _id: "rs0", members: [{ _id: 0, host: MEMBER }] });
+  // For the day when it has more members: see "A replica set of several servers" in docs/operation.md.
+  const settings = { electionTimeoutMillis: 2000, heartbeatIntervalMillis: 500, catchUpTimeoutMillis: 500 };
+  rs.initiate({ _id: "rs0", members: [{ _id: 0, host: MEMBER }], settings });
   print("start.js: initiated the replica set rs0 of " + MEMBER);
 }
 while (!admin.hello().isWritablePrimary) {

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use bson::raw::RawDocument;
-
 use super::catalog::Catalog;
 use super::reference::{MAX_DEPTH, section_of, taken_in};
-use super::stored::{FieldValues, StoredObject};
+use super::stored::{FieldValues, StoredObject, Subject};
 use crate::domain::object_type::ObjectType;
 use crate::raw::CorruptBson;
 
@@ -60,14 +58,14 @@ impl Gathering {
     ///
     /// # Errors
     /// When one of the documents is not BSON.
-    pub fn next_round<'a, C: Catalog + ?Sized>(
+    pub fn next_round<'s, 'd: 's, C: Catalog + ?Sized>(
         &mut self,
-        page: impl IntoIterator<Item = &'a RawDocument>,
+        page: impl IntoIterator<Item = &'s Subject<'d>>,
         catalog: &C,
     ) -> Result<Option<Needed>, CorruptBson> {
         let mut round = Round { catalog, asked: self, needed: Needed::default(), reached: HashMap::new() };
-        for document in page {
-            round.visit_page_object(&StoredObject::read(document)?)?;
+        for subject in page {
+            round.visit_subject(subject)?;
         }
         let Needed { mut types, mut objects, mut users } = round.needed;
         types.sort_unstable();
@@ -87,12 +85,13 @@ struct Round<'a, C: ?Sized> {
 }
 
 impl<'a, C: Catalog + ?Sized> Round<'a, C> {
-    fn visit_page_object(&mut self, stored: &StoredObject<'_>) -> Result<(), CorruptBson> {
+    fn visit_subject(&mut self, subject: &Subject<'_>) -> Result<(), CorruptBson> {
+        let stored = &subject.stored;
         self.need_user(stored.author_id);
         self.need_user(stored.editor_id);
         let Some(object_type) = self.known_type(stored.type_id) else { return Ok(()) };
         self.need_user(object_type.author_id);
-        self.visit_fields(stored, object_type, object_type.layout.references.iter().copied(), 0)
+        self.follow(subject.values(object_type)?, object_type, object_type.layout.references.iter().copied(), 0)
     }
 
     /// Follows those of the fields that refer.
@@ -108,6 +107,16 @@ impl<'a, C: Catalog + ?Sized> Round<'a, C> {
             return Ok(());
         }
         let values = FieldValues::read_some(stored, object_type, true, referring.clone())?;
+        self.follow(&values, object_type, referring, depth)
+    }
+
+    fn follow(
+        &mut self,
+        values: &FieldValues<'_>,
+        object_type: &'a ObjectType,
+        referring: impl Iterator<Item = usize>,
+        depth: u32,
+    ) -> Result<(), CorruptBson> {
         for position in referring {
             if let Some(id) = values.at(position).as_integer() {
                 self.visit_target(id, object_type, position, depth)?;

@@ -8,7 +8,8 @@ use crate::json::write::{DateStyle, write_date_text, write_value};
 use crate::raw::{CorruptBson, Value};
 
 const SEPARATOR: &str = " | ";
-const PLACE: &str = "{}";
+/// Most lines are no longer.
+const LENGTH: usize = 64;
 
 /// The object's line after its type's own summary.
 pub(super) fn of_object(
@@ -31,15 +32,15 @@ pub(super) fn of_reference(
     values: &FieldValues<'_>,
 ) -> Result<String, CorruptBson> {
     let mut positions = summary.fields.iter().map(|name| object_type.position(name));
-    if summary.line.trim().is_empty() {
+    let Some((first, others)) = summary.line.split_first() else {
         return match joined(positions, values)? {
             Some(line) => Ok(line),
             None => of_object(stored, object_type, values),
         };
-    }
-    let mut pieces = summary.line.split(PLACE);
-    let mut line = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
+    };
+    let mut line = String::with_capacity(LENGTH);
+    line.push_str(first);
+    for piece in others {
         if let Some(position) = positions.next().flatten() {
             push_text(values.at(position), &mut line)?;
         }
@@ -71,7 +72,7 @@ fn joined(
     positions: impl Iterator<Item = Option<usize>>,
     values: &FieldValues<'_>,
 ) -> Result<Option<String>, CorruptBson> {
-    let mut line = String::new();
+    let mut line = String::with_capacity(LENGTH);
     let mut says_something = false;
     for (index, position) in positions.flatten().enumerate() {
         if index > 0 {

@@ -6,8 +6,8 @@
 //!   The only error is a stored document whose bytes are not BSON.
 //! - What the caller may not read is not in the view, whatever way leads to it.
 //!
-//! A caller collects with [`Gathering`] what the views of a page need, fetches it into a [`Catalog`], and then
-//! renders one object after the other with [`render_object`].
+//! A caller reads the objects of a page as [`Subject`]s, collects with [`Gathering`] what their views need, fetches it into a
+//! [`Catalog`], and then renders one after the other with [`render_subject`].
 
 mod catalog;
 mod externals;
@@ -23,6 +23,7 @@ use bson::raw::RawDocument;
 pub use self::catalog::{Catalog, PageCatalog};
 use self::fields::FieldView;
 pub use self::gathering::{Gathering, Needed};
+pub use self::stored::Subject;
 use self::stored::{FieldValues, StoredObject};
 pub use self::users::display_name;
 use crate::domain::object_type::{ObjectType, TypeFragments};
@@ -65,10 +66,22 @@ pub fn render_object<C: Catalog + ?Sized>(
     context: &RenderContext,
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {
-    let start = out.len();
     // Names, labels and references make a view some four times as long as what is stored.
     out.reserve(document.as_bytes().len() * 4);
-    let written = write_view(document, catalog, context, out);
+    render_subject(&Subject::read(document, context)?, catalog, out)
+}
+
+/// The same for an object that was read already.
+///
+/// # Errors
+/// As [`render_object`].
+pub fn render_subject<C: Catalog + ?Sized>(
+    subject: &Subject<'_>,
+    catalog: &C,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
+    let start = out.len();
+    let written = write_view(subject, catalog, out);
     if written.is_err() {
         out.truncate(start);
     }
@@ -86,13 +99,8 @@ pub fn summary_line(document: &RawDocument, object_type: &ObjectType, may_edit: 
     line::of_object(&stored, object_type, &values)
 }
 
-fn write_view<C: Catalog + ?Sized>(
-    document: &RawDocument,
-    catalog: &C,
-    context: &RenderContext,
-    out: &mut Vec<u8>,
-) -> Result<(), CorruptBson> {
-    let stored = StoredObject::read(document)?;
+fn write_view<C: Catalog + ?Sized>(subject: &Subject<'_>, catalog: &C, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
+    let stored = &subject.stored;
     let type_id = stored.type_id.unwrap_or(0);
     let placeholder;
     let object_type = if let Some(object_type) = catalog.object_type(type_id) {
@@ -102,11 +110,9 @@ fn write_view<C: Catalog + ?Sized>(
         &placeholder
     };
     object(out, |view| {
-        view.date("current_render_time", context.now_ms, DateStyle::Millis);
-        view.object("object_information", |members| write_object_information(&stored, catalog, members))?;
-        view.object("type_information", |members| {
-            write_type_information(&stored, object_type, catalog, context, members)
-        })
+        view.date("current_render_time", subject.context.now_ms, DateStyle::Millis);
+        view.object("object_information", |members| write_object_information(stored, catalog, members))?;
+        view.object("type_information", |members| write_type_information(subject, object_type, catalog, members))
     })
 }
 
@@ -128,24 +134,23 @@ fn write_object_information<C: Catalog + ?Sized>(
 }
 
 fn write_type_information<C: Catalog + ?Sized>(
-    stored: &StoredObject<'_>,
+    subject: &Subject<'_>,
     object_type: &ObjectType,
     catalog: &C,
-    context: &RenderContext,
     members: &mut ObjectWriter<'_>,
 ) -> Result<(), CorruptBson> {
-    let values = FieldValues::read(stored, object_type, context.may_edit)?;
+    let (stored, values) = (&subject.stored, subject.values(object_type)?);
     let TypeFragments { before_author_name, after_author_name, sections, .. } = &object_type.fragments;
     members.members(before_author_name);
     members.string("author_name", users::name_of(object_type.author_id, catalog));
     members.members(after_author_name);
-    let view = FieldView::new(catalog, context);
-    view.write_page_fields(stored, object_type, &values, members.name("fields"))?;
+    let view = FieldView::new(catalog, subject.context);
+    view.write_page_fields(stored, object_type, values, members.name("fields"))?;
     members.json("sections", sections);
     let summary = object_type.layout.summary.iter().copied();
-    write_summaries(object_type, summary, &values, members.name("summaries"))?;
-    members.string("summary_line", &line::of_object(stored, object_type, &values)?);
-    externals::write_externals(stored, object_type, &values, members.name("externals"))
+    write_summaries(object_type, summary, values, members.name("summaries"))?;
+    members.string("summary_line", &line::of_object(stored, object_type, values)?);
+    externals::write_externals(stored, object_type, values, members.name("externals"))
 }
 
 /// The list of `{type, name, label, value}` for the fields at these positions.

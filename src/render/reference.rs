@@ -96,7 +96,7 @@ fn values_of<'a>(
         return FieldValues::read_some(stored, target, may_edit, target.layout.summary.iter().copied());
     };
     // A summary that says nothing falls back to the line of the target's type.
-    let own = if summary.line.trim().is_empty() { target.layout.summary.as_slice() } else { &[] };
+    let own = if summary.line.is_empty() { target.layout.summary.as_slice() } else { &[] };
     let positions = summary.fields.iter().filter_map(|name| target.position(name)).chain(own.iter().copied());
     FieldValues::read_some(stored, target, may_edit, positions)
 }

@@ -1,7 +1,10 @@
 //! A stored object, read once: what is on its top level, and its values in the order of the type's fields.
 
+use std::cell::OnceCell;
+
 use bson::raw::RawDocument;
 
+use super::RenderContext;
 use crate::domain::object_type::ObjectType;
 use crate::raw::{CorruptBson, Elements, Value, entry};
 
@@ -54,6 +57,32 @@ impl<'a> StoredObject<'a> {
             b"fields" => self.fields = value.as_array(),
             _ => {}
         }
+    }
+}
+
+/// An object that is to be shown, read once: to find out what its view needs, and for the view.
+pub struct Subject<'a> {
+    pub(super) stored: StoredObject<'a>,
+    pub(super) context: &'a RenderContext,
+    values: OnceCell<FieldValues<'a>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads the object for whom the context says.
+    ///
+    /// # Errors
+    /// When it is not BSON.
+    pub fn read(document: &'a RawDocument, context: &'a RenderContext) -> Result<Self, CorruptBson> {
+        Ok(Self { stored: StoredObject::read(document)?, context, values: OnceCell::new() })
+    }
+
+    /// Its values, by the object's type, which has to be the same each time.
+    pub(super) fn values(&self, object_type: &ObjectType) -> Result<&FieldValues<'a>, CorruptBson> {
+        if let Some(values) = self.values.get() {
+            return Ok(values);
+        }
+        let values = FieldValues::read(&self.stored, object_type, self.context.may_edit)?;
+        Ok(self.values.get_or_init(|| values))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rendered views for a caller: fetches what a page needs, one query a kind and round, and has `render` make the views.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::domain::object_type::ObjectType;
 use crate::json;
 use crate::query::{Budget, Filter, Projection};
 use crate::raw::CorruptBson;
-use crate::render::{Catalog, Gathering, RenderContext, render_object};
+use crate::render::{Catalog, Gathering, RenderContext, Subject, render_subject};
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// The right whose holders see the values of password fields.
@@ -56,10 +56,10 @@ impl Views {
 /// What a page's views are looked up in.
 struct PageCatalog {
     types: Arc<Types>,
-    users: HashMap<i64, Arc<str>>,
+    users: BTreeMap<i64, Arc<str>>,
     objects: Vec<Documents>,
     /// Where in `objects` the object with this id is.
-    places: HashMap<i64, (usize, usize)>,
+    places: BTreeMap<i64, (usize, usize)>,
 }
 
 impl PageCatalog {
@@ -97,31 +97,34 @@ pub async fn render_objects(
     services: &Services,
     caller: &Caller,
     page: &Documents,
-    views: Views,
-) -> Result<Views, ServiceError> {
-    let catalog = gather(services, page, Documents::new()).await?.0;
-    render(services, caller, page, &catalog, views)
-}
-
-fn render(
-    services: &Services,
-    caller: &Caller,
-    page: &Documents,
-    catalog: &PageCatalog,
     mut views: Views,
 ) -> Result<Views, ServiceError> {
-    let context = RenderContext {
+    let context = context(services, caller);
+    let subjects = subjects(page, &context)?;
+    let catalog = gather(services, &subjects, Documents::new()).await?.0;
+    views.text.reserve(page.bytes() * GROWTH);
+    render(&subjects, &catalog, views)
+}
+
+fn context(services: &Services, caller: &Caller) -> RenderContext {
+    RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
         may_edit: caller.rights.grants(EDIT),
-    };
-    views.text.reserve(page.bytes() * GROWTH);
-    for object in page.iter() {
+    }
+}
+
+fn subjects<'a>(page: &'a Documents, context: &'a RenderContext) -> Result<Vec<Subject<'a>>, ServiceError> {
+    page.iter().map(|object| Subject::read(object, context).map_err(corrupt)).collect()
+}
+
+fn render(subjects: &[Subject<'_>], catalog: &PageCatalog, mut views: Views) -> Result<Views, ServiceError> {
+    for subject in subjects {
         if !views.places.is_empty() {
             views.text.push(b',');
         }
         let begin = views.text.len();
-        render_object(object, catalog, &context, &mut views.text).map_err(corrupt)?;
+        render_subject(subject, catalog, &mut views.text).map_err(corrupt)?;
         views.places.push(begin..views.text.len());
     }
     Ok(views)
@@ -139,9 +142,13 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
         Some(expected) => get_together(services, caller, id, expected).await?,
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
     };
-    let (catalog, fetched) = gather(services, &page, beside).await?;
+    let context = context(services, caller);
+    let subjects = subjects(&page, &context)?;
+    let (catalog, fetched) = gather(services, &subjects, beside).await?;
     services.companions.note(services, id, expected.is_some(), &fetched);
-    let view = render(services, caller, &page, &catalog, Views::default())?.text;
+    let mut views = Views::default();
+    views.text.reserve(page.bytes() * GROWTH);
+    let view = render(&subjects, &catalog, views)?.text;
     let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
@@ -185,15 +192,15 @@ pub fn project(
 /// What the views of a page are looked up in, given what is there already; and the ids of the objects that were fetched.
 async fn gather(
     services: &Services,
-    page: &Documents,
+    subjects: &[Subject<'_>],
     known: Documents,
 ) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut catalog = PageCatalog { types, users: HashMap::new(), objects: Vec::new(), places: HashMap::new() };
+    let mut catalog = PageCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: BTreeMap::new() };
     catalog.add(known);
     let mut fetched = Vec::new();
     let mut gathering = Gathering::new();
-    while let Some(needed) = gathering.next_round(page.iter(), &catalog).map_err(corrupt)? {
+    while let Some(needed) = gathering.next_round(subjects, &catalog).map_err(corrupt)? {
         if !needed.users.is_empty() {
             catalog.users.extend(services.directory.user_names(&needed.users).await?);
         }

@@ -5,7 +5,7 @@
 //! anew. So a render is at most as stale as the store's revision: not at all on the embedded store and for changes
 //! made through this process, one second for changes made elsewhere.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -32,7 +32,7 @@ pub struct TypeCatalog {
 /// All types at one moment.
 pub struct Types {
     revision: u64,
-    by_id: HashMap<i64, Arc<TypeEntry>>,
+    by_id: BTreeMap<i64, Arc<TypeEntry>>,
 }
 
 /// One type, in all the forms in which it is needed.
@@ -65,7 +65,7 @@ impl TypeCatalog {
         let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("public_id", false));
         let found = store.find(collections::TYPES, &query).await?;
         let before = self.current.load_full();
-        let mut by_id = HashMap::with_capacity(found.len());
+        let mut by_id = BTreeMap::new();
         for document in found.iter() {
             match reuse(before.as_deref(), document).map_or_else(|| compile(document), Ok) {
                 Ok(entry) => drop(by_id.insert(entry.object_type.public_id, entry)),
@@ -93,7 +93,7 @@ impl Types {
         self.by_id.get(&id)
     }
 
-    /// All types, in no order.
+    /// All types, by their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TypeEntry>> {
         self.by_id.values()
     }

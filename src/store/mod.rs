@@ -249,10 +249,11 @@ impl Documents {
         Self { bytes: document.as_bytes().to_vec(), starts: Vec::new() }
     }
 
-    /// Makes room for so many documents of so many bytes each, within reason.
+    /// Makes room for so many documents of about so many bytes each, within reason: half as much again, as moving all of
+    /// them costs more than room that is not used.
     pub fn reserve(&mut self, documents: usize, bytes: usize) {
         self.starts.reserve(documents.min(10_000));
-        self.bytes.reserve(documents.saturating_mul(bytes).min(1024 * 1024));
+        self.bytes.reserve(documents.saturating_mul(bytes + bytes / 2).min(1024 * 1024));
     }
 
     /// Appends a copy of the document.

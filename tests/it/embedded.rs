@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Document, doc};
-use inventory_service::query::{Filter, Limits, Projection, Sort};
+use inventory_service::query::{Filter, Limits, Projection, Sort, Update};
 use inventory_service::store::embedded::{EmbeddedStore, OpenError, Options};
 use inventory_service::store::{
     Change, CollectionSpec, Condition, FindQuery, IndexKey, IndexSpec, SortedBy, Step, Store, StoreError, TotalFrom,
@@ -14,7 +14,7 @@ use inventory_service::store::{
 };
 use tempfile::TempDir;
 
-use crate::contract::support::{BUDGET, ids, insertion, numbers, query, sort, store_all, thing};
+use crate::contract::support::{BUDGET, ids, ids_of, insertion, numbers, query, raw, sort, store_all, thing};
 use crate::contract::{COLLECTIONS, Fixture, PLAIN, THINGS};
 
 #[expect(clippy::unused_async, reason = "the contract awaits stores that take longer to make")]
@@ -298,6 +298,75 @@ async fn totals_by_an_index_read_few_keys_and_stay_right() {
     drop(store);
     let store = open(directory.path());
     assert_eq!(store.page(THINGS, &page).await.expect("an answer").total, 3300);
+}
+
+/// Things whose order of insertion is none of the orders that they are asked for in, with many of each size.
+fn scattered() -> Vec<Document> {
+    (0..3000).map(|number| number * 7 % 3000 + 1).map(|id| thing(id, doc! { "kind": id % 2, "size": id % 4 })).collect()
+}
+
+#[tokio::test]
+async fn a_page_far_behind_is_the_one_that_walking_would_come_to() {
+    let (_directory, store) = prepared().await;
+    let documents = scattered();
+    store_many(&store, THINGS, &documents).await;
+    for (filter, order) in [
+        (doc! {}, doc! { "public_id": 1 }),
+        (doc! {}, doc! { "public_id": -1 }),
+        (doc! { "kind": 1 }, doc! { "public_id": 1 }),
+        (doc! { "kind": 1 }, doc! { "public_id": -1 }),
+        (doc! { "public_id": { "$gt": 300, "$lte": 2900 } }, doc! { "public_id": -1 }),
+        (doc! {}, doc! { "size": 1 }),
+        (doc! {}, doc! { "size": -1 }),
+    ] {
+        let mut page = query(filter.clone());
+        let wanted = |document: &&Document| page.filter.matches(&raw(document)).expect("a plain filter");
+        let mut expected: Vec<&Document> = documents.iter().filter(wanted).collect();
+        let (path, direction) = order.iter().next().expect("a path");
+        expected.sort_by_key(|document| {
+            let value = document.get_i64(path).or(document.get_i32(path).map(i64::from)).expect("a number");
+            value * direction.as_i32().map_or(1, i64::from)
+        });
+        let expected: Vec<i32> = expected.iter().map(|document| document.get_i32("_id").expect("an _id")).collect();
+        page = page.sorted(sort(order.clone())).limited(20);
+        for skip in (0..expected.len() + 150).step_by(130) {
+            page.skip = skip as u64;
+            let expected: Vec<i32> = expected.iter().skip(skip).take(20).copied().collect();
+            // The second time it is known where the page lies.
+            for _ in 0..2 {
+                let found = store.page(THINGS, &page).await.expect("an answer");
+                assert_eq!(ids_of(&found.documents), numbers(&expected), "{filter} {order} {skip}");
+                assert_eq!(found.total, store.count(THINGS, &page.filter, BUDGET).await.expect("a number"));
+            }
+        }
+    }
+    let mut last = query(doc! {}).sorted(Sort::by("public_id", true)).limited(20);
+    last.skip = 2900;
+    let explained = store.explain(THINGS, &last).await.expect("an answer");
+    // Less than two blocks, and the page.
+    assert!(explained.keys_examined < 1100, "{explained:?}");
+    assert_eq!(store.explain(THINGS, &last).await.expect("an answer").keys_examined, explained.keys_examined);
+}
+
+#[tokio::test]
+async fn a_page_that_was_asked_for_before_shows_what_has_changed() {
+    let (_directory, store) = prepared().await;
+    store_many(&store, THINGS, &scattered()).await;
+    let mut page = query(doc! {}).sorted(Sort::by("public_id", true)).limited(3);
+    page.skip = 2;
+    for _ in 0..2 {
+        assert_eq!(ids(&store, THINGS, &page).await, numbers(&[2998, 2997, 2996]));
+    }
+    let gone = Change::DeleteMany { collection: THINGS, filter: Filter::equals("public_id", 2999) };
+    store.commit(Unit::of(gone)).await.expect("no condition");
+    assert_eq!(ids(&store, THINGS, &page).await, numbers(&[2997, 2996, 2995]));
+    store_all(&store, THINGS, &[thing(4000, doc! {})]).await;
+    assert_eq!(ids(&store, THINGS, &page).await, numbers(&[2998, 2997, 2996]));
+    let update = Update::set("size", 77);
+    let filter = Filter::equals("public_id", 2997);
+    store.commit(Unit::of(Change::UpdateMany { collection: THINGS, filter, update })).await.expect("no condition");
+    let found = store.find(THINGS, &page).await.expect("an answer");
+    assert_eq!(found.get(1).expect("a document").get_i32("size").expect("a number"), 77);
 }
 
 #[tokio::test]

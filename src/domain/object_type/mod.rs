@@ -122,8 +122,9 @@ pub struct FieldOption {
 pub struct ReferenceSummary {
     /// The type of the referenced object.
     pub type_id: i64,
-    /// Text with `{}` for the values of `fields`, in order.
-    pub line: String,
+    /// What stands around the values of `fields` in the line, in order: one piece more than there are places for values.
+    /// None for a line that says nothing by itself.
+    pub line: Vec<String>,
     /// What people see.
     pub label: String,
     /// Names of fields of the referenced object.

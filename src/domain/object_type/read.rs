@@ -100,12 +100,17 @@ fn option(members: Members<'_>) -> Option<FieldOption> {
 fn summary(members: Members<'_>) -> Option<ReferenceSummary> {
     Some(ReferenceSummary {
         type_id: members.integer("type_id")?,
-        line: members.text("line").unwrap_or_default(),
+        line: line(&members.text("line").unwrap_or_default()),
         label: members.text("label").unwrap_or_default(),
         fields: members.texts("fields"),
         icon: members.text("icon"),
         prefix: members.boolean("prefix").unwrap_or(true),
     })
+}
+
+/// The pieces of a line whose places for values are `{}`.
+fn line(text: &str) -> Vec<String> {
+    if text.trim().is_empty() { Vec::new() } else { text.split("{}").map(str::to_owned).collect() }
 }
 
 fn section(members: Members<'_>) -> Section {

@@ -32,7 +32,7 @@ pub struct ImportReport {
 }
 
 /// What happened to a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportLine {
     /// The line of the file, from 1.
     pub line: u64,
@@ -82,6 +82,16 @@ struct Kept {
 /// the first id, how many they are.
 #[derive(Debug, Serialize, Deserialize)]
 struct Run(u64, Action, Option<i64>, u64);
+
+/// What builds before the runs kept: the report as it is told.
+#[derive(Debug, Deserialize)]
+struct KeptInFull {
+    created: usize,
+    updated: usize,
+    unchanged: usize,
+    lines: Vec<ReportLine>,
+    lines_left_out: usize,
+}
 
 impl Run {
     fn lines(&self) -> impl Iterator<Item = ReportLine> {
@@ -148,8 +158,15 @@ impl ImportReport {
 
     /// The report that was kept; `None` when the text is none.
     pub(super) fn from_kept(text: &str) -> Option<Self> {
-        let Kept { created, updated, unchanged, runs, lines_left_out } = serde_json::from_str(text).ok()?;
+        let Ok(kept) = serde_json::from_str(text) else { return Self::from_kept_in_full(text) };
+        let Kept { created, updated, unchanged, runs, lines_left_out } = kept;
         let lines = runs.iter().flat_map(Run::lines).take(MAX_LINES).collect();
+        Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
+    }
+
+    fn from_kept_in_full(text: &str) -> Option<Self> {
+        let kept = serde_json::from_str(text).ok()?;
+        let KeptInFull { created, updated, unchanged, lines, lines_left_out } = kept;
         Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
     }
 
@@ -186,6 +203,16 @@ mod tests {
             assert_eq!(ImportReport::from_kept(&report.kept()), Some(report));
         }
         assert_eq!(ImportReport::from_kept("no report"), None);
+    }
+
+    #[test]
+    fn a_report_that_was_kept_in_full_is_told_again() {
+        let kept = r#"{"created":1,"updated":0,"unchanged":1,"failed":0,"dry_run":false,"lines":[
+            {"line":2,"action":"created","public_id":7},{"line":3,"action":"unchanged"}
+        ],"lines_left_out":4,"errors":[],"errors_left_out":0}"#;
+        let mut report = report([(2, Action::Created, Some(7)), (3, Action::Unchanged, None)]);
+        report.lines_left_out = 4;
+        assert_eq!(ImportReport::from_kept(kept), Some(report));
     }
 
     #[test]

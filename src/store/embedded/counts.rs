@@ -45,6 +45,14 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'a, T, A> {
         Self { table, number, entries }
     }
 
+    /// The most entries of a block.
+    pub(super) const LARGEST: u64 = LIMITS[0];
+
+    /// What is counted.
+    pub(super) fn entries(&self) -> &'a IndexTable<A> {
+        self.entries
+    }
+
     /// Whether the blocks hold all entries; not in a store that was made before entries were counted.
     pub(super) fn are_complete(&self) -> Result<bool, StoreError> {
         let mut counted = 0;
@@ -64,7 +72,8 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'a, T, A> {
         self.count_in(LIMITS.len(), start, end, step)
     }
 
-    fn count_in(
+    /// The same by the blocks of the levels up to this one; by the entries alone for 0.
+    pub(super) fn count_in(
         &self,
         level: usize,
         start: &[u8],
@@ -101,12 +110,12 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'a, T, A> {
     }
 
     /// The blocks that begin in a range: where, and with how many entries.
-    fn between(
+    pub(super) fn between(
         &self,
         level: usize,
         start: Bound<&[u8]>,
         end: &[u8],
-    ) -> Result<impl Iterator<Item = Result<(Vec<u8>, u64), StoreError>> + use<'a, T, A>, StoreError> {
+    ) -> Result<impl DoubleEndedIterator<Item = Result<(Vec<u8>, u64), StoreError>> + use<'a, T, A>, StoreError> {
         let start = match start {
             Bound::Included(start) => Bound::Included(self.name(level, start)),
             Bound::Excluded(start) => Bound::Excluded(self.name(level, start)),

@@ -15,6 +15,7 @@ use super::counts::Blocks;
 use super::failure;
 use super::key;
 use super::merge::Merge;
+use super::places::Place;
 use super::planner::{Choice, IndexScan, Numbers, Order, Plan, Total, Wanted, plan, prefers_scan};
 use super::ranges::KeyRange;
 use super::tables::{Access, IndexTable, Tables};
@@ -168,7 +169,7 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     /// The numbers of entries of an index, where they are kept.
-    fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
+    pub(super) fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
         let Some(blocks) = self.tables.blocks(self.collection, index) else { return Ok(None) };
         Ok(if blocks.are_complete()? { Some(blocks) } else { None })
     }
@@ -277,14 +278,16 @@ impl<'a, A: Access> Reader<'a, A> {
 
     /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
     /// over. No document is looked at.
-    pub(super) fn page_of_rows(
-        &mut self,
-        scan: &IndexScan,
-        skip: u64,
-        limit: u64,
-    ) -> Result<(Vec<u64>, u64), StoreError> {
-        let (mut rows, mut passed) = (Vec::new(), 0);
-        self.index(scan, &mut |_, row| {
+    pub(super) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<Place, StoreError> {
+        let places = self.tables.places.as_ref();
+        if let Some(place) = places.and_then(|places| places.find(scan, skip, limit)) {
+            self.work.keys += place.keys;
+            return Ok(place);
+        }
+        let before = self.work.keys;
+        let (rest, mut passed) = self.jump(scan, skip)?;
+        let mut rows = Vec::new();
+        self.index(&rest, &mut |_, row| {
             if passed < skip {
                 passed += 1;
             } else {
@@ -293,7 +296,11 @@ impl<'a, A: Access> Reader<'a, A> {
             let is_full = limit != 0 && rows.len() as u64 >= limit;
             Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok((rows, passed))
+        let place = Place { rows: rows.into(), passed, keys: self.work.keys - before };
+        if let Some(places) = places {
+            places.note(scan, skip, limit, &place);
+        }
+        Ok(place)
     }
 
     /// Shows `visit` the documents of these rows, in this order.
@@ -457,7 +464,7 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn note_key(&mut self) -> Result<(), StoreError> {
+    pub(super) fn note_key(&mut self) -> Result<(), StoreError> {
         self.work.keys += 1;
         self.deadline.step(1)
     }

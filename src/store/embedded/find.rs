@@ -11,6 +11,7 @@ use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 use super::catalog::Collection;
 use super::execute::{Deadline, Reader, Work};
 use super::failure;
+use super::places::Place;
 use super::planner::{Choice, IndexScan, Plan, Total, Wanted};
 use super::tables::{Access, Tables};
 
@@ -235,7 +236,7 @@ impl<'a> Question<'a> {
         reader: &mut Reader<'_, A>,
         budget: &Budget,
     ) -> Result<Answer, StoreError> {
-        let (rows, passed) = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
+        let Place { rows, passed, .. } = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
         let is_full = self.query.limit != 0 && rows.len() as u64 >= self.query.limit;
         let total = match (self.with_total, is_full) {
             (true, true) => Some(reader.count(&self.choice, &self.query.filter)?),

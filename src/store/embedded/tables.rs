@@ -12,6 +12,7 @@ use redb::{
 
 use super::catalog::{Collection, Index};
 use super::counts::{Blocks, BlocksMut};
+use super::places::Places;
 
 /// Text -> BSON.
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -82,6 +83,8 @@ pub(super) struct Tables<A: Access> {
     pub(super) indexes: Vec<IndexTable<A>>,
     /// Numbers of entries; not in a store that was made before there were any, until it is prepared.
     pub(super) counts: Option<A::Unique>,
+    /// Where pages lie; only for tables that do not change.
+    pub(super) places: Option<Places>,
 }
 
 /// The open table of an index.
@@ -106,7 +109,8 @@ impl Tables<Published> {
             Err(TableError::TableDoesNotExist(_)) => None,
             Err(error) => return Err(error),
         };
-        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()?, counts })
+        let indexes = indexes.collect::<Result<_, TableError>>()?;
+        Ok(Self { data, indexes, counts, places: Some(Places::default()) })
     }
 }
 
@@ -116,7 +120,8 @@ impl<'t> Tables<Working<'t>> {
         let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
         let indexes = collection.indexes.iter().map(|index| IndexTable::create(transaction, collection.number, index));
         let counts = transaction.open_table(UniqueDefinition::new(&counts_name(collection.number)))?;
-        Ok(Self { data, indexes: indexes.collect::<Result<_, TableError>>()?, counts: Some(counts) })
+        let indexes = indexes.collect::<Result<_, TableError>>()?;
+        Ok(Self { data, indexes, counts: Some(counts), places: None })
     }
 
     /// The numbers of entries of an index, to change them.
@@ -182,6 +187,14 @@ impl<A: Access> IndexTable<A> {
         match self {
             Self::Unique(_) => key.to_vec(),
             Self::Plain(_) => with_row(key, row),
+        }
+    }
+
+    /// The key of a stored entry, where other rows may have the same one.
+    pub(super) fn shared_key<'e>(&self, entry: &'e [u8]) -> Option<&'e [u8]> {
+        match self {
+            Self::Unique(_) => None,
+            Self::Plain(_) => entry.len().checked_sub(ROW).map(|length| &entry[..length]),
         }
     }
 

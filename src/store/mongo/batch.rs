@@ -3,13 +3,16 @@
 use bson::raw::{RawArrayBuf, RawDocumentBuf};
 use bson::{Document, rawdoc};
 use mongodb::ClientSession;
-use mongodb::error::Error;
+use mongodb::error::{Error, ErrorKind};
 
 use super::Inner;
 use super::change::{Failure, at};
 use super::error::{is_away, refusal_of, refused};
 use super::indexes::IndexNames;
 use crate::store::StoreError;
+
+/// `ShutdownInProgress`, `PrimarySteppedDown`, `NotWritablePrimary`, `InterruptedAtShutdown`, `InterruptedDueToReplStateChange`.
+const INTERRUPTED: [i32; 5] = [91, 189, 10107, 11600, 11602];
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,9 @@ impl Refused {
 
 /// Sends the statements, and tells which of them was the first to be refused.
 ///
-/// They must be such that doing one twice is doing it once: when the way to the server breaks, they are sent again.
+/// The driver repeats no command that it did not make itself, nor gives one a number by which the server would know it again. So
+/// they are sent a second time here when the way to the server broke, and must bear that: doing one twice is doing it
+/// once, and one that takes effect late does no harm.
 pub(super) async fn send(
     inner: &Inner,
     session: &mut ClientSession,
@@ -50,7 +55,8 @@ pub(super) async fn send(
 ) -> Result<Option<Refused>, Failure> {
     let command = command(inner, collection, kind, statements)?;
     let answer = match once(inner, session, command.clone()).await {
-        Err(error) if is_away(&error) => once(inner, session, command).await,
+        Err(error) if is_worth_repeating(&error) => once(inner, session, command).await,
+        Ok(answer) if is_interrupted(&answer) => once(inner, session, command).await,
         answer => answer,
     };
     first_refused(&answer.map_err(at(collection))?, collection)
@@ -58,6 +64,17 @@ pub(super) async fn send(
 
 async fn once(inner: &Inner, session: &mut ClientSession, command: RawDocumentBuf) -> Result<Document, Error> {
     inner.database.run_raw_command(command).session(session).await
+}
+
+/// Whoever found no server has waited for one already.
+fn is_worth_repeating(error: &Error) -> bool {
+    is_away(error) && !matches!(*error.kind, ErrorKind::ServerSelection { .. })
+}
+
+/// Whether the server ended, or ended being the primary, while it waited for the others to confirm what it did.
+fn is_interrupted(answer: &Document) -> bool {
+    let missed = answer.get_document("writeConcernError");
+    missed.is_ok_and(|missed| missed.get_i32("code").is_ok_and(|code| INTERRUPTED.contains(&code)))
 }
 
 fn command(
@@ -90,5 +107,20 @@ fn first_refused(answer: &Document, collection: &'static str) -> Result<Option<R
     match answer.get_document("writeConcernError") {
         Ok(missed) => Err(refusal_of(missed.get_i32("code").unwrap_or_default()).into()),
         Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn what_a_primary_did_while_it_gave_up_is_asked_for_again() {
+        let unconfirmed = |code: i32| doc! { "ok": 1, "n": 1, "writeConcernError": { "code": code, "errmsg": "" } };
+        assert!(is_interrupted(&unconfirmed(11602)));
+        assert!(!is_interrupted(&unconfirmed(64)), "it waited as long as it may");
+        assert!(!is_interrupted(&doc! { "ok": 1, "n": 1 }));
     }
 }

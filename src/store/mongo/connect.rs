@@ -17,14 +17,17 @@ use crate::store::StoreError;
 const OLDEST_WIRE_VERSION: i32 = 13;
 
 /// How often the driver looks whether its servers are there. The server answers at once when something changed.
-const HEARTBEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How much longer than that a sign of life may take: what waits for a server that hangs is repeated after four seconds. The
+/// driver takes the time that opening a connection may take for it, so that is never longer, unless the URI says so.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
 /// How to reach MongoDB; what the URI itself says comes first.
 #[derive(Debug, Clone)]
 pub struct MongoOptions {
     /// The database to use when the URI has no path.
     pub database: String,
-    /// The time that opening a connection may take.
+    /// The time that opening a connection may take; three seconds at the most.
     pub connect_timeout: Duration,
     /// How long an operation waits for a server that can take it; after that the store is unavailable.
     pub server_selection_timeout: Duration,
@@ -95,7 +98,7 @@ pub(super) async fn open(
 ) -> Result<(Database, Topology), StoreError> {
     let mut client_options = ClientOptions::parse(uri).await.map_err(|error| connect_error(&error))?;
     client_options.app_name.get_or_insert_with(|| env!("CARGO_PKG_NAME").to_owned());
-    client_options.connect_timeout.get_or_insert(options.connect_timeout);
+    client_options.connect_timeout.get_or_insert(options.connect_timeout.min(SIGN_OF_LIFE));
     client_options.server_selection_timeout.get_or_insert(options.server_selection_timeout);
     client_options.min_pool_size.get_or_insert(options.min_pool_size);
     client_options.max_pool_size.get_or_insert(options.max_pool_size);
@@ -107,7 +110,7 @@ pub(super) async fn open(
     client_options.read_concern = Some(ReadConcern::majority());
     client_options.selection_criteria = Some(SelectionCriteria::ReadPreference(ReadPreference::Primary));
     client_options.cmap_event_handler = Some(connection_losses(epoch));
-    client_options.sdam_event_handler = Some(presence.listener());
+    client_options.sdam_event_handler = Some(presence.listener(epoch));
     let client = Client::with_options(client_options).map_err(|error| connect_error(&error))?;
     let database = client.default_database().unwrap_or_else(|| client.database(&options.database));
     let topology = topology_of(&database).await?;

@@ -16,6 +16,7 @@ use mongodb::options::ReturnDocument;
 use super::Inner;
 use super::error::{command_error, is_duplicate, unavailable};
 use super::rounds::{Rounds, refuse};
+use super::waiting::query_bound;
 use crate::store::StoreError;
 
 pub(super) use crate::store::copying::COUNTERS;
@@ -63,7 +64,12 @@ async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
             return;
         }
         let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
-        match advance(&inner, &collection, total).await {
+        // Asked twice, it leaves numbers out, and gives none twice.
+        let step = || {
+            let (inner, collection) = (Arc::clone(&inner), collection.clone());
+            async move { advance(&inner, &collection, total).await }
+        };
+        match inner.presence.ask(query_bound(inner.write_bound()), step).await {
             Ok(last) => {
                 counter.floor.fetch_max(last, Ordering::Relaxed);
                 let mut next = last - total + 1;

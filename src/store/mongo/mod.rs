@@ -7,7 +7,7 @@
 //! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
 //!   can be seen one by one. A replica set of a single server has neither weakness.
 //! - An operation that is no longer waited for goes on in a task of its own: a client that hangs up does not stop it half-way.
-//!   No operation is waited for without end, and none at all while no server is there: see [`presence`].
+//!   No operation is waited for without end, and none at all while no server is there: see [`presence`] and [`waiting`].
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
@@ -35,8 +35,8 @@ mod thinning;
 mod totals;
 mod transaction;
 mod undo;
+mod waiting;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,16 +47,16 @@ use futures::{StreamExt, stream};
 use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
 
-use self::carried::Carried;
 use self::connect::Topology;
 use self::counters::Counters;
-use self::error::{command_error, unavailable};
+use self::error::command_error;
 use self::indexes::IndexNames;
 use self::presence::Presence;
 use self::progress::Progress;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
+use self::waiting::query_bound;
 use super::inspection::Finding;
 use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
 use crate::query::Filter;
@@ -65,8 +65,6 @@ pub use self::connect::MongoOptions;
 
 /// See [`Store::kind`].
 const KIND: &str = "mongodb";
-/// What an operation may take beyond its own time budget before it is no longer waited for.
-const GRACE: Duration = Duration::from_secs(1);
 /// Units wait for each other and start anew; what that takes stays below this. One that is made in many steps takes longer
 /// for as long as it gets on.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
@@ -122,12 +120,12 @@ impl MongoStore {
     /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Unsupported`] when it is older than
     /// MongoDB 5.0, [`StoreError::Backend`] when the URI is malformed or the login fails.
     pub async fn connect(uri: &str, options: MongoOptions) -> Result<Self, StoreError> {
-        let (epoch, presence) = (Epoch::default(), Presence::new());
+        let (epoch, presence) = (Epoch::default(), Presence::new(options.server_selection_timeout));
         let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
         if topology.tells_changes_at_once() {
-            tokio::spawn(revision::follow(database.clone(), Arc::downgrade(&revisions)));
+            tokio::spawn(revision::follow(database.clone(), presence.clone(), Arc::downgrade(&revisions)));
         }
         let inner = Inner {
             database,
@@ -156,47 +154,30 @@ impl MongoStore {
         .await
     }
 
-    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
+    /// Runs an operation, see [`Presence::run`].
     async fn run<T, F>(&self, bound: Duration, operation: impl FnOnce(Arc<Inner>) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.run_until(tokio::time::sleep(bound), bound, operation).await
+        self.inner.presence.run(bound, operation(Arc::clone(&self.inner))).await
     }
 
-    /// The same; `end` comes when it was waited for long enough: nothing happened for `bound`.
-    async fn run_until<T, F>(
+    /// Asks a question about one collection, see [`Presence::ask`]; `about` is what is asked.
+    async fn ask<Q, T, F>(
         &self,
-        end: impl Future<Output = ()>,
         bound: Duration,
-        operation: impl FnOnce(Arc<Inner>) -> F,
+        (collection, about): (&str, &Q),
+        question: impl Fn(Arc<Inner>, String, Q) -> F,
     ) -> Result<T, StoreError>
     where
+        Q: Clone,
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let patience = self.inner.options.server_selection_timeout;
-        if self.inner.presence.is_lost(patience) {
-            return Err(away());
-        }
-        let work = Carried::new(operation(Arc::clone(&self.inner)));
-        tokio::select! {
-            biased;
-            outcome = work => outcome,
-            () = end => Err(unavailable(format!("no answer within {} seconds", bound.as_secs()))),
-            () = self.inner.presence.lost(patience) => Err(away()),
-        }
+        let ask = || question(Arc::clone(&self.inner), collection.to_owned(), about.clone());
+        self.inner.presence.ask(bound, ask).await
     }
-}
-
-/// The time that a question with this time budget may take, finding a server included.
-fn query_bound(max_time: Duration) -> Duration {
-    max_time + GRACE
-}
-
-fn away() -> StoreError {
-    unavailable("no MongoDB server takes writes")
 }
 
 #[async_trait]
@@ -207,20 +188,25 @@ impl Store for MongoStore {
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        let (collection, query) = (collection.to_owned(), query.clone());
-        self.run(query_bound(query.max_time), async move |inner| find::find(&inner, &collection, &query).await).await
+        self.ask(query_bound(query.max_time), (collection, query), async move |inner, collection, query| {
+            find::find(&inner, &collection, &query).await
+        })
+        .await
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        let (collection, query) = (collection.to_owned(), query.clone());
-        self.run(query_bound(query.max_time), async move |inner| find::page(&inner, &collection, &query).await).await
+        self.ask(query_bound(query.max_time), (collection, query), async move |inner, collection, query| {
+            find::page(&inner, &collection, &query).await
+        })
+        .await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
-        let (collection, query) = (collection.to_owned(), query.clone());
         let bound = query_bound(query.max_time);
-        let find = async move |inner: Arc<Inner>| find::pieces(&inner, &collection, &query).await;
-        let (total, reading) = self.run(bound, find).await?;
+        let begin = async move |inner: Arc<Inner>, collection: String, query: FindQuery| {
+            find::pieces(&inner, &collection, &query).await
+        };
+        let (total, reading) = self.ask(bound, (collection, query), begin).await?;
         let store = Self { inner: Arc::clone(&self.inner) };
         // Whoever reads slowly neither asks for the next piece nor gives it up for a while: a task of its own ends in time,
         // and keeps no connection.
@@ -244,17 +230,18 @@ impl Store for MongoStore {
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
-        let (collection, query) = (collection.to_owned(), query.clone());
         let bound = query_bound(query.max_time.saturating_mul(3));
-        self.run(bound, async move |inner| explain::explain(&inner, &collection, &query).await).await
+        self.ask(bound, (collection, query), async move |inner, collection, query| {
+            explain::explain(&inner, &collection, &query).await
+        })
+        .await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
-        let (collection, filter) = (collection.to_owned(), filter.clone());
-        self.run(query_bound(max_time), async move |inner| {
+        let count = |inner: Arc<Inner>, collection: String, filter: Filter| async move {
             totals::count(&inner, &collection, filter.document(), max_time).await
-        })
-        .await
+        };
+        self.ask(query_bound(max_time), (collection, filter), count).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
@@ -265,8 +252,9 @@ impl Store for MongoStore {
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let progress = Progress::new();
-        let work = |inner: Arc<Inner>| progress.noted_by(async move { commit::commit(&inner, unit).await });
-        self.run_until(progress.ceased(UNIT_BOUND), UNIT_BOUND, work).await
+        let inner = Arc::clone(&self.inner);
+        let work = progress.noted_by(async move { commit::commit(&inner, unit).await });
+        self.inner.presence.run_until(progress.ceased(UNIT_BOUND), UNIT_BOUND, work).await
     }
 
     fn revision(&self, collection: &str) -> u64 {

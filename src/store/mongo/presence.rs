@@ -1,4 +1,4 @@
-//! Whether a server that takes writes is there, as the driver's monitor sees it.
+//! Whether a server that takes writes is there, and whether another one has become it, as the driver's monitor sees it.
 //!
 //! While there is none, an operation waits for one, as long as finding a server may take: a new primary is elected within
 //! seconds, and the operation goes on as if nothing had been. After that time all are refused at once, those under way
@@ -7,68 +7,129 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongodb::ServerType;
 use mongodb::event::EventHandler;
-use mongodb::event::sdam::SdamEvent;
+use mongodb::event::sdam::{SdamEvent, TopologyDescription};
+use mongodb::options::ServerAddress;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Whether a server takes writes.
+use super::totals::Epoch;
+
+/// What is known of the server that takes writes.
 #[derive(Debug, Clone)]
-pub(super) struct Presence(Arc<watch::Sender<State>>);
+pub(super) struct Presence {
+    state: Arc<watch::Sender<State>>,
+    /// How long there may be none before operations are refused.
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    standing: Standing,
+    /// The last one of a replica set.
+    primary: Option<ServerAddress>,
+    /// Moves when another one takes its place.
+    term: Term,
+}
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum Standing {
     /// None was met yet: whoever connects waits by other means.
     Unmet,
     There,
     AwaySince(Instant),
 }
 
+/// The time in which one server was the primary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Term(u64);
+
+/// Why an operation should not be waited for any longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// No server takes writes, and none did for too long.
+    Lost,
+    /// Another server is the primary now; the one before it may never answer.
+    Succession,
+}
+
 impl Presence {
     /// A deployment of which nothing is known.
-    pub(super) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(State::Unmet)))
+    pub(super) fn new(patience: Duration) -> Self {
+        let state = State { standing: Standing::Unmet, primary: None, term: Term::default() };
+        Self { state: Arc::new(watch::Sender::new(state)), patience }
     }
 
-    /// What the driver has to tell its news to.
-    pub(super) fn listener(&self) -> EventHandler<SdamEvent> {
-        let presence = self.clone();
+    /// What the driver has to tell its news to. What is known about a server is not known about its successor.
+    pub(super) fn listener(&self, epoch: &Epoch) -> EventHandler<SdamEvent> {
+        let (presence, epoch) = (self.clone(), epoch.clone());
         EventHandler::callback(move |event| {
             if let SdamEvent::TopologyDescriptionChanged(event) = event {
-                presence.note(event.new_description.has_writable_server());
+                let now = &event.new_description;
+                if presence.note(now.has_writable_server(), primary(now)) {
+                    epoch.advance();
+                }
             }
         })
     }
 
-    fn note(&self, is_there: bool) {
-        self.0.send_if_modified(|state| {
-            match (*state, is_there) {
-                (State::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
-                (State::There, false) => log::warn!("no MongoDB server takes writes"),
-                (State::Unmet, true) => {}
-                (State::Unmet | State::AwaySince(_), false) | (State::There, true) => return false,
+    /// Takes note of what is there; true when a primary has a successor.
+    pub(super) fn note(&self, is_there: bool, primary: Option<ServerAddress>) -> bool {
+        let mut is_succession = false;
+        self.state.send_if_modified(|state| {
+            if primary.is_some() && primary != state.primary {
+                is_succession = state.primary.is_some();
+                state.term.0 += u64::from(is_succession);
+                state.primary = primary;
             }
-            *state = if is_there { State::There } else { State::AwaySince(Instant::now()) };
+            match (state.standing, is_there) {
+                (Standing::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
+                (Standing::There, false) => log::warn!("no MongoDB server takes writes"),
+                (Standing::There, true) if is_succession => log::warn!("another MongoDB server takes writes"),
+                (Standing::Unmet, true) => {}
+                (Standing::Unmet | Standing::AwaySince(_), false) | (Standing::There, true) => return false,
+            }
+            state.standing = if is_there { Standing::There } else { Standing::AwaySince(Instant::now()) };
             true
         });
+        is_succession
     }
 
-    /// Whether no server has been there for so long.
-    pub(super) fn is_lost(&self, patience: Duration) -> bool {
-        matches!(*self.0.borrow(), State::AwaySince(since) if since.elapsed() >= patience)
+    /// The present term.
+    pub(super) fn term(&self) -> Term {
+        self.state.borrow().term
     }
 
-    /// Waits until no server has been there for so long, which may be for ever.
-    pub(super) async fn lost(&self, patience: Duration) {
-        let mut changes = self.0.subscribe();
+    /// Whether the primary of this term is still known to be one.
+    pub(super) fn holds(&self, term: Term) -> bool {
+        let state = self.state.borrow();
+        state.term == term && !matches!(state.standing, Standing::AwaySince(_))
+    }
+
+    /// Whether no server has been there for too long.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.state.borrow().standing, Standing::AwaySince(since) if since.elapsed() >= self.patience)
+    }
+
+    /// Waits until no server has been there for too long, or another one is the primary than in this term; which may be for
+    /// ever.
+    pub(super) async fn trouble(&self, term: Option<Term>) -> Trouble {
+        let mut changes = self.state.subscribe();
         loop {
-            let state = *changes.borrow_and_update();
+            let (standing, now) = {
+                let state = changes.borrow_and_update();
+                (state.standing, state.term)
+            };
+            if term.is_some_and(|term| term != now) {
+                return Trouble::Succession;
+            }
             // The sender lives as long as this borrow of it, so that waiting for a change cannot fail.
-            match state {
-                State::Unmet | State::There => drop(changes.changed().await),
-                State::AwaySince(since) => {
-                    if timeout_at(since + patience, changes.changed()).await.is_err() {
-                        return;
+            match standing {
+                Standing::Unmet | Standing::There => drop(changes.changed().await),
+                Standing::AwaySince(since) => {
+                    if timeout_at(since + self.patience, changes.changed()).await.is_err() {
+                        return Trouble::Lost;
                     }
                 }
             }
@@ -76,41 +137,69 @@ impl Presence {
     }
 }
 
+fn primary(topology: &TopologyDescription) -> Option<ServerAddress> {
+    let servers = topology.servers();
+    let found = servers.into_iter().find(|(_, server)| server.server_type() == ServerType::RsPrimary);
+    found.map(|(address, _)| address.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(20);
+    fn server(host: &str) -> Option<ServerAddress> {
+        Some(ServerAddress::Tcp { host: host.to_owned(), port: None })
+    }
 
     #[tokio::test]
     async fn a_deployment_is_lost_when_nobody_was_there_for_long_enough() {
-        let presence = Presence::new();
-        presence.note(false);
-        assert!(!presence.is_lost(Duration::ZERO), "it was not met yet");
-        presence.note(true);
-        assert!(!presence.is_lost(Duration::ZERO));
-        presence.note(false);
-        assert!(!presence.is_lost(Duration::from_hours(1)));
-        presence.lost(PATIENCE).await;
-        assert!(presence.is_lost(PATIENCE));
-        presence.note(false);
-        assert!(presence.is_lost(PATIENCE), "still the same absence");
-        presence.note(true);
-        assert!(!presence.is_lost(Duration::ZERO));
+        let presence = Presence::new(Duration::ZERO);
+        presence.note(false, None);
+        assert!(!presence.is_lost(), "it was not met yet");
+        presence.note(true, None);
+        assert!(!presence.is_lost());
+        presence.note(false, None);
+        assert!(presence.is_lost());
+        assert_eq!(presence.trouble(None).await, Trouble::Lost);
+        presence.note(false, None);
+        assert!(presence.is_lost(), "still the same absence");
+        presence.note(true, None);
+        assert!(!presence.is_lost());
     }
 
     #[tokio::test]
     async fn a_server_that_comes_back_in_time_was_not_lost() {
-        let presence = Presence::new();
-        presence.note(true);
-        presence.note(false);
+        let presence = Presence::new(Duration::from_hours(1));
+        presence.note(true, server("one"));
+        presence.note(false, None);
+        assert!(!presence.is_lost());
         let waiting = tokio::spawn({
             let presence = presence.clone();
-            async move { presence.lost(Duration::from_hours(1)).await }
+            async move { presence.trouble(Some(presence.term())).await }
         });
-        presence.note(true);
+        tokio::task::yield_now().await;
+        presence.note(true, server("one"));
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_term_ends_when_another_server_is_the_primary() {
+        let presence = Presence::new(Duration::from_hours(1));
+        assert!(!presence.note(true, server("one")), "nobody was there before");
+        let first = presence.term();
+        assert!(presence.holds(first));
+        assert!(!presence.note(false, None));
+        assert!(!presence.holds(first), "there is no primary");
+        assert!(!presence.note(true, server("one")), "the same one again");
+        assert!(presence.holds(first));
+        assert!(presence.note(true, server("two")), "at once");
+        assert_eq!(presence.trouble(Some(first)).await, Trouble::Succession);
+        assert!(!presence.holds(first));
+        let second = presence.term();
+        presence.note(false, None);
+        assert!(presence.note(true, server("one")), "after a time without any");
+        assert_eq!(presence.trouble(Some(second)).await, Trouble::Succession);
     }
 }

@@ -14,6 +14,7 @@ use super::conditions::Named;
 use super::error::command_error;
 use super::marks::{Key, standing};
 use super::rounds::{Rounds, refuse};
+use super::waiting::query_bound;
 use crate::store::{Condition, StoreError};
 
 /// What stands about the documents that a unit relies on.
@@ -114,7 +115,7 @@ pub(super) async fn look_together(
     let round = inner.reliances.round(&key);
     let place = round.join(session.operation_time());
     if place.serves {
-        tokio::spawn(serve(Arc::clone(inner), round, key, conditions.to_vec()));
+        tokio::spawn(serve(Arc::clone(inner), round, key, conditions.into()));
     }
     Ok(place.answer().await?)
 }
@@ -129,7 +130,7 @@ fn key_of(conditions: &[Condition]) -> Result<Vec<u8>, StoreError> {
     key.to_vec().map_err(StoreError::backend)
 }
 
-async fn serve(inner: Arc<Inner>, round: Arc<Round>, key: Vec<u8>, conditions: Vec<Condition>) {
+async fn serve(inner: Arc<Inner>, round: Arc<Round>, key: Vec<u8>, conditions: Arc<[Condition]>) {
     loop {
         let waiting = round.next();
         if waiting.is_empty() {
@@ -137,9 +138,16 @@ async fn serve(inner: Arc<Inner>, round: Arc<Round>, key: Vec<u8>, conditions: V
             return;
         }
         let after = waiting.iter().filter_map(|waiting| waiting.question).max();
-        match look_after(&inner, after, &conditions).await {
+        let question = || {
+            let (inner, conditions) = (Arc::clone(&inner), Arc::clone(&conditions));
+            async move {
+                let found = look_after(&inner, after, &conditions).await;
+                found.map_err(|failure| failure.into_store_error(&inner.indexes))
+            }
+        };
+        match inner.presence.ask(query_bound(inner.write_bound()), question).await {
             Ok(reliance) => waiting.into_iter().for_each(|waiting| waiting.reply(Ok(reliance.clone()))),
-            Err(failure) => refuse(waiting, &failure.into_store_error(&inner.indexes)),
+            Err(error) => refuse(waiting, &error),
         }
     }
 }

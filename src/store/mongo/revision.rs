@@ -19,6 +19,7 @@ use tokio::time::MissedTickBehavior;
 use super::counters::COUNTERS;
 use super::error::{brief, code};
 use super::marks::REMOVALS;
+use super::presence::Presence;
 
 /// All revisions move after this time when nothing else says whether there were changes.
 const TICK: Duration = Duration::from_millis(400);
@@ -110,10 +111,10 @@ pub(super) async fn tick(revisions: Weak<Revisions>) {
 }
 
 /// Follows the changes of the database; ends with the last owner of the revisions.
-pub(super) async fn follow(database: Database, revisions: Weak<Revisions>) {
+pub(super) async fn follow(database: Database, presence: Presence, revisions: Weak<Revisions>) {
     let mut position = None;
     loop {
-        let outcome = listen(&database, &revisions, &mut position).await;
+        let outcome = listen(&database, &presence, &revisions, &mut position).await;
         let Some(revisions) = revisions.upgrade() else { return };
         revisions.hear_nothing();
         if let Err(error) = outcome {
@@ -138,9 +139,11 @@ fn is_history_lost(error: &Error) -> bool {
 
 async fn listen(
     database: &Database,
+    presence: &Presence,
     revisions: &Weak<Revisions>,
     position: &mut Option<ResumeToken>,
 ) -> Result<(), Error> {
+    let term = presence.term();
     // Only what is needed of each event crosses the network.
     let no_machinery = doc! { "$match": { "ns.coll": { "$nin": [COUNTERS, REMOVALS] } } };
     let only_where = doc! { "$project": { "ns": 1, "operationType": 1 } };
@@ -161,6 +164,10 @@ async fn listen(
             take_note(&revisions, &event);
         }
         *position = stream.resume_token();
+        // A former primary keeps the stream, and says that nothing happened while the others do not reach it.
+        if !presence.holds(term) {
+            return Ok(());
+        }
     }
     // A dropped database ends the stream for good; a new one begins at the present.
     *position = None;

@@ -4,6 +4,7 @@
 //! would wait for the server's disk.
 
 use std::mem::discriminant;
+use std::slice;
 
 use bson::raw::{RawDocumentBuf, cstr};
 use bson::{RawDocument, rawdoc};
@@ -11,7 +12,7 @@ use mongodb::ClientSession;
 use mongodb::error::{Error, ErrorKind};
 
 use super::batch::{Kind, send};
-use super::change::{Failure, at, collection_of, unchanged};
+use super::change::{Failure, apply, at, collection_of, unchanged};
 use super::error::refused;
 use super::indexes::IndexNames;
 use super::{Inner, progress};
@@ -48,6 +49,8 @@ pub(super) async fn take_back(
         let collection = collection_of(&batch[0]);
         let undone = match &batch[0] {
             Change::Insert { .. } => put_back(inner, session, collection, batch).await,
+            // There are few of them there, and the driver repeats each under its number.
+            _ if inner.topology.has_transactions() => one_by_one(inner, session, batch).await,
             Change::Replace { .. } => restore(inner, session, collection, batch).await,
             _ => remove(inner, session, collection, batch).await,
         };
@@ -115,6 +118,18 @@ fn are_there(error: &Error, collection: &str, names: &IndexNames) -> bool {
     let is_there = |code: i32, message: &str| matches!(refused(code, message, collection, names), StoreError::Duplicate { key, .. } if key == "_id");
     refusals.write_concern_error.is_none()
         && refusals.write_errors.iter().flatten().all(|refusal| is_there(refusal.code, &refusal.message))
+}
+
+/// Restores or removes documents each by a command of its own.
+async fn one_by_one(inner: &Inner, session: &mut ClientSession, batch: &[Change]) -> Result<(), Failure> {
+    let mut left = None;
+    for change in batch {
+        match apply(inner, session, slice::from_ref(change)).await {
+            Ok(_) | Err(Failure::Store(StoreError::Stale)) => {}
+            Err(failure) => left = Some(failure),
+        }
+    }
+    left.map_or(Ok(()), Err)
 }
 
 /// Makes documents what they were.

@@ -70,6 +70,40 @@ async fn a_server_that_hangs_comes_back_without_a_restart_of_the_service() {
     assert_recovers(&app).await;
 }
 
+/// Which of them takes writes, once one does.
+async fn primary(servers: &[Mongod]) -> usize {
+    loop {
+        for (index, server) in servers.iter().enumerate() {
+            if server.is_primary().await {
+                return index;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_frozen_primary_does_not_answer_is_answered_by_its_successor() {
+    let Some(program) = program() else { return };
+    let mut servers = Mongod::start_three(program).await;
+    let hosts = servers.iter().map(Mongod::address).collect::<Vec<_>>().join(",");
+    // The driver by itself would wait ten minutes for a sign of life.
+    let uri = format!("mongodb://{hosts}/successor?replicaSet=rs0&connectTimeoutMS=600000");
+    primary(&servers).await;
+    let settings = [("store.connect_timeout_ms", "50000"), ("query.max_time_ms", "50000")];
+    let app = TestApp::on(&uri, &settings).await;
+    app.create_type("before", &[]).await;
+    let primary = primary(&servers).await;
+    let frozen = &mut servers[primary];
+    frozen.freeze();
+    while frozen.is_primary().await {}
+    let read = app.get("/types/").await;
+    assert_eq!(read.status, 200, "{}", read.text);
+    assert_eq!(read.json()["total"], 1);
+    app.create_type("after", &[]).await;
+    assert_eq!(app.get("/types/").await.json()["total"], 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_start_waits_for_a_server() {
     let Some(program) = program() else { return };

@@ -2,7 +2,7 @@
 
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc};
-use inventory_service::render::{Gathering, Needed};
+use inventory_service::render::{Gathering, Needed, Subject};
 
 use super::{World, object, raw, ref_field, text_type, typed};
 
@@ -24,8 +24,9 @@ impl Stored {
         let page: Vec<RawDocumentBuf> = page.iter().cloned().map(raw).collect();
         let mut gathering = Gathering::new();
         let mut rounds = Vec::new();
-        while let Some(needed) = gathering.next_round(page.iter().map(|document| &**document), &world.catalog).unwrap()
-        {
+        let context = world.context;
+        let subjects: Vec<_> = page.iter().map(|document| Subject::read(document, &context).unwrap()).collect();
+        while let Some(needed) = gathering.next_round(&subjects, &world.catalog).unwrap() {
             world = with_id(&self.types, &needed.types).into_iter().fold(world, World::with_type);
             world = with_id(&self.objects, &needed.objects).into_iter().fold(world, World::with_object);
             rounds.push(needed);

@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, doc};
 use inventory_service::domain::object_type::ObjectType;
-use inventory_service::render::{Gathering, render_object};
+use inventory_service::render::{Gathering, Subject, render_object};
 use proptest::prelude::*;
 
 use super::{World, raw};
@@ -99,8 +99,9 @@ proptest! {
             .seen_by(1, may_edit);
         world.view(object.clone());
         let page = raw(object);
+        let subject = Subject::read(&page, &world.context).unwrap();
         let mut gathering = Gathering::new();
-        while gathering.next_round([&*page], &world.catalog).unwrap().is_some() {}
+        while gathering.next_round([&subject], &world.catalog).unwrap().is_some() {}
     }
 
     #[test]

@@ -71,6 +71,39 @@ impl Mongod {
         server
     }
 
+    /// Starts three servers, one replica set that elects soon.
+    pub(crate) async fn start_three(program: &Path) -> [Self; 3] {
+        let servers = std::array::from_fn(|_| {
+            let directory = TempDir::new().expect("a temporary directory").keep();
+            let port = free_port();
+            let guard = spawn(program, Deployment::ReplicaSet, &directory, port).expect("mongod starts");
+            Self { port, guard, deployment: Deployment::ReplicaSet }
+        });
+        let members: Vec<_> = servers.iter().map(Self::address).zip(0..).collect();
+        let members: Vec<_> = members.into_iter().map(|(host, id)| doc! { "_id": id, "host": host }).collect();
+        let settings =
+            doc! { "electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 250, "catchUpTimeoutMillis": 500 };
+        let config = doc! { "_id": "rs0", "members": members, "settings": settings };
+        let admin = servers[0].client().await.database("admin");
+        let until = Instant::now() + START_BOUND;
+        while admin.run_command(doc! { "replSetInitiate": config.clone() }).await.is_err() {
+            assert!(Instant::now() < until, "the replica set cannot be initiated");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        servers
+    }
+
+    /// Whether the server takes writes; false when it does not answer.
+    pub(crate) async fn is_primary(&self) -> bool {
+        let admin = self.client().await.database("admin");
+        let hello = tokio::time::timeout(Duration::from_secs(1), admin.run_command(doc! { "hello": 1 })).await;
+        hello.is_ok_and(|hello| hello.is_ok_and(|hello| hello.get_bool("isWritablePrimary").unwrap_or(false)))
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// The URI of a database on the server.
     pub(crate) fn uri(&self, database: &str) -> String {
         format!("mongodb://127.0.0.1:{}/{database}?directConnection=true", self.port)
@@ -260,6 +293,8 @@ fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) ->
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
     if deployment == Deployment::ReplicaSet {
         guard.args(["--replSet", "rs0", "--oplogSize", "64"]);
+        // Of several servers, those that copy turn to a new primary soon.
+        guard.args(["--setParameter", "oplogNetworkTimeoutBufferSeconds=1"]);
     }
     guard.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).spawn()
 }

@@ -1,0 +1,238 @@
+//! How long an operation is waited for, and when a question is asked again.
+//!
+//! The driver repeats an operation when its connection breaks, and it breaks all connections to a server that gives no sign of
+//! life. What it does not do is give up a server because another one became the primary: a primary that is frozen, or that
+//! nothing reaches any more, would keep everybody waiting who asked it before that. So questions are asked anew then; the
+//! successor answers them from what a majority has, as the one before it did. Changes are left to the driver: it repeats them
+//! under the number they had, so that the server knows them again and none takes effect twice. Only what is sent in
+//! [batches](super::batch) it does not repeat.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::carried::Carried;
+use super::error::unavailable;
+use super::presence::{Presence, Term, Trouble};
+use crate::store::StoreError;
+
+/// What an operation may take beyond its own time budget before it is no longer waited for.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long a question of an earlier term is still waited for. Those that waited for a new primary, or that the driver
+/// repeats, are with it already; and the driver tells of it a moment before it asks it.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
+
+/// The time that a question with this time budget may take, finding a server included.
+pub(super) fn query_bound(max_time: Duration) -> Duration {
+    max_time + GRACE
+}
+
+fn exceeded(bound: Duration) -> StoreError {
+    unavailable(format!("no answer within {} seconds", bound.as_secs()))
+}
+
+fn away() -> StoreError {
+    unavailable("no MongoDB server takes writes")
+}
+
+impl Presence {
+    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        bound: Duration,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run_until(sleep(bound), bound, operation).await
+    }
+
+    /// The same; `end` comes when it was waited for long enough: nothing happened for `bound`.
+    pub(super) async fn run_until<T: Send + 'static>(
+        &self,
+        end: impl Future<Output = ()>,
+        bound: Duration,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.is_lost() {
+            return Err(away());
+        }
+        let work = Carried::new(operation);
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = end => Err(exceeded(bound)),
+            // Without a term nobody is told of a succession.
+            _ = self.trouble(None) => Err(away()),
+        }
+    }
+
+    /// Asks a question, and asks it anew when another server became the primary meanwhile; what it does has to bear that.
+    pub(super) async fn ask<T, F>(&self, bound: Duration, question: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let bound = Bound::new(bound);
+        loop {
+            if self.is_lost() {
+                return Err(away());
+            }
+            let term = self.term();
+            let mut work = Carried::new(question());
+            if let Watched::Ended(outcome) = self.watch(term, bound, &mut work).await {
+                return outcome;
+            }
+            match timeout_at(bound.until.min(Instant::now() + ON_ITS_WAY), work).await {
+                Err(_) | Ok(Err(StoreError::Unavailable { .. })) => {}
+                Ok(outcome) => return outcome,
+            }
+        }
+    }
+
+    async fn watch<T: Send + 'static>(&self, term: Term, bound: Bound, work: &mut Carried<T>) -> Watched<T> {
+        tokio::select! {
+            biased;
+            outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(exceeded(bound.time)))),
+            trouble = self.trouble(Some(term)) => match trouble {
+                Trouble::Lost => Watched::Ended(Err(away())),
+                Trouble::Succession => Watched::Succession,
+            },
+        }
+    }
+}
+
+/// What became of work that was waited for.
+enum Watched<T> {
+    Ended(Result<T, StoreError>),
+    Succession,
+}
+
+/// When waiting ends, however often something is asked until then.
+#[derive(Clone, Copy)]
+struct Bound {
+    time: Duration,
+    until: Instant,
+}
+
+impl Bound {
+    fn new(time: Duration) -> Self {
+        Self { time, until: Instant::now() + time }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::FutureExt;
+    use mongodb::options::ServerAddress;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn server(host: &str) -> Option<ServerAddress> {
+        Some(ServerAddress::Tcp { host: host.to_owned(), port: None })
+    }
+
+    fn presence() -> Presence {
+        let presence = Presence::new(LONG);
+        presence.note(true, server("one"));
+        presence
+    }
+
+    #[tokio::test]
+    async fn a_question_that_a_former_primary_does_not_answer_is_asked_anew() {
+        let (presence, asked) = (presence(), AtomicU32::new(0));
+        let question = || match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                presence.note(true, server("two"));
+                pending().boxed()
+            }
+            _ => ready(Ok("the answer of two")).boxed(),
+        };
+        assert_eq!(presence.ask(LONG, question).await.unwrap(), "the answer of two");
+        assert_eq!(asked.into_inner(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_fails_while_the_primary_changes_is_asked_anew() {
+        let (presence, asked) = (presence(), AtomicU32::new(0));
+        let question = || {
+            let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+            let presence = presence.clone();
+            async move {
+                if !is_first {
+                    return Ok(2);
+                }
+                presence.note(false, None);
+                tokio::task::yield_now().await;
+                presence.note(true, server("two"));
+                tokio::task::yield_now().await;
+                Err(unavailable("as if the connection had broken"))
+            }
+        };
+        assert_eq!(presence.ask(LONG, question).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_on_its_way_to_the_successor_is_asked_once() {
+        let (presence, asked) = (presence(), AtomicU32::new(0));
+        let question = || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let presence = presence.clone();
+            async move {
+                presence.note(true, server("two"));
+                tokio::task::yield_now().await;
+                Ok(1)
+            }
+        };
+        assert_eq!(presence.ask(LONG, question).await.unwrap(), 1);
+        assert_eq!(asked.into_inner(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_change_under_way_is_waited_for_whoever_becomes_the_primary() {
+        let presence = presence();
+        let change = {
+            let presence = presence.clone();
+            async move {
+                presence.note(true, server("two"));
+                tokio::task::yield_now().await;
+                Ok(1)
+            }
+        };
+        assert_eq!(presence.run(LONG, change).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_while_nobody_takes_writes_for_too_long() {
+        let presence = Presence::new(Duration::ZERO);
+        presence.note(true, server("one"));
+        presence.note(false, None);
+        let asked = presence.ask(LONG, || -> std::future::Ready<Result<(), _>> { panic!("asked") }).await;
+        assert!(matches!(asked, Err(StoreError::Unavailable { .. })));
+        let run = presence.run(LONG, pending::<Result<(), _>>()).await;
+        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_its_time() {
+        let asked = presence().ask(Duration::ZERO, pending::<Result<(), _>>).await;
+        assert!(matches!(asked, Err(StoreError::Unavailable { .. })));
+        let run = presence().run(Duration::ZERO, pending::<Result<(), _>>()).await;
+        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_change_with_an_end_of_its_own_is_waited_for_until_that() {
+        let presence = presence();
+        let run = presence.run_until(ready(()), LONG, pending::<Result<(), _>>()).await;
+        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+        let change = async {
+            tokio::task::yield_now().await;
+            Ok(1)
+        };
+        assert_eq!(presence.run_until(pending(), Duration::ZERO, change).await.unwrap(), 1);
+    }
+}
