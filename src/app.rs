@@ -450,12 +450,10 @@ pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
         StoreUri::Embedded(directory) => open_embedded(settings, directory, EmbeddedStore::open_aside).await,
-        StoreUri::MongoDb(_) => {
-            let store = open_store(settings).await?;
-            let there = store.picture().await.map_err(failed)?;
-            let is_ours = |name: &String| collections::ALL.iter().any(|spec| spec.name == name);
-            if there.collections().iter().any(is_ours) {
-                Ok(store)
+        StoreUri::MongoDb(uri) => {
+            let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
+            if store.has_any(collections::ALL).await.map_err(failed)? {
+                Ok(Arc::new(store))
             } else {
                 Err(StartError::NoStore(without_password(settings)))
             }

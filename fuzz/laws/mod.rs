@@ -7,6 +7,7 @@ pub mod filter;
 pub mod heads;
 pub mod json;
 pub mod keys;
+pub mod packages;
 pub mod parameters;
 pub mod tables;
 pub mod texts;

@@ -69,6 +69,16 @@ pub mod http {
     }
 }
 
+/// Of moving data what reads the lines of packages.
+#[path = "../../src/moving"]
+pub mod moving {
+    /// Packages on their way in.
+    #[path = "import"]
+    pub mod import {
+        pub mod line;
+    }
+}
+
 /// What reading parameters needs of the settings.
 pub mod settings {
     /// What happens to a query parameter that a route does not know.

@@ -54,6 +54,8 @@ struct Rule {
     kind: ValueKind,
     required: bool,
     pattern: Option<Regex>,
+    /// Whether there is a pattern that cannot be compiled.
+    lost_pattern: bool,
     /// For select and radio; `None` for other kinds.
     options: Option<HashSet<String>>,
     type_ids: Vec<i64>,
@@ -78,11 +80,17 @@ pub enum ValueKind {
 }
 
 impl FieldRules {
-    /// Compiles the rules of a type. A pattern that cannot be compiled (other tools stored it) asks nothing.
+    /// Compiles the rules of a type. A pattern that cannot be compiled (other tools stored it, or a version that took it) asks
+    /// nothing, see [`FieldRules::without_their_pattern`].
     pub fn of(object_type: &ObjectType) -> Self {
         let rules: Vec<Rule> = object_type.fields.iter().map(|field| Rule::of(field, object_type)).collect();
         let positions = rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect();
         Self { rules, positions }
+    }
+
+    /// The fields whose pattern cannot be compiled.
+    pub fn without_their_pattern(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().filter(|rule| rule.lost_pattern).map(|rule| rule.name.as_str())
     }
 
     /// Whether exactly the type's fields are there, each once.
@@ -174,11 +182,13 @@ impl Rule {
         let kind = ValueKind::named(&field.kind);
         let options = matches!(field.kind.as_str(), "select" | "radio")
             .then(|| field.options.iter().map(|option| option.name.clone()).collect());
+        let pattern = field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok());
         Self {
             name: field.name.clone(),
             kind,
             required: field.required,
-            pattern: field.regex.as_deref().and_then(|pattern| compile_pattern(pattern).ok()),
+            lost_pattern: field.regex.is_some() && pattern.is_none(),
+            pattern,
             options,
             type_ids: object_type.targets(field).collect(),
             default: kind.default_value(&field.value),

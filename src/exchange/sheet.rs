@@ -33,10 +33,18 @@ pub fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
     let name = book.sheet_names().first().cloned().ok_or_else(|| unreadable("it has no sheet".to_owned()))?;
     let mut cells = book.worksheet_cells_reader(&name).map_err(|error| unreadable(error.to_string()))?;
     let mut rows = Rows::default();
-    while let Some(cell) = cells.next_cell().map_err(|error| unreadable(error.to_string()))? {
-        let (row, column) = cell.get_position();
+    while let Some(cell) = cells.next_cell_with_formula_metadata().map_err(|error| unreadable(error.to_string()))? {
+        let (row, column) = cell.pos;
         let line = u64::from(row) + 1;
-        if let Some(text) = text_of(cell.get_value()).map_err(|reason| (line, reason))? {
+        if cell.formula.is_some() && matches!(cell.value, DataRef::Empty) {
+            let name = name_of(row, column);
+            let reason = format!(
+                "the formula in cell {name} was never calculated; open the file in a spreadsheet program and save it, or put a value there"
+            );
+            return Err((line, reason));
+        }
+        let text = text_of(&cell.value).map_err(|reason| (line, format!("cell {} {reason}", name_of(row, column))))?;
+        if let Some(text) = text {
             rows.put(line, column as usize, text).map_err(|reason| (line, reason))?;
         }
     }
@@ -120,9 +128,20 @@ fn text_of(value: &DataRef<'_>) -> Result<Option<String>, String> {
         DataRef::DateTime(moment) if moment.is_duration() => number_text(moment.as_f64()),
         DataRef::DateTime(moment) => moment_text(*moment),
         DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => text.clone(),
-        DataRef::Error(error) => return Err(format!("a cell holds the error {error} of the spreadsheet")),
+        DataRef::Error(error) => return Err(format!("holds the error {error} of the spreadsheet")),
     })
     .filter(|text| !text.is_empty()))
+}
+
+/// What spreadsheets call a cell; both numbers are counted from 0.
+fn name_of(row: u32, column: u32) -> String {
+    let mut letters = Vec::new();
+    let mut rest = u64::from(column) + 1;
+    while rest > 0 {
+        letters.insert(0, char::from(b'A' + ((rest - 1) % 26) as u8));
+        rest = (rest - 1) / 26;
+    }
+    format!("{}{}", letters.iter().collect::<String>(), u64::from(row) + 1)
 }
 
 /// A cell does not tell 5.0 from 5.
@@ -133,8 +152,13 @@ fn number_text(number: f64) -> String {
     Cell::Double(number).as_text().into_owned()
 }
 
+/// A day begins with 1; what is less is a time of no day.
 fn moment_text(moment: ExcelDateTime) -> String {
     let (year, month, day, hour, minute, second, millisecond) = moment.to_ymd_hms_milli();
+    if (0.0..1.0).contains(&moment.as_f64()) {
+        let fraction = if millisecond == 0 { String::new() } else { format!(".{millisecond:03}") };
+        return format!("{hour:02}:{minute:02}:{second:02}{fraction}");
+    }
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
 }
 
@@ -237,6 +261,56 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_day_is_no_day_of_1899() {
+        let bytes = book(|sheet| {
+            sheet.write_string(0, 0, "opens").expect("a cell");
+            let time = Format::new().set_num_format("hh:mm:ss");
+            for (row, text) in (1..).zip(["00:00:00", "08:30:15", "23:59:59.250", "1900-01-01"]) {
+                let time_of_day = ExcelDateTime::parse_from_str(text).expect("a time");
+                sheet.write_datetime_with_format(row, 0, &time_of_day, &time).expect("a cell");
+            }
+        });
+        let table = read(&bytes).expect("a table");
+        let texts: Vec<&str> = table.rows.iter().map(|(_, row)| &row[0]).collect();
+        assert_eq!(texts, ["00:00:00", "08:30:15", "23:59:59.250", "1900-01-01T00:00:00.000Z"]);
+    }
+
+    /// A book with these cells below its header.
+    fn with_cells(cells: &str) -> Vec<u8> {
+        let bytes = book(|sheet| {
+            sheet.write_string(0, 0, "name").expect("a cell");
+            sheet.write_string(0, 1, "cores").expect("a cell");
+        });
+        with_part(&bytes, "xl/worksheets/sheet1.xml", |sheet| {
+            sheet.replace("</sheetData>", &format!("<row r=\"2\">{cells}</row></sheetData>"))
+        })
+    }
+
+    #[test]
+    fn a_formula_is_what_was_calculated_and_refused_where_nothing_was() {
+        let calculated = "<c r=\"A2\" t=\"str\"><f>\"a\"&amp;\"b\"</f><v>ab</v></c><c r=\"B2\"><f>1+1</f><v>2</v></c>";
+        let table = read(&with_cells(calculated)).expect("a table");
+        assert_eq!(table.rows[0].1.iter().collect::<Vec<_>>(), ["ab", "2"]);
+        let empty = "<c r=\"A2\" t=\"str\"><f>\"\"</f><v></v></c><c r=\"B2\"><v>2</v></c>";
+        let table = read(&with_cells(empty)).expect("a table");
+        assert_eq!(table.rows[0].1.iter().collect::<Vec<_>>(), ["", "2"]);
+        for never in ["<c r=\"B2\"><f>1+1</f></c>", "<c r=\"B2\"><f t=\"shared\" ref=\"B2:B3\" si=\"0\">1+1</f></c>"] {
+            let (line, reason) = read(&with_cells(never)).expect_err("no value");
+            assert_eq!(line, 2);
+            assert!(reason.starts_with("the formula in cell B2 was never calculated; "), "{reason}");
+        }
+        let (_, reason) = read(&with_cells("<c r=\"B2\" t=\"e\"><f>1/0</f><v>#DIV/0!</v></c>")).expect_err("an error");
+        assert_eq!(reason, "cell B2 holds the error #DIV/0! of the spreadsheet");
+    }
+
+    #[test]
+    fn cells_are_called_what_spreadsheets_call_them() {
+        for (column, name) in [(0, "A1"), (25, "Z1"), (26, "AA1"), (701, "ZZ1"), (702, "AAA1"), (16_383, "XFD1")] {
+            assert_eq!(name_of(0, column), name);
+        }
+    }
+
+    #[test]
     fn a_cell_far_out_takes_no_memory() {
         let bytes = book(|sheet| {
             sheet.write_string(0, 0, "name").expect("a cell");
@@ -252,14 +326,25 @@ mod tests {
             sheet.write_string(0, 0, "name").expect("a cell");
             sheet.write_string(1, 0, "a").expect("a cell");
         });
-        let mut from = ZipArchive::new(Cursor::new(bytes)).expect("an archive");
+        with_bytes(&bytes, "sharedStrings.xml", |_| texts.to_vec())
+    }
+
+    fn with_part(book: &[u8], name: &str, change: impl Fn(&str) -> String) -> Vec<u8> {
+        with_bytes(book, name, |part| change(std::str::from_utf8(part).expect("UTF-8")).into_bytes())
+    }
+
+    /// The book with another part in the place of the one whose name ends like this.
+    fn with_bytes(book: &[u8], ending: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let mut from = ZipArchive::new(Cursor::new(book)).expect("an archive");
         let mut to = ZipWriter::new(Cursor::new(Vec::new()));
         for index in 0..from.len() {
-            let part = from.by_index(index).expect("a part");
+            let mut part = from.by_index(index).expect("a part");
             let name = part.name().expect("a name").into_owned();
-            if name.ends_with("sharedStrings.xml") {
+            if name.ends_with(ending) {
+                let mut bytes = Vec::new();
+                part.read_to_end(&mut bytes).expect("bytes");
                 to.start_file(name, SimpleFileOptions::default()).expect("a part");
-                to.write_all(texts).expect("bytes");
+                to.write_all(&change(&bytes)).expect("bytes");
             } else {
                 to.raw_copy_file(part).expect("a part");
             }

@@ -8,7 +8,7 @@ use std::fmt;
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
+use bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// Text that is not Extended JSON.
@@ -186,7 +186,7 @@ fn wrapped(name: &str, value: &Bson) -> Result<Option<Bson>, String> {
             Some(number) => Bson::Double(number),
             None => return fail("a text with a number, NaN, Infinity or -Infinity"),
         },
-        "$numberDecimal" => match text.and_then(|text| text.parse().ok()) {
+        "$numberDecimal" => match text.and_then(decimal) {
             Some(number) => Bson::Decimal128(number),
             None => return fail("a text with a number of at most 34 digits"),
         },
@@ -238,6 +238,12 @@ fn code_with_scope(code: &Bson, scope: &Bson) -> Result<Bson, String> {
         }
         _ => Err("$code must be a text and $scope an object".to_owned()),
     }
+}
+
+/// There is one NaN, as there is for doubles: a sign of it could not be written again.
+fn decimal(text: &str) -> Option<Decimal128> {
+    let number: Decimal128 = text.parse().ok()?;
+    if number.to_string() == "NaN" { "NaN".parse().ok() } else { Some(number) }
 }
 
 /// `f64::from_str` reads more names of the special values than the specification has.
@@ -340,7 +346,9 @@ mod tests {
         assert_eq!(read(r#"{"$numberLong": "5"}"#), Bson::Int64(5));
         assert_eq!(read(r#"{"$numberInt": "5"}"#), Bson::Int32(5));
         assert_eq!(read(r#"{"$numberDouble": "-Infinity"}"#), Bson::Double(f64::NEG_INFINITY));
-        assert_eq!(read(r#"{"$numberDecimal": "1.00"}"#), Bson::Decimal128("1.00".parse().expect("a decimal")));
+        let decimal = |text: &str| Bson::Decimal128(text.parse().expect("a decimal"));
+        assert_eq!(read(r#"{"$numberDecimal": "1.00"}"#), decimal("1.00"));
+        assert_eq!(read(r#"{"$numberDecimal": "-NaN"}"#), decimal("NaN"));
         assert_eq!(read(r#"{"$date": 5}"#), Bson::DateTime(DateTime::from_millis(5)));
         assert_eq!(read(r#"{"$date": {"$numberLong": "-5"}}"#), Bson::DateTime(DateTime::from_millis(-5)));
         assert_eq!(read(r#"{"$date": "1970-01-01T00:00:00.005Z"}"#), Bson::DateTime(DateTime::from_millis(5)));

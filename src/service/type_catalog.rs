@@ -152,5 +152,14 @@ fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry
 fn compile(document: &RawDocument) -> Result<Arc<TypeEntry>, ObjectTypeError> {
     let object_type = ObjectType::from_document(document)?;
     let rules = FieldRules::of(&object_type);
+    for field in rules.without_their_pattern() {
+        // Once for each version of the type: it is compiled no more often.
+        log::warn!(
+            "the pattern of the field {field} of type {} ({}) is no regular expression and asks nothing: every text is taken; \
+             correct it in the type",
+            object_type.name,
+            object_type.public_id
+        );
+    }
     Ok(Arc::new(TypeEntry { document: document.to_owned(), object_type: Arc::new(object_type), rules }))
 }

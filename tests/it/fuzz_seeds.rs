@@ -61,3 +61,8 @@ fn the_laws_of_texts_hold_for_every_seed() {
 fn the_laws_of_heads_hold_for_every_seed() {
     each_holds("heads", laws::heads::hold);
 }
+
+#[test]
+fn the_laws_of_packages_hold_for_every_seed() {
+    each_holds("packages", laws::packages::hold);
+}

@@ -1,7 +1,18 @@
 //! The line of a request in the log.
 
+use std::time::Duration;
+
+use bson::{Document, doc};
+use inventory_service::app::open_store;
+use inventory_service::domain::document::raw;
+use inventory_service::query::Filter;
+use inventory_service::store::collections::TYPES;
+use inventory_service::store::{Change, FindQuery, Unit};
+use serde_json::json;
 use tempfile::TempDir;
 
+use crate::moving::settings;
+use crate::support::app::{ADMIN_PASSWORD, fields, send};
 use crate::support::process::ServiceProcess;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -49,4 +60,41 @@ async fn lines_are_json_when_a_setting_says_so() {
         (&"INFO".into(), &"/rest/types/".into(), &401.into())
     );
     assert_eq!(request["trace_id"], TRACE);
+}
+
+async fn token(service: &ServiceProcess) -> String {
+    let body = json!({"user_name": "admin", "password": ADMIN_PASSWORD});
+    let login = send(reqwest::Client::new().post(format!("{}/rest/auth/login", service.origin)).json(&body)).await;
+    login.json()["token"].as_str().expect("a token").to_owned()
+}
+
+async fn post(service: &ServiceProcess, path: &str, body: &serde_json::Value) -> u16 {
+    let request = reqwest::Client::new().post(format!("{}/rest{path}", service.origin)).json(body);
+    send(request.bearer_auth(token(service).await)).await.status.as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_pattern_that_is_no_regular_expression_is_told_with_type_and_field() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let field = json!({"type": "text", "name": "hostname", "label": "Host", "regex": "[a-z]+"});
+    let rack = json!({"name": "rack", "author_id": 1, "fields": [field]});
+    assert_eq!(post(&service, "/types/", &rack).await, 201);
+    service.terminate();
+    let uri = format!("embedded:{}", directory.path().join("data").display());
+    let store = open_store(&settings(&uri).store).await.expect("the store opens");
+    let query = FindQuery::new(Filter::equals("name", "rack"), Duration::from_secs(9));
+    let found = store.find(TYPES, &query).await.expect("an answer");
+    let before = found.first().expect("the type").to_owned();
+    let mut after = Document::try_from(&before).expect("a document");
+    let id = after.get_i64("public_id").expect("an id");
+    after.insert("fields", vec![doc! {"type": "text", "name": "hostname", "label": "Host", "regex": "a)|(?:b"}]);
+    let change = Change::Replace { collection: TYPES, before, after: raw(&after) };
+    store.commit(Unit::of(change)).await.expect("as an older version stored it");
+    drop(store);
+    let service = ServiceProcess::start(directory.path(), "embedded:data");
+    let object = json!({"type_id": id, "author_id": 1, "fields": fields(&json!({"hostname": "anything"}))});
+    assert_eq!(post(&service, "/objects/", &object).await, 200);
+    let line = service.wait_for_line("is no regular expression");
+    assert!(line.contains(&format!("the pattern of the field hostname of type rack ({id})")), "{line}");
 }

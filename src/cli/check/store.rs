@@ -23,9 +23,16 @@ pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<F
         if !is_usable {
             return Ok(findings);
         }
-        if !has_store(&place) {
-            findings.push(Finding::note("store", "there is none yet; the first start makes it"));
-            return Ok(findings);
+        match has_store(&place) {
+            Ok(true) => {}
+            Ok(false) => {
+                findings.push(Finding::note("store", "there is none yet; the first start makes it"));
+                return Ok(findings);
+            }
+            Err(error) => {
+                findings.push(Finding::wrong("store", error.to_string()));
+                return Ok(findings);
+            }
         }
     }
     match app::open_store(&settings.store).await {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use bson::Document;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::json::read::document_from_str;
 use crate::moving::MovingError;
 use crate::store::StoreError;
+
+use super::line::document;
 
 /// A batch ends with the line that brings it to so many lines or bytes.
 const BATCH_LINES: usize = 1000;
@@ -83,12 +84,6 @@ impl Reading {
         }
         Ok((self, lines))
     }
-}
-
-fn document(text: &[u8]) -> Result<Document, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
-    document_from_str(text.trim_end_matches(['\r', '\n']))
-        .map_err(|error| error.to_string().replace(" at line 1, column ", " at column "))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 mod compare;
 mod few;
+pub mod line;
 mod lines;
 mod many;
 mod rules;

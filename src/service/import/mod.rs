@@ -199,7 +199,7 @@ fn hash_of(query: &ImportQuery, file: &[u8]) -> Hash {
 
 /// The report that a mark holds.
 fn told_again(mark: &RawDocument) -> Result<Imported, ServiceError> {
-    let report = text(mark, write::REPORT).and_then(|report| serde_json::from_str(report).ok());
+    let report = text(mark, write::REPORT).and_then(ImportReport::from_kept);
     let report = report.ok_or_else(|| StoreError::Corrupt { what: "the report of an import".to_owned() })?;
     Ok(Imported { report, earlier: mark.get_datetime("done_at").ok() })
 }

@@ -9,7 +9,7 @@ pub const MAX_LINES: usize = 10_000;
 pub const MAX_ERRORS: usize = 1_000;
 
 /// What an import did.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ImportReport {
     /// How many objects are new.
     pub created: usize,
@@ -32,7 +32,7 @@ pub struct ImportReport {
 }
 
 /// What happened to a line.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportLine {
     /// The line of the file, from 1.
     pub line: u64,
@@ -45,7 +45,7 @@ pub struct ReportLine {
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ReportError {
     /// The line of the file, from 1.
     pub line: u64,
@@ -65,6 +65,54 @@ pub enum Action {
     Updated,
     /// An object that is so already.
     Unchanged,
+}
+
+/// A good report in few bytes, to be kept and told again: what happened to each line takes some fifty bytes, and most lines are like the
+/// one before them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    created: usize,
+    updated: usize,
+    unchanged: usize,
+    runs: Vec<Run>,
+    lines_left_out: usize,
+}
+
+/// Lines one after the other with ids one after the other, or without any, to which the same happened: the first line, what happened,
+/// the first id, how many they are.
+#[derive(Debug, Serialize, Deserialize)]
+struct Run(u64, Action, Option<i64>, u64);
+
+/// What builds before the runs kept: the report as it is told.
+#[derive(Debug, Deserialize)]
+struct KeptInFull {
+    created: usize,
+    updated: usize,
+    unchanged: usize,
+    lines: Vec<ReportLine>,
+    lines_left_out: usize,
+}
+
+impl Run {
+    fn lines(&self) -> impl Iterator<Item = ReportLine> {
+        let Self(first, action, id, count) = *self;
+        (first..first.saturating_add(count)).zip(0_i64..).map(move |(line, number)| ReportLine {
+            line,
+            action,
+            public_id: id.map(|first| first.saturating_add(number)),
+        })
+    }
+
+    /// Takes the line up, if it is the next one.
+    fn goes_on_with(&mut self, next: &ReportLine) -> bool {
+        let is_next_id = match (self.2, next.public_id) {
+            (Some(first), Some(id)) => first.checked_add_unsigned(self.3) == Some(id),
+            (first, id) => first == id,
+        };
+        let is_next = is_next_id && self.1 == next.action && self.0.checked_add(self.3) == Some(next.line);
+        self.3 += u64::from(is_next);
+        is_next
+    }
 }
 
 impl ReportError {
@@ -95,8 +143,84 @@ impl ImportReport {
         if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.lines_left_out += 1 }
     }
 
+    /// The report of an import that was carried out, as text to keep.
+    pub(super) fn kept(&self) -> String {
+        let mut runs: Vec<Run> = Vec::new();
+        for line in &self.lines {
+            if !runs.last_mut().is_some_and(|run| run.goes_on_with(line)) {
+                runs.push(Run(line.line, line.action, line.public_id, 1));
+            }
+        }
+        let Self { created, updated, unchanged, lines_left_out, .. } = *self;
+        let kept = Kept { created, updated, unchanged, runs, lines_left_out };
+        serde_json::to_string(&kept).expect("numbers and strings can always be written")
+    }
+
+    /// The report that was kept; `None` when the text is none.
+    pub(super) fn from_kept(text: &str) -> Option<Self> {
+        let Ok(kept) = serde_json::from_str(text) else { return Self::from_kept_in_full(text) };
+        let Kept { created, updated, unchanged, runs, lines_left_out } = kept;
+        let lines = runs.iter().flat_map(Run::lines).take(MAX_LINES).collect();
+        Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
+    }
+
+    fn from_kept_in_full(text: &str) -> Option<Self> {
+        let kept = serde_json::from_str(text).ok()?;
+        let KeptInFull { created, updated, unchanged, lines, lines_left_out } = kept;
+        Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
+    }
+
     /// Whether all lines could be taken.
     pub fn is_good(&self) -> bool {
         self.failed == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(lines: impl IntoIterator<Item = (u64, Action, Option<i64>)>) -> ImportReport {
+        let mut report = ImportReport::default();
+        for (line, action, public_id) in lines {
+            report.add(ReportLine { line, action, public_id });
+        }
+        report
+    }
+
+    #[test]
+    fn a_kept_report_is_told_again_as_it_was() {
+        use Action::{Created, Unchanged, Updated};
+        for lines in [
+            vec![],
+            vec![(2, Created, Some(7))],
+            vec![(2, Created, None), (3, Created, None), (4, Created, Some(1)), (5, Created, None)],
+            vec![(2, Unchanged, Some(7)), (3, Unchanged, Some(8)), (4, Updated, Some(9)), (5, Unchanged, Some(10))],
+            vec![(2, Created, Some(9)), (3, Created, Some(8)), (9, Created, Some(9)), (9, Created, Some(10))],
+            vec![(2, Created, Some(i64::MAX)), (3, Created, None), (4, Created, Some(i64::MIN))],
+        ] {
+            let report = report(lines);
+            assert_eq!(ImportReport::from_kept(&report.kept()), Some(report));
+        }
+        assert_eq!(ImportReport::from_kept("no report"), None);
+    }
+
+    #[test]
+    fn a_report_that_was_kept_in_full_is_told_again() {
+        let kept = r#"{"created":1,"updated":0,"unchanged":1,"failed":0,"dry_run":false,"lines":[
+            {"line":2,"action":"created","public_id":7},{"line":3,"action":"unchanged"}
+        ],"lines_left_out":4,"errors":[],"errors_left_out":0}"#;
+        let mut report = report([(2, Action::Created, Some(7)), (3, Action::Unchanged, None)]);
+        report.lines_left_out = 4;
+        assert_eq!(ImportReport::from_kept(kept), Some(report));
+    }
+
+    #[test]
+    fn a_report_of_many_lines_that_are_alike_takes_few_bytes() {
+        let lines = |line: u64| (line, Action::Unchanged, i64::try_from(line).ok());
+        let report = report((2..20_000).map(lines));
+        let kept = report.kept();
+        assert!(kept.len() < 200, "{kept}");
+        assert_eq!(ImportReport::from_kept(&kept), Some(report));
     }
 }

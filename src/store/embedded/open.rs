@@ -50,6 +50,14 @@ pub enum OpenError {
     /// There is nothing to look at.
     #[error("there is no store in {}; see store.uri", .0.display())]
     NoStore(PathBuf),
+    /// Whether there is a store cannot be seen.
+    #[error("{} cannot be read: {source}; give the user of this service the right to read and search it", path.display())]
+    NotReadable {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// Another process works on the same directory, or this one has it open already.
     #[error("the store in {} is in use by another process; a store has one process at a time, stop that one first", .0.display())]
     InUse(PathBuf),
@@ -169,7 +177,7 @@ impl Location {
 
     /// A place where there is a store, to look at it.
     pub(super) fn aside(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        if !has_store(directory) {
+        if !has_store(directory)? {
             return Err(OpenError::NoStore(directory.to_owned()));
         }
         Ok(Self { is_aside: true, ..Self::prepare(directory, options)? })

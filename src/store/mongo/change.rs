@@ -76,11 +76,33 @@ pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
     })
 }
 
+/// What a change waits for, where no transaction does that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// The server's disk.
+    Now,
+    /// Nothing: a later change of the same unit waits for both.
+    Later,
+}
+
 /// Carries out one piece of [`commands`] and returns how many documents each of its changes touched.
 pub(super) async fn apply(inner: &Inner, session: &mut ClientSession, command: &[Change]) -> Result<Vec<u64>, Failure> {
+    apply_with(inner, session, command, Journal::Now).await
+}
+
+/// As [`apply`], outside of transactions.
+pub(super) async fn apply_with(
+    inner: &Inner,
+    session: &mut ClientSession,
+    command: &[Change],
+    journal: Journal,
+) -> Result<Vec<u64>, Failure> {
     let Some(change) = command.first() else { return Ok(Vec::new()) };
     let name = collection_of(change);
-    let collection = inner.collection(name);
+    let collection = match journal {
+        Journal::Now => inner.collection(name),
+        Journal::Later => inner.unjournaled(name),
+    };
     let touched = match change {
         Change::Insert { .. } => {
             insert(session, &collection, name, command).await?;
@@ -134,7 +156,7 @@ async fn insert(
 /// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers
 /// compare by value, so the size is compared as well: an edit that only turned the number 1 into 1.0 shows there. One that
 /// only turned an Int64 into a double of the same value, or a zero into a negative one, passes for none.
-fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
+pub(super) fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
     let size = i32::try_from(before.as_bytes().len()).map_err(StoreError::backend)?;
     let mut rest = Document::try_from(before).map_err(StoreError::backend)?;

@@ -46,7 +46,6 @@ use std::sync::Arc;
 use bson::Bson;
 use mongodb::ClientSession;
 
-use super::Inner;
 use super::change::{Failure, apply, collection_of, commands, id_of};
 use super::conditions::{Scopes, advance_scopes, broken, check};
 use super::connect::Topology;
@@ -54,9 +53,10 @@ use super::counters::{catch_up, raise, whole_number};
 use super::error::{command_error, is_refused};
 use super::marks::{Key, Marks, Wait, clear_abandoned};
 use super::reliance::{look, look_together, relies};
-use super::steps::{self, inverse};
 use super::thinning::thin_out;
 use super::transaction::Transaction;
+use super::undo::{self, inverse};
+use super::{Inner, steps};
 use crate::store::{Change, Condition, SCOPES, StoreError, Unit};
 
 /// Carries out a unit.
@@ -236,7 +236,7 @@ async fn take_back(inner: &Inner, session: &mut ClientSession, undo: &[Change]) 
             Err(failure) => return Err(failure),
         }
     }
-    steps::take_back(inner, session, undo.iter().rev().cloned().collect()).await
+    undo::take_back(inner, session, undo.iter().rev().cloned().collect()).await
 }
 
 /// Keeps everybody else away from the documents concerned, then checks and changes.

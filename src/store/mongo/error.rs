@@ -9,7 +9,7 @@ use super::indexes::IndexNames;
 use crate::store::StoreError;
 
 /// `DuplicateKey`.
-const DUPLICATE_KEY: i32 = 11000;
+pub(super) const DUPLICATE_KEY: i32 = 11000;
 /// `AuthenticationFailed`.
 const AUTHENTICATION_FAILED: i32 = 18;
 /// `NamespaceExists`.
@@ -44,10 +44,7 @@ pub(super) fn query_error(error: &Error) -> StoreError {
 /// An error of a write to `collection`.
 pub(super) fn write_error(error: &Error, collection: &str, names: &IndexNames) -> StoreError {
     match refusal(error) {
-        Some((DUPLICATE_KEY, message)) => StoreError::Duplicate {
-            collection: collection.to_owned(),
-            key: names.declared(collection, index_in(message)),
-        },
+        Some((DUPLICATE_KEY, message)) => refused(DUPLICATE_KEY, message, collection, names),
         _ => command_error(error),
     }
 }
@@ -143,7 +140,29 @@ fn refusal(error: &Error) -> Option<(i32, &str)> {
     }
 }
 
-fn is_away(error: &Error) -> bool {
+/// A statement that the server refused with this number.
+pub(super) fn refused(code: i32, message: &str, collection: &str, names: &IndexNames) -> StoreError {
+    match code {
+        DUPLICATE_KEY => StoreError::Duplicate {
+            collection: collection.to_owned(),
+            key: names.declared(collection, index_in(message)),
+        },
+        code => refusal_of(code),
+    }
+}
+
+/// A refusal of which nothing counts but its number: the server's texts quote stored values.
+pub(super) fn refusal_of(code: i32) -> StoreError {
+    let brief = format!("the server answered with error {code}");
+    match code {
+        code if AWAY.contains(&code) => unavailable(brief),
+        code if OUT_OF_TIME.contains(&code) => StoreError::Timeout,
+        _ => StoreError::backend(brief),
+    }
+}
+
+/// Whether the server is not there, or goes.
+pub(super) fn is_away(error: &Error) -> bool {
     match &*error.kind {
         ErrorKind::Io(_)
         | ErrorKind::ServerSelection { .. }

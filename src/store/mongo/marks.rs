@@ -6,24 +6,31 @@
 //! them: a reader never sees one, and neither do the `before` comparisons and the entity tags.
 //!
 //! A process that dies leaves its marks behind. Whoever meets one that is older than [`ABANDONED_AFTER`] by the server's clock
-//! removes it. A slow owner notices that on its next step: the step begins with [`Marks::refresh`], or, in a
+//! removes it. A slow owner notices that on its next step: the step begins with [`Marks::refresh_for`], or, in a
 //! transaction, with [`Marks::release`], and fails when a mark is gone.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, RawDocument, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
-use super::change::{Failure, at};
-use super::error::{is_duplicate, unavailable};
-use crate::store::SCOPES;
+use super::batch::{Kind, send};
+use super::change::{Failure, at, collection_of, id_of};
+use super::error::{DUPLICATE_KEY, unavailable};
+use crate::store::{Change, SCOPES, StoreError};
 
 /// The collection of the marks.
 pub(super) const REMOVALS: &str = "service.removals";
 /// A mark of this age belongs to nobody any more.
 const ABANDONED_AFTER: Duration = Duration::from_secs(20);
+/// Marks of this age are made young again, whatever the step is about.
+const RENEWED_AFTER: Duration = Duration::from_secs(2);
+/// Marks put up in one command.
+const AT_ONCE: usize = 1000;
 /// Longer than [`ABANDONED_AFTER`], so that a wait outlasts a mark that was left behind.
 const PATIENCE: Duration = Duration::from_secs(25);
 
@@ -77,6 +84,8 @@ impl Wait {
 pub(super) struct Marks {
     token: ObjectId,
     keys: Vec<Key>,
+    /// When all of them were known to be young.
+    renewed: Mutex<Instant>,
 }
 
 impl Marks {
@@ -89,36 +98,45 @@ impl Marks {
         // Everybody takes them in the same order, so that no two units wait for each other.
         keys.sort_by_cached_key(|key| (key.collection.clone(), key.document.to_string()));
         keys.dedup();
-        let mut marks = Self { token: ObjectId::new(), keys: Vec::with_capacity(keys.len()) };
-        for key in keys {
-            // Listed before it is known whether it stands: releasing one that does not stand does no harm.
-            marks.keys.push(key.clone());
-            if let Err(failure) = marks.put_up(inner, session, &key).await {
-                marks.give_up(inner, session).await;
-                return Err(failure);
-            }
+        // All are listed before it is known whether they stand: releasing one that does not stand does no harm.
+        let marks = Self { token: ObjectId::new(), keys, renewed: Mutex::new(Instant::now()) };
+        if let Err(failure) = marks.put_up(inner, session).await {
+            marks.give_up(inner, session).await;
+            return Err(failure);
         }
         Ok(marks)
     }
 
-    async fn put_up(&self, inner: &Inner, session: &mut ClientSession, key: &Key) -> Result<(), Failure> {
+    /// Many at a time and in their order: at one of somebody else the server stops, and those behind it are not put up before it
+    /// is gone.
+    async fn put_up(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
+        let mut rest = &self.keys[..];
         let mut wait = Wait::new();
-        loop {
-            let put_up = inner
-                .collection(REMOVALS)
-                .update_one(doc! { "_id": key.id(), "token": self.token }, self.stamp())
-                .upsert(true)
-                .session(&mut *session)
-                .await;
-            match put_up {
-                Ok(_) => return Ok(()),
-                Err(error) if is_duplicate(&error) => {
-                    clear_abandoned(inner, session, key).await?;
-                    wait.pause().await?;
-                }
-                Err(error) => return Err(at(REMOVALS)(error)),
+        while !rest.is_empty() {
+            let (some, later) = rest.split_at(rest.len().min(AT_ONCE));
+            let statements = some.iter().map(|key| self.upsert(key)).collect::<Result<Vec<_>, _>>()?;
+            let Some(refused) = send(inner, session, REMOVALS, Kind::Update, &statements).await? else {
+                rest = later;
+                continue;
+            };
+            if refused.code != DUPLICATE_KEY {
+                return Err(refused.into_failure(&inner.indexes));
             }
+            if refused.index > 0 {
+                rest = rest.get(refused.index..).unwrap_or_default();
+                wait = Wait::new();
+            }
+            if let Some(key) = rest.first() {
+                clear_abandoned(inner, session, key).await?;
+            }
+            wait.pause().await?;
         }
+        Ok(())
+    }
+
+    fn upsert(&self, key: &Key) -> Result<RawDocumentBuf, StoreError> {
+        let statement = doc! { "q": { "_id": key.id(), "token": self.token }, "u": self.stamp(), "upsert": true };
+        RawDocumentBuf::try_from(&statement).map_err(StoreError::backend)
     }
 
     fn stamp(&self) -> Vec<Document> {
@@ -130,8 +148,8 @@ impl Marks {
         self.keys.is_empty()
     }
 
-    fn mine(&self) -> Document {
-        let ids: Vec<Document> = self.keys.iter().map(Key::id).collect();
+    fn mine<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Document {
+        let ids: Vec<Document> = keys.into_iter().map(Key::id).collect();
         doc! { "_id": { "$in": ids }, "token": self.token }
     }
 
@@ -140,8 +158,34 @@ impl Marks {
         if self.is_empty() {
             return Ok(());
         }
-        let refreshed = inner.collection(REMOVALS).update_many(self.mine(), self.stamp()).session(session).await;
-        self.all(refreshed.map_err(at(REMOVALS))?.matched_count)
+        let now = Instant::now();
+        let refreshed =
+            inner.collection(REMOVALS).update_many(self.mine(&self.keys), self.stamp()).session(session).await;
+        all(&self.keys, refreshed.map_err(at(REMOVALS))?.matched_count)?;
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(())
+    }
+
+    /// As [`Marks::refresh`], before a step. Many steps about a document each see to its mark alone, and to the others from
+    /// time to time: else a unit of many removals would write all of its marks for each of them.
+    pub(super) async fn refresh_for(
+        &self,
+        inner: &Inner,
+        session: &mut ClientSession,
+        step: &[Change],
+    ) -> Result<(), Failure> {
+        let age = self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        let own = match step {
+            [change @ (Change::Replace { before, .. } | Change::Delete { before, .. })] if age < RENEWED_AFTER => {
+                let (collection, document) = (collection_of(change), id_of(before)?);
+                self.keys.iter().find(|key| key.collection == collection && key.document == document)
+            }
+            _ => None,
+        };
+        let Some(own) = own else { return self.refresh(inner, session).await };
+        // Were it lost, the mark would only seem older than it is.
+        let refreshed = inner.unjournaled(REMOVALS).update_one(self.mine([own]), self.stamp()).session(session).await;
+        all(&[own], refreshed.map_err(at(REMOVALS))?.matched_count)
     }
 
     /// Takes the marks down; fails when one was already gone.
@@ -149,8 +193,8 @@ impl Marks {
         if self.is_empty() {
             return Ok(());
         }
-        let released = inner.collection(REMOVALS).delete_many(self.mine()).session(session).await;
-        self.all(released.map_err(at(REMOVALS))?.deleted_count)
+        let released = inner.collection(REMOVALS).delete_many(self.mine(&self.keys)).session(session).await;
+        all(&self.keys, released.map_err(at(REMOVALS))?.deleted_count)
     }
 
     /// Takes down what stands of the marks, after the unit ended in another way.
@@ -160,13 +204,13 @@ impl Marks {
             log::debug!("marks for a removal were not taken down: {failure}");
         }
     }
+}
 
-    fn all(&self, count: u64) -> Result<(), Failure> {
-        if count == self.keys.len() as u64 {
-            Ok(())
-        } else {
-            Err(unavailable("the unit took so long that its marks were taken away").into())
-        }
+fn all<T>(keys: &[T], count: u64) -> Result<(), Failure> {
+    if count == keys.len() as u64 {
+        Ok(())
+    } else {
+        Err(unavailable("the unit took so long that its marks were taken away").into())
     }
 }
 

@@ -11,6 +11,7 @@
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
+mod batch;
 mod carried;
 mod change;
 mod commit;
@@ -25,6 +26,7 @@ mod inspect;
 mod marks;
 mod picture;
 mod presence;
+mod progress;
 mod reliance;
 mod revision;
 mod rounds;
@@ -32,6 +34,7 @@ mod steps;
 mod thinning;
 mod totals;
 mod transaction;
+mod undo;
 mod waiting;
 
 use std::sync::Arc;
@@ -41,6 +44,7 @@ use async_trait::async_trait;
 use bson::raw::RawDocumentBuf;
 use bson::{DateTime, doc};
 use futures::{StreamExt, stream};
+use mongodb::options::{Acknowledgment, CollectionOptions, WriteConcern};
 use mongodb::{Collection, Database};
 
 use self::connect::Topology;
@@ -48,6 +52,7 @@ use self::counters::Counters;
 use self::error::command_error;
 use self::indexes::IndexNames;
 use self::presence::Presence;
+use self::progress::Progress;
 use self::reliance::Reliances;
 use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
@@ -60,7 +65,8 @@ pub use self::connect::MongoOptions;
 
 /// See [`Store::kind`].
 const KIND: &str = "mongodb";
-/// Units wait for each other, start anew, and take back; together they stay below this.
+/// Units wait for each other and start anew; what that takes stays below this. One that is made in many steps takes longer
+/// for as long as it gets on.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
 /// A transaction has a minute, and one that waits for others keeps them waiting, too.
 const UNIT_CHANGES: usize = 1000;
@@ -95,6 +101,12 @@ impl Inner {
         self.database.collection(name)
     }
 
+    /// The same, written to without a wait for the server's disk.
+    fn unjournaled(&self, name: &str) -> Collection<RawDocumentBuf> {
+        let concern = WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(false).build();
+        self.database.collection_with_options(name, CollectionOptions::builder().write_concern(concern).build())
+    }
+
     /// The time that one question on the way to a write may take.
     fn write_bound(&self) -> Duration {
         self.options.write_timeout
@@ -127,6 +139,19 @@ impl MongoStore {
             indexes: IndexNames::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Whether one of the collections is there. Reads no document.
+    ///
+    /// # Errors
+    /// As [`Store::ping`].
+    pub async fn has_any(&self, collections: &[CollectionSpec]) -> Result<bool, StoreError> {
+        let wanted: Vec<&'static str> = collections.iter().map(|spec| spec.name).collect();
+        self.run(INSPECT_BOUND, async move |inner| {
+            let named = inner.database.list_collection_names().filter(doc! { "name": { "$in": wanted } });
+            Ok(!named.await.map_err(|error| command_error(&error))?.is_empty())
+        })
+        .await
     }
 
     /// Runs an operation, see [`Presence::run`].
@@ -226,7 +251,10 @@ impl Store for MongoStore {
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        self.run(UNIT_BOUND, async move |inner| commit::commit(&inner, unit).await).await
+        let progress = Progress::new();
+        let inner = Arc::clone(&self.inner);
+        let work = progress.noted_by(async move { commit::commit(&inner, unit).await });
+        self.inner.presence.run_until(progress.ceased(UNIT_BOUND), UNIT_BOUND, work).await
     }
 
     fn revision(&self, collection: &str) -> u64 {

@@ -1,6 +1,6 @@
 //! A unit step by step, for a standalone server, which has no transactions.
 //!
-//! Before each step it is noted how to undo it; when one fails, the earlier ones are undone, the last first. A reader can
+//! Before each step it is noted how to undo it; when one fails, the earlier ones are [undone](super::undo), the last first. A reader can
 //! see the steps between, and a process that dies in the middle leaves the steps that it made: who needs more runs a replica
 //! set, which may consist of a single server.
 
@@ -9,10 +9,11 @@ use bson::{Bson, Document, doc};
 use mongodb::ClientSession;
 use mongodb::error::{ErrorKind, WriteFailure};
 
-use super::Inner;
-use super::change::{Failure, apply, at, collection_of, commands, id_of};
-use super::error::write_error;
+use super::change::{Failure, Journal, apply_with, at, commands, id_of};
+use super::error::{command_error, unavailable};
 use super::marks::Marks;
+use super::undo::{inverse, take_back};
+use super::{Inner, progress};
 use crate::query::{Filter, Update};
 use crate::store::{Change, StoreError};
 
@@ -26,63 +27,98 @@ pub(super) async fn run(
     marks: Option<&Marks>,
     changes: &[Change],
 ) -> Result<Vec<u64>, Failure> {
-    let mut touched = Vec::with_capacity(changes.len());
-    let mut undo = Vec::new();
-    for command in commands(changes) {
-        match step(inner, session, marks, command, &mut undo).await {
-            Ok(mut counts) => touched.append(&mut counts),
-            Err(failure) => {
-                take_back(inner, session, undo).await?;
-                return Err(failure);
-            }
-        }
+    let mut steps = Steps { inner, marks, undo: Vec::new() };
+    let outcome = steps.forward(session, changes).await;
+    if outcome.is_err() {
+        take_back(inner, session, steps.undo).await?;
     }
-    Ok(touched)
+    outcome
 }
 
-async fn step(
-    inner: &Inner,
-    session: &mut ClientSession,
-    marks: Option<&Marks>,
-    command: &[Change],
-    undo: &mut Vec<Change>,
-) -> Result<Vec<u64>, Failure> {
-    if let Some(marks) = marks {
-        marks.refresh(inner, session).await?;
+/// The steps of a unit on their way.
+struct Steps<'a> {
+    inner: &'a Inner,
+    marks: Option<&'a Marks>,
+    /// What undoes them, the first one first.
+    undo: Vec<Change>,
+}
+
+impl Steps<'_> {
+    /// Only the last step waits for the journal: it holds what was written before, too, as long as it is the same server process.
+    /// One that was started anew in the middle may have lost steps of which nobody else knows.
+    async fn forward(&mut self, session: &mut ClientSession, changes: &[Change]) -> Result<Vec<u64>, Failure> {
+        let mut commands = commands(changes).peekable();
+        let mut touched = Vec::with_capacity(changes.len());
+        let mut process = None;
+        while let Some(command) = commands.next() {
+            let is_last = commands.peek().is_none();
+            if touched.is_empty() && !is_last {
+                process = self.process().await?;
+            }
+            let journal = if is_last || process.is_none() { Journal::Now } else { Journal::Later };
+            touched.append(&mut self.step(session, command, journal).await?);
+            progress::made();
+        }
+        if process.is_some() && self.process().await? != process {
+            return Err(unavailable("the server was started anew in the middle of a unit").into());
+        }
+        Ok(touched)
     }
-    match command {
-        [Change::DeleteMany { collection, filter }] => {
-            let found = matching(inner, session, collection, filter).await?;
-            undo.extend(found.iter().map(|document| Change::Insert { collection, document: document.clone() }));
-            let documents = inner.collection(collection);
-            let mut deleted = 0;
-            for named in named(filter, &found)? {
-                let step = documents.delete_many(named).session(&mut *session);
-                deleted += step.await.map_err(at(collection))?.deleted_count;
-            }
-            Ok(vec![deleted])
+
+    /// What the running server process calls itself; some that speak the protocol do not say it.
+    async fn process(&self) -> Result<Option<Bson>, Failure> {
+        let hello = self.inner.database.run_command(doc! { "hello": 1 }).await;
+        let hello = hello.map_err(|error| Failure::Store(command_error(&error)))?;
+        Ok(hello.get_document("topologyVersion").ok().and_then(|version| version.get("processId")).cloned())
+    }
+
+    async fn step(
+        &mut self,
+        session: &mut ClientSession,
+        command: &[Change],
+        journal: Journal,
+    ) -> Result<Vec<u64>, Failure> {
+        let inner = self.inner;
+        if let Some(marks) = self.marks {
+            marks.refresh_for(inner, session, command).await?;
         }
-        [Change::UpdateMany { collection, filter, update }] => {
-            let found = matching(inner, session, collection, filter).await?;
-            for before in &found {
-                undo.extend(restoring(collection, before, update)?);
+        match command {
+            [Change::DeleteMany { collection, filter }] => {
+                let found = matching(inner, session, collection, filter).await?;
+                let put_back = |document: &RawDocumentBuf| Change::Insert { collection, document: document.clone() };
+                self.undo.extend(found.iter().map(put_back));
+                let documents = inner.collection(collection);
+                let mut deleted = 0;
+                for named in named(filter, &found)? {
+                    let step = documents.delete_many(named).session(&mut *session);
+                    deleted += step.await.map_err(at(collection))?.deleted_count;
+                    progress::made();
+                }
+                Ok(vec![deleted])
             }
-            let documents = inner.collection(collection);
-            let mut updated = 0;
-            for named in named(filter, &found)? {
-                let step = documents.update_many(named, update.document()).session(&mut *session);
-                updated += step.await.map_err(at(collection))?.modified_count;
+            [Change::UpdateMany { collection, filter, update }] => {
+                let found = matching(inner, session, collection, filter).await?;
+                for before in &found {
+                    self.undo.extend(restoring(collection, before, update)?);
+                }
+                let documents = inner.collection(collection);
+                let mut updated = 0;
+                for named in named(filter, &found)? {
+                    let step = documents.update_many(named, update.document()).session(&mut *session);
+                    updated += step.await.map_err(at(collection))?.modified_count;
+                    progress::made();
+                }
+                Ok(vec![updated])
             }
-            Ok(vec![updated])
-        }
-        _ => {
-            let outcome = apply(inner, session, command).await;
-            let done = match &outcome {
-                Ok(_) => command.len(),
-                Err(failure) => made_before(failure, command),
-            };
-            undo.extend(command[..done].iter().map(inverse));
-            outcome
+            _ => {
+                let outcome = apply_with(inner, session, command, journal).await;
+                let done = match &outcome {
+                    Ok(_) => command.len(),
+                    Err(failure) => made_before(failure, command),
+                };
+                self.undo.extend(command[..done].iter().map(inverse));
+                outcome
+            }
         }
     }
 }
@@ -101,47 +137,6 @@ fn made_before(failure: &Failure, command: &[Change]) -> usize {
             _ => command.len(),
         },
     }
-}
-
-/// The change that undoes a single-document change.
-pub(super) fn inverse(change: &Change) -> Change {
-    match change {
-        Change::Insert { collection, document } => Change::Delete { collection, before: document.clone() },
-        Change::Replace { collection, before, after } => {
-            Change::Replace { collection, before: after.clone(), after: before.clone() }
-        }
-        Change::Delete { collection, before } => Change::Insert { collection, document: before.clone() },
-        Change::DeleteMany { .. } | Change::UpdateMany { .. } => unreachable!("undone document by document"),
-    }
-}
-
-/// Undoes what was done, the last first.
-///
-/// A document that somebody else changed or removed meanwhile stays as it is now.
-pub(super) async fn take_back(
-    inner: &Inner,
-    session: &mut ClientSession,
-    mut undo: Vec<Change>,
-) -> Result<(), Failure> {
-    undo.reverse();
-    let mut left = None;
-    for change in &undo {
-        match apply(inner, session, std::slice::from_ref(change)).await {
-            Ok(_) | Err(Failure::Store(StoreError::Stale)) => {}
-            Err(failure) if is_there(inner, &failure) => {}
-            Err(failure) => {
-                log::error!("a change of {} could not be undone: {failure}", collection_of(change));
-                left = Some(failure);
-            }
-        }
-    }
-    left.map_or(Ok(()), Err)
-}
-
-/// Whether a document could not be put back because it is there: its removal was noted, and then did not happen.
-fn is_there(inner: &Inner, failure: &Failure) -> bool {
-    let Failure::Driver { error, collection } = failure else { return false };
-    matches!(write_error(error, collection, &inner.indexes), StoreError::Duplicate { key, .. } if key == "_id")
 }
 
 async fn matching(

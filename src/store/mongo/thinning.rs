@@ -9,10 +9,10 @@
 use bson::{Bson, doc};
 use mongodb::ClientSession;
 
-use super::Inner;
 use super::change::{Failure, at, collection_of, id_of, is_unchanged};
 use super::conditions::{Scopes, check};
 use super::marks::Marks;
+use super::{Inner, progress};
 use crate::query::Filter;
 use crate::store::{Change, StoreError, Unit};
 
@@ -46,6 +46,7 @@ pub(super) async fn thin_out(
             let documents = inner.collection(collection);
             let deleted = documents.delete_many(named).session(&mut *session).await.map_err(at(collection))?;
             removed[index] += deleted.deleted_count;
+            progress::made();
         }
     }
     Ok(removed)

@@ -4,11 +4,12 @@
 //! life. What it does not do is give up a server because another one became the primary: a primary that is frozen, or that
 //! nothing reaches any more, would keep everybody waiting who asked it before that. So questions are asked anew then; the
 //! successor answers them from what a majority has, as the one before it did. Changes are left to the driver: it repeats them
-//! under the number they had, so that the server knows them again and none takes effect twice.
+//! under the number they had, so that the server knows them again and none takes effect twice. Only what is sent in
+//! [batches](super::batch) it does not repeat.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::carried::Carried;
 use super::error::unavailable;
@@ -26,6 +27,10 @@ pub(super) fn query_bound(max_time: Duration) -> Duration {
     max_time + GRACE
 }
 
+fn exceeded(bound: Duration) -> StoreError {
+    unavailable(format!("no answer within {} seconds", bound.as_secs()))
+}
+
 fn away() -> StoreError {
     unavailable("no MongoDB server takes writes")
 }
@@ -37,14 +42,26 @@ impl Presence {
         bound: Duration,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_until(sleep(bound), bound, operation).await
+    }
+
+    /// The same; `end` comes when it was waited for long enough: nothing happened for `bound`.
+    pub(super) async fn run_until<T: Send + 'static>(
+        &self,
+        end: impl Future<Output = ()>,
+        bound: Duration,
+        operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
         if self.is_lost() {
             return Err(away());
         }
-        let mut work = Carried::new(operation);
-        match self.watch(None, Bound::new(bound), &mut work).await {
-            Watched::Ended(outcome) => outcome,
-            // Nobody is told of one without a term.
-            Watched::Succession => work.await,
+        let work = Carried::new(operation);
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = end => Err(exceeded(bound)),
+            // Without a term nobody is told of a succession.
+            _ = self.trouble(None) => Err(away()),
         }
     }
 
@@ -61,7 +78,7 @@ impl Presence {
             }
             let term = self.term();
             let mut work = Carried::new(question());
-            if let Watched::Ended(outcome) = self.watch(Some(term), bound, &mut work).await {
+            if let Watched::Ended(outcome) = self.watch(term, bound, &mut work).await {
                 return outcome;
             }
             match timeout_at(bound.until.min(Instant::now() + ON_ITS_WAY), work).await {
@@ -71,11 +88,11 @@ impl Presence {
         }
     }
 
-    async fn watch<T: Send + 'static>(&self, term: Option<Term>, bound: Bound, work: &mut Carried<T>) -> Watched<T> {
+    async fn watch<T: Send + 'static>(&self, term: Term, bound: Bound, work: &mut Carried<T>) -> Watched<T> {
         tokio::select! {
             biased;
-            outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(bound.exceeded()))),
-            trouble = self.trouble(term) => match trouble {
+            outcome = timeout_at(bound.until, work) => Watched::Ended(outcome.unwrap_or_else(|_| Err(exceeded(bound.time)))),
+            trouble = self.trouble(Some(term)) => match trouble {
                 Trouble::Lost => Watched::Ended(Err(away())),
                 Trouble::Succession => Watched::Succession,
             },
@@ -99,10 +116,6 @@ struct Bound {
 impl Bound {
     fn new(time: Duration) -> Self {
         Self { time, until: Instant::now() + time }
-    }
-
-    fn exceeded(self) -> StoreError {
-        unavailable(format!("no answer within {} seconds", self.time.as_secs()))
     }
 }
 
@@ -207,5 +220,19 @@ mod tests {
     async fn waiting_ends_with_its_time() {
         let asked = presence().ask(Duration::ZERO, pending::<Result<(), _>>).await;
         assert!(matches!(asked, Err(StoreError::Unavailable { .. })));
+        let run = presence().run(Duration::ZERO, pending::<Result<(), _>>()).await;
+        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_change_with_an_end_of_its_own_is_waited_for_until_that() {
+        let presence = presence();
+        let run = presence.run_until(ready(()), LONG, pending::<Result<(), _>>()).await;
+        assert!(matches!(run, Err(StoreError::Unavailable { .. })));
+        let change = async {
+            tokio::task::yield_now().await;
+            Ok(1)
+        };
+        assert_eq!(presence.run_until(pending(), Duration::ZERO, change).await.unwrap(), 1);
     }
 }

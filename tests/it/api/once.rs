@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::doc;
 use inventory_service::query::{Filter, Limits, Update};
 use inventory_service::store::collections::{IMPORTS, OBJECTS};
-use inventory_service::store::{Change, Unit};
+use inventory_service::store::{Change, FindQuery, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -146,4 +146,33 @@ on_each_store! {
         assert_eq!(bulk(app, "", "one", &items).await.json()["results"], again.json()["results"]);
         assert_eq!(total(app).await, 2500);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_import_that_died_behind_its_last_unit_noted_is_gone_when_it_is_told_again() {
+    let Some(app) = TestApp::mongodb().await else { return };
+    let type_id = app.create_type("server", &[("hostname", "text")]).await;
+    // More than one unit, so that the ids of the lines are noted while it goes on.
+    let file = lines(4000);
+    let ids = Filter::parse(&doc! {"first_id": {"$exists": true}}, &Limits::NONE).expect("a filter");
+    let noted = FindQuery::new(ids, Duration::from_secs(9));
+    let first = import(&app, type_id, "", Some("one"), &file);
+    let mut first = std::pin::pin!(first);
+    let note = loop {
+        tokio::select! {
+            answer = &mut first => panic!("it was done before its note was seen: {}", answer.status),
+            found = app.store.find(IMPORTS, &noted) => {
+                if let Some(note) = found.expect("an answer").first() {
+                    break note.to_owned();
+                }
+            }
+        }
+    };
+    let first = first.await;
+    assert_eq!((first.status.as_u16(), marks(&app).await), (200, 1));
+    let left = Unit::of(Change::Insert { collection: IMPORTS, document: note });
+    app.store.commit(left).await.expect("as if it had died before it was forgotten");
+    let again = import(&app, type_id, "", Some("one"), &file).await;
+    assert_eq!((again.status, again.json()), (first.status, first.json()));
+    assert_eq!((total(&app).await, marks(&app).await), (4000, 1));
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc, rawdoc};
 use inventory_service::query::Filter;
 use inventory_service::store::collections::{ALL, OBJECTS, TYPES, USERS};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
-use inventory_service::store::{FindQuery, Store, StoreError, Unit};
+use inventory_service::store::{Change, FindQuery, Store, StoreError, Unit};
 
-use super::{connect, count, database, insert, object, object_type, store_on, type_exists};
+use super::{connect, count, database, insert, no_objects_of, object, object_type, store_on, type_exists};
 use crate::support::mongod::{Deployment, Mongod, program, shared};
 
 on_both!(indexes_of_an_operator_are_kept_and_used, revisions_move_on_a_foreign_edit_within_a_second,);
@@ -128,6 +129,33 @@ async fn insert_through_a_crash(store: Arc<MongoStore>, is_over: Arc<AtomicBool>
         }
     }
     acknowledged
+}
+
+/// How often the server made its journal durable.
+async fn syncs(server: &Mongod) -> i64 {
+    let status =
+        server.client().await.database("admin").run_command(doc! { "serverStatus": 1 }).await.expect("a status");
+    let log =
+        status.get_document("wiredTiger").and_then(|engine| engine.get_document("log")).expect("it has a journal");
+    let syncs = log.get("log sync operations").expect("it counts them");
+    syncs.as_i64().or_else(|| syncs.as_i32().map(i64::from)).expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_of_many_steps_does_not_wait_for_the_disk_at_each_of_them() {
+    let Some(program) = program() else { return };
+    let server = Mongod::start(program, Deployment::Standalone).await;
+    let store = connect(&server.fresh_uri()).await;
+    let objects: Vec<RawDocumentBuf> = (1..=1000).map(|id| object(id, 1)).collect();
+    let there = objects.iter().map(|object| insert(OBJECTS, object.clone())).collect();
+    store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
+    let before = syncs(&server).await;
+    let removal = |before: &RawDocumentBuf| Change::Delete { collection: OBJECTS, before: before.clone() };
+    let removals = Unit { conditions: vec![no_objects_of(2)], changes: objects.iter().map(removal).collect() };
+    assert_eq!(store.commit(removals).await.expect("nothing speaks against it"), [1; 1000]);
+    let needed = syncs(&server).await - before;
+    assert!(needed < 1000, "{needed} times");
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use bson::doc;
+use bson::{Document, doc};
 use futures::StreamExt;
+use inventory_service::app::open_aside;
 use inventory_service::domain::document::integer;
 use inventory_service::query::Sort;
 use inventory_service::store::collections::{OBJECTS, TYPES};
 use inventory_service::store::mongo::MongoStore;
 use inventory_service::store::{Picture, Store, StoreError, Unit};
 
-use super::{connect, insert, object, object_type, store_on};
-use crate::support::mongod::{Deployment, Mongod, program};
+use super::{connect, database, insert, object, object_type, store_on};
+use crate::moving::settings;
+use crate::support::mongod::{Deployment, Mongod, program, shared};
 
 /// Stores an object and a type with the same number in one unit, again and again.
 async fn write_pairs(store: Arc<MongoStore>, last: Arc<AtomicI64>, stop: Arc<AtomicBool>) {
@@ -94,4 +96,23 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
 async fn a_standalone_server_says_that_it_has_no_moments() {
     let Some((store, ..)) = store_on(Deployment::Standalone).await else { return };
     assert!(!store.picture().await.expect("a picture").is_of_one_moment());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whether_there_is_a_store_is_found_without_reading_what_others_keep_there() {
+    let Some(server) = shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let database = database(server, &uri).await;
+    let foreign = database.collection::<Document>("of.another.tool");
+    foreign.insert_one(doc! { "a": 1 }).await.expect("stored by another tool");
+    database.run_command(doc! { "profile": 2 }).await.expect("the server notes questions");
+    let settings = settings(&uri);
+    let refused = open_aside(&settings.store).await.err().expect("it is none of ours");
+    assert!(refused.to_string().starts_with("there is no store in "), "{refused}");
+    connect(&uri).await.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("an object");
+    open_aside(&settings.store).await.expect("there is one");
+    database.run_command(doc! { "profile": 0 }).await.expect("it stops");
+    let asked = doc! { "op": "query", "ns": format!("{}.of.another.tool", database.name()) };
+    let notes = database.collection::<Document>("system.profile");
+    assert_eq!(notes.count_documents(asked).await.expect("a number"), 0);
 }

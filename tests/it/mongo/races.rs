@@ -27,6 +27,7 @@ on_both!(
     only_one_of_many_replaces_of_the_same_document_takes_effect,
     ids_taken_by_many_at_once_are_distinct_and_without_gaps,
     a_mark_that_was_left_behind_is_cleared,
+    many_removals_at_once_wait_for_the_mark_of_another,
 );
 
 /// Many insert objects of a type while another removes it, from two instances.
@@ -259,5 +260,32 @@ async fn a_mark_that_was_left_behind_is_cleared(deployment: Deployment) {
     assert!(matches!(store.commit(removal.clone()).await, Err(StoreError::Condition { index: 0 })));
     store.commit(Unit::of(Change::DeleteMany { collection: OBJECTS, filter: Filter::all() })).await.expect("emptied");
     assert_eq!(store.commit(removal).await.expect("nothing relies on it"), [1]);
+    assert_eq!(marks.count_documents(doc! {}).await.expect("the server counts"), 0);
+}
+
+/// Fifty objects, of which a unit removes all at once.
+async fn many_removals_at_once_wait_for_the_mark_of_another(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let objects: Vec<RawDocumentBuf> = (1..=50).map(|id| object(id, 1)).collect();
+    let there = objects.iter().map(|object| insert(OBJECTS, object.clone())).collect();
+    store.commit(Unit { conditions: Vec::new(), changes: there }).await.expect("new objects");
+    let marks = database(server, &uri).await.collection::<Document>("service.removals");
+    let id = doc! { "collection": OBJECTS, "document": objects[20].get_object_id("_id").expect("an id") };
+    let stamp = vec![doc! { "$set": { "token": ObjectId::new(), "at": "$$NOW" } }];
+    marks.update_one(doc! { "_id": &id }, stamp).upsert(true).await.expect("another one removes it, too");
+    let removals =
+        objects.iter().map(|before| Change::Delete { collection: OBJECTS, before: before.clone() }).collect();
+    let removal = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.commit(Unit { conditions: vec![no_objects_of(2)], changes: removals }).await }
+    });
+    while marks.count_documents(doc! {}).await.expect("the server counts") < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 50);
+    assert!(!removal.is_finished());
+    marks.delete_one(doc! { "_id": id }).await.expect("the other one gives up");
+    assert_eq!(removal.await.expect("no panic").expect("nothing speaks against it"), [1; 50]);
+    assert_eq!(count(&store, OBJECTS, Filter::all()).await, 0);
     assert_eq!(marks.count_documents(doc! {}).await.expect("the server counts"), 0);
 }

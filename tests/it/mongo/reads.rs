@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::{Document, doc, rawdoc};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use inventory_service::query::{Filter, Limits, Projection, Sort};
 use inventory_service::store::collections::OBJECTS;
-use inventory_service::store::{FindQuery, Store, StoreError, Unit};
+use inventory_service::store::mongo::{MongoOptions, MongoStore};
+use inventory_service::store::{Documents, FindQuery, Store, StoreError, Unit};
 
 use super::{BUDGET, all, count, database, insert, object, store_on};
 use crate::support::mongod::Deployment;
@@ -19,6 +21,7 @@ on_both!(
     totals_stay_right_when_other_tools_write,
     errors_of_a_query_carry_the_code_of_the_server,
     a_query_over_its_time_is_a_timeout,
+    who_takes_pieces_slowly_gets_all_of_them,
 );
 
 async fn documents_come_back_byte_for_byte(deployment: Deployment) {
@@ -141,4 +144,33 @@ async fn a_query_over_its_time_is_a_timeout(deployment: Deployment) {
     let query = FindQuery::new(filter, Duration::from_millis(1));
     let outcome = store.find(OBJECTS, &query).await;
     assert!(matches!(outcome, Err(StoreError::Timeout)), "{:?}", outcome.map(|found| found.len()));
+}
+
+async fn who_takes_pieces_slowly_gets_all_of_them(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
+    let budget = Duration::from_secs(1);
+    let mut pieces = store.pieces(OBJECTS, &FindQuery::new(Filter::all(), budget)).await.expect("an answer").documents;
+    let first = pieces.try_next().await.expect("a piece").expect("a piece");
+    // The next one is asked for, and taken long after the server's answers had their time: a piece is more than one of them.
+    assert!(pieces.next().now_or_never().is_none());
+    tokio::time::sleep(budget * 3).await;
+    let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+    assert_eq!(first.len() + rest.iter().map(Documents::len).sum::<usize>(), 5000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_pieces_slowly_keeps_no_connection() {
+    // On a replica set the change stream has one of its own.
+    let Some((_, server, uri)) = store_on(Deployment::Standalone).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
+    let options = MongoOptions { max_pool_size: 1, ..MongoOptions::default() };
+    let store = MongoStore::connect(&uri, options).await.expect("the server answers");
+    let mut pieces = store.pieces(OBJECTS, &all()).await.expect("an answer").documents;
+    pieces.try_next().await.expect("a piece").expect("a piece");
+    assert!(pieces.next().now_or_never().is_none());
+    assert_eq!(count(&store, OBJECTS, Filter::equals("public_id", 7)).await, 1);
+    assert_eq!(pieces.try_collect::<Vec<_>>().await.expect("the other pieces").len(), 4);
 }

@@ -16,6 +16,7 @@ on_both!(
     what_a_unit_stored_is_taken_back_wherever_its_id_stands,
     a_removal_too_large_for_a_transaction_goes_through,
     a_unit_that_fails_in_the_middle_leaves_nothing,
+    thousands_of_changes_are_taken_back_together,
     the_counter_follows_ids_of_the_client_and_of_other_tools,
     duplicates_name_the_declared_index,
     the_documents_that_a_unit_relies_on_are_asked_for_together,
@@ -96,6 +97,25 @@ async fn a_unit_that_fails_in_the_middle_leaves_nothing(deployment: Deployment) 
         "{failed:?}"
     );
     assert_eq!(snapshot(&store).await, before);
+}
+
+async fn thousands_of_changes_are_taken_back_together(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
+    let padding = "a".repeat(5000);
+    let many = (1..=2500_i64).map(|id| doc! { "public_id": id, "type_id": 1, "odd": { "$x": &padding }, "at": id });
+    foreign.insert_many(many).await.expect("stored by another tool");
+    let before = snapshot(&store).await;
+    let all = || Filter::equals("type_id", 1_i64);
+    let types = (1..=20).map(|id| insert(TYPES, object_type(id))).collect();
+    let unit = Unit { conditions: Vec::new(), changes: types }
+        .and(Change::UpdateMany { collection: OBJECTS, filter: all(), update: Update::set("at", 0_i64) })
+        .and(Change::UpdateMany { collection: OBJECTS, filter: all(), update: Update::set("again", 1_i64) })
+        .and(Change::DeleteMany { collection: OBJECTS, filter: Filter::equals("at", 0_i64) })
+        .and(insert(TYPES, object_type(20)));
+    let failed = store.commit(unit).await;
+    assert!(matches!(failed, Err(StoreError::Duplicate { .. })), "{failed:?}");
+    assert!(snapshot(&store).await == before, "not everything is what it was");
 }
 
 async fn the_counter_follows_ids_of_the_client_and_of_other_tools(deployment: Deployment) {
