@@ -302,9 +302,10 @@ struct Flawed {
 }
 
 impl Flawed {
-    fn of(memory: &Arc<Memory>, room: &Arc<AtomicU64>, unreadable: &Arc<AtomicU64>) -> Box<Self> {
+    fn opened(memory: &Arc<Memory>, room: &Arc<AtomicU64>, unreadable: &Arc<AtomicU64>) -> Pages {
         let file = memory.open(file()).expect("it is there");
-        Box::new(Self { file, room: Arc::clone(room), unreadable: Arc::clone(unreadable) })
+        let flawed = Self { file, room: Arc::clone(room), unreadable: Arc::clone(unreadable) };
+        log(Pages::open(Box::new(flawed)).expect("it opens"))
     }
 }
 
@@ -349,7 +350,7 @@ fn small_batches_go_on_on_a_full_disk() {
         let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(7));
         let (room, unreadable) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(AtomicU64::new(u64::MAX)));
         drop(create(&memory));
-        let mut pages = log(Pages::open(Flawed::of(&memory, &room, &unreadable)).expect("it opens"));
+        let mut pages = Flawed::opened(&memory, &room, &unreadable);
         let count = megabytes * 256;
         let mut model = filled(count * PAGE, &mut random);
         for (number, piece) in model.chunks(PAGE).enumerate() {
@@ -376,7 +377,7 @@ fn small_batches_go_on_on_a_full_disk() {
             if round % 200 == 0 {
                 // More than there is room for; whoever uses the log opens it again after that.
                 refused += usize::from(batch(&pages, 5_000).is_err());
-                pages = log(Pages::open(Flawed::of(&memory, &room, &unreadable)).expect("it opens"));
+                pages = Flawed::opened(&memory, &room, &unreadable);
             }
         }
         assert!(refused > 0 || megabytes == 30, "{refused}");
@@ -389,7 +390,7 @@ fn a_page_that_cannot_be_read_keeps_nobody_from_writing_others() {
     let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(8));
     let (room, unreadable) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(AtomicU64::new(u64::MAX)));
     drop(create(&memory));
-    let pages = log(Pages::open(Flawed::of(&memory, &room, &unreadable)).expect("it opens"));
+    let pages = Flawed::opened(&memory, &room, &unreadable);
     let write = |page: usize, random: &mut Random| {
         pages.write((page * PAGE) as u64, &filled(PAGE, random)).expect("it is written");
     };
@@ -417,12 +418,16 @@ fn what_a_log_begins_with_is_there_twice() {
     for slots in [&[0, 1][..], &[1, 2], &[2, 3], &[0, 3]] {
         let mut files = memory.contents();
         let bytes = files.get_mut(file()).expect("it is there");
-        slots.iter().for_each(|slot| bytes[slot * PAGE + 100] ^= 1);
+        for slot in slots {
+            bytes[slot * PAGE + 100] ^= 1;
+        }
         assert!(content(&open(&Memory::of(files))) == model, "{slots:?}");
     }
     let mut files = memory.contents();
     let bytes = files.get_mut(file()).expect("it is there");
-    (0..4).for_each(|slot| bytes[slot * PAGE + 100] ^= 1);
+    for slot in 0..4 {
+        bytes[slot * PAGE + 100] ^= 1;
+    }
     let refused = Pages::open(Memory::of(files).open(file()).expect("there"));
     assert!(matches!(refused, Err(Unopened::Damaged(_))), "{refused:?}");
 }
