@@ -249,7 +249,7 @@ fn a_page_that_is_not_what_was_written_is_never_given_out() {
 }
 
 #[test]
-fn a_log_that_is_written_for_a_long_time_is_at_most_a_third_garbage() {
+fn a_log_that_is_written_for_a_long_time_does_not_grow_with_what_is_written() {
     let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(5));
     let pages = create(&memory);
     let count = 3000;
@@ -266,8 +266,8 @@ fn a_log_that_is_written_for_a_long_time_is_at_most_a_third_garbage() {
         }
     }
     let length = memory.contents()[file()].len();
-    // What counts, half as much garbage, a batch and what was cleared for it, what a checkpoint and the next one hold on to, maps.
-    let most = count * PAGE * 3 / 2 + 3 * 1000 * PAGE + 2 * 512 * PAGE + 5 * 1024 * 1024;
+    // What counts, garbage, a batch and what was cleared for it, what a checkpoint and the next one hold on to, maps.
+    let most = count * PAGE * 3 / 2 + 2048 * PAGE + 3 * 1000 * PAGE + 2 * 512 * PAGE + 5 * 1024 * 1024;
     assert!(length < most, "{length} of {most}");
 }
 
@@ -275,12 +275,12 @@ fn a_log_that_is_written_for_a_long_time_is_at_most_a_third_garbage() {
 fn what_a_large_batch_took_is_given_back() {
     let (memory, mut random, mut model) = (Memory::of(BTreeMap::new()), Random(6), Vec::new());
     let pages = create(&memory);
-    for _ in 0..10_000 {
+    for _ in 0..30_000 {
         change(&pages, &mut model, &mut random);
     }
     pages.sync_data().expect("it is synced");
     let before = memory.contents()[file()].len();
-    for _ in 0..600 {
+    for _ in 0..900 {
         for _ in 0..10 {
             change(&pages, &mut model, &mut random);
         }
@@ -403,7 +403,8 @@ fn a_page_that_cannot_be_read_keeps_nobody_from_writing_others() {
         pages.sync_data().expect("it is synced");
     }
     assert!(pages.read(0, &mut [0; PAGE]).is_err());
-    assert!(memory.contents()[file()].len() < 2000 * PAGE * 5 / 2);
+    // A quarter of what was written.
+    assert!(memory.contents()[file()].len() < 2000 * PAGE * 5 / 2 + 2048 * PAGE);
 }
 
 #[test]

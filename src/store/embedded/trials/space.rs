@@ -88,7 +88,7 @@ fn live_bytes(location: &Location) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_large_as_what_it_holds() {
-    let (documents, times) = (rounds(DOCUMENTS, 8_000), rounds(TIMES, 3));
+    let (documents, times) = (rounds(DOCUMENTS, 8_000), rounds(TIMES, 5));
     let directory = tempfile::tempdir().expect("a directory for the test");
     // The small cache of the other trials would make millions of documents a matter of hours.
     let options = if documents > 10_000 { Options::default() } else { options() };
@@ -120,7 +120,9 @@ async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_larg
     for (when, sizes) in [("loaded", loaded), ("rewritten", rewritten), ("closed", closed), ("compacted", compacted)] {
         eprintln!("  {when:9} {:?}", percent(sizes));
     }
-    assert!(percent(rewritten).0 <= 250 && percent(closed).0 <= 250, "the file grew too large");
+    // Small stores leave some garbage alone, and have what a log has beside its pages.
+    let beside = if documents > 50_000 { 0 } else { 16 * 1024 * 1024 };
+    assert!(rewritten.0.max(closed.0) <= live * 5 / 2 + beside, "the file grew too large");
     // A compacted file ends in the segment of its last page.
     assert!(compacted.1 <= compacted.0 + compacted.0 / 20 + 1024 * 1024, "{compacted:?}");
     assert_eq!(maintenance::check_at(&location).expect("it can be opened").problems, []);
