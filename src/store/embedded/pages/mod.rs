@@ -46,6 +46,8 @@ const SLACK: u64 = 2048;
 const CHECKPOINT: u64 = 512;
 /// So many parts are followed at the most when a log is opened.
 const MOST_PARTS: u64 = 16_384;
+/// So often one sync clears segments on a full disk.
+const MOST_ROUNDS: usize = 64;
 /// More would not have numbers for their slots.
 const MOST_SEGMENTS: u32 = u32::MAX / SEGMENT - 1;
 /// How many pages a batch may write anew at least, however small it is.
@@ -378,25 +380,34 @@ impl Pages {
         writer.written += numbers.len();
         writer.floor = length;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
-        if segment_of(next) != segment_of(slot) {
-            writer.segments.leave(segment_of(slot));
+        Ok(())
+    }
+
+    /// Makes sure that a batch leaves enough to go on working with what is there, should the disk be full.
+    fn refuse_growth(&self, writer: &mut Writer) -> io::Result<()> {
+        let new = {
+            let shared = self.shared();
+            shared.staged.keys().filter(|page| shared.place(**page).slot == 0).count() as u64
+        };
+        while new > 0 && writer.segments.unused() < new + RESERVE as u64 * u64::from(SEGMENT) {
+            self.add_segment(writer)?;
         }
         Ok(())
     }
 
-    /// On a full disk: whether there would be too little left to go on working with what is there.
-    fn refuse_growth(&self, writer: &mut Writer) -> io::Result<()> {
-        if !writer.is_full {
-            return Ok(());
+    /// On a full disk: clears segments until there are free ones again, or no more can be won.
+    fn win_room(&self, writer: &mut Writer) -> io::Result<()> {
+        for _ in 0..MOST_ROUNDS {
+            if !writer.is_full || writer.segments.has_reserve() {
+                break;
+            }
+            self.clear_segments(writer)?;
+            if self.shared().staged.is_empty() {
+                break;
+            }
+            self.commit(writer)?;
         }
-        let shared = self.shared();
-        let new = shared.staged.keys().filter(|page| shared.place(**page).slot == 0).count() as u64;
-        if new == 0 || writer.segments.unused() >= new + RESERVE as u64 * u64::from(SEGMENT) {
-            return Ok(());
-        }
-        // There may be room again.
-        drop(shared);
-        self.add_segment(writer)
+        Ok(())
     }
 
     /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
@@ -437,12 +448,16 @@ impl Pages {
         let pages: Vec<(u32, u32)> = writer.segments.pages_in(segment).collect();
         let (Some((first, _)), Some((last, _))) = (pages.first(), pages.last()) else { return Ok(()) };
         let mut bytes = vec![0; (last - first + 1) as usize * SLOT];
-        let read = if pages.len() * 8 > bytes.len() / SLOT {
-            self.file.read(offset(*first), &mut bytes)
-        } else {
+        let one_by_one = |bytes: &mut [u8]| {
             pages.iter().try_for_each(|(slot, _)| {
                 self.file.read(offset(*slot), &mut bytes[(slot - first) as usize * SLOT..][..SLOT])
             })
+        };
+        let read = if pages.len() * 8 > bytes.len() / SLOT {
+            // What cannot be read may be what no longer counts.
+            self.file.read(offset(*first), &mut bytes).or_else(|_| one_by_one(&mut bytes))
+        } else {
+            one_by_one(&mut bytes)
         };
         let mut moved = Vec::with_capacity(pages.len());
         {
@@ -465,6 +480,23 @@ impl Pages {
         Ok(())
     }
 
+    /// Makes the batch durable; what it has replaced is free then.
+    fn commit(&self, writer: &mut Writer) -> io::Result<()> {
+        self.write_parts(writer, true)?;
+        writer.failing(|| self.file.sync_data())?;
+        (writer.is_changed, writer.written) = (false, 0);
+        for slot in writer.replaced.drain(..) {
+            writer.segments.release(slot);
+        }
+        writer.segments.settle(segment_of(writer.point.slot));
+        let usual = if writer.is_full { u64::from(SEGMENT) } else { CHECKPOINT.max(writer.segments.live() / 8) };
+        let parts = writer.point.sequence - writer.superblock.point.sequence;
+        if writer.slots >= writer.retry_from && (writer.slots >= usual || parts >= MOST_PARTS) {
+            self.checkpoint(writer, false)?;
+        }
+        Ok(())
+    }
+
     /// Writes the whole map, so that recovery begins here; only when all that was written is on disk.
     fn checkpoint(&self, writer: &mut Writer, is_closed: bool) -> io::Result<()> {
         let (bytes, map_pages, length) = {
@@ -479,7 +511,8 @@ impl Pages {
         } else if spare.count >= needed {
             spare
         } else {
-            match self.take_run(writer, needed + needed / 4) {
+            let run = self.take_run(writer, needed + needed / 4);
+            match run.or_else(|error| writer.segments.take_run(needed, u32::MAX).ok_or(error)) {
                 Err(error) if is_full(&error) => {
                     // What was written is on disk all the same; the next opening has more to follow.
                     log::warn!("there is no room for a map of the pages of the store: {error}");
@@ -613,24 +646,15 @@ impl StorageBackend for Pages {
         if !writer.is_changed {
             return self.sync_found(&mut writer);
         }
+        self.sync_found(&mut writer)?;
         self.refuse_growth(&mut writer)?;
         writer.is_small = writer.written + self.shared().staged.len() <= SMALL;
-        self.clear_segments(&mut writer)?;
-        self.write_parts(&mut writer, true)?;
+        let done = self
+            .clear_segments(&mut writer)
+            .and_then(|()| self.commit(&mut writer))
+            .and_then(|()| self.win_room(&mut writer));
         writer.is_small = false;
-        writer.failing(|| self.file.sync_data())?;
-        (writer.is_changed, writer.written) = (false, 0);
-        let writer = &mut *writer;
-        for slot in writer.replaced.drain(..) {
-            writer.segments.release(slot);
-        }
-        writer.segments.settle(segment_of(writer.point.slot));
-        let usual = if writer.is_full { u64::from(SEGMENT) } else { CHECKPOINT.max(writer.segments.live() / 8) };
-        let parts = writer.point.sequence - writer.superblock.point.sequence;
-        if writer.slots >= writer.retry_from && (writer.slots >= usual || parts >= MOST_PARTS) {
-            self.checkpoint(writer, false)?;
-        }
-        Ok(())
+        done
     }
 
     fn write(&self, from: u64, data: &[u8]) -> io::Result<()> {

@@ -11,6 +11,8 @@ const NOBODY: u32 = u32::MAX;
 /// So many free segments are only for what is small: on a full disk, too, a store can be opened and things be
 /// deleted.
 pub(super) const RESERVE: usize = 2;
+/// So many slots of a segment are not counted on.
+const LEFT: u64 = 16;
 /// So many more at the end of the file stay for what is written next.
 const TRIMMED: usize = 8;
 
@@ -243,11 +245,6 @@ impl Segments {
         }
     }
 
-    /// The log goes on in another segment.
-    pub(super) fn leave(&mut self, segment: u32) {
-        self.emptied.push(segment);
-    }
-
     /// After a checkpoint: recovery begins at its map, in the segment that is written to.
     pub(super) fn unpin(&mut self, current: u32) {
         for segment in std::mem::take(&mut self.pinned) {
@@ -303,9 +300,15 @@ impl Segments {
         self.live
     }
 
-    /// How many slots could hold pages that count, if all were used for that.
+    /// How many slots could hold more pages that count. In each segment some are left to heads of parts and to garbage that is
+    /// not worth clearing.
     pub(super) fn unused(&self) -> u64 {
-        self.garbage() + self.free.len() as u64 * u64::from(SEGMENT)
+        self.garbage().saturating_sub(self.parts * LEFT) + self.free.len() as u64 * u64::from(SEGMENT)
+    }
+
+    /// Whether all the segments are free that have to stay so.
+    pub(super) fn has_reserve(&self) -> bool {
+        self.free.len() >= RESERVE
     }
 
     /// How many slots of segments with parts hold nothing that counts.

@@ -344,44 +344,58 @@ fn log(opened: Opened) -> Pages {
     }
 }
 
+/// A log of so many random pages on a disk that is full then, and what it has to hold.
+fn full(pages: usize, random: &mut Random) -> (Arc<Memory>, Arc<AtomicU64>, Vec<u8>) {
+    let memory = Memory::of(BTreeMap::new());
+    let room = Arc::new(AtomicU64::new(u64::MAX));
+    let log = create(&memory);
+    let model = filled(pages * PAGE, random);
+    for (number, piece) in model.chunks(PAGE).enumerate() {
+        log.write((number * PAGE) as u64, piece).expect("it is written");
+    }
+    log.sync_data().expect("it is synced");
+    room.store(memory.contents()[file()].len() as u64, Ordering::SeqCst);
+    (memory, room, model)
+}
+
 #[test]
-fn small_batches_go_on_on_a_full_disk() {
-    for megabytes in [2, 30] {
-        let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(7));
-        let (room, unreadable) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(AtomicU64::new(u64::MAX)));
-        drop(create(&memory));
-        let mut pages = Flawed::opened(&memory, &room, &unreadable);
+fn what_is_there_can_be_changed_on_a_full_disk_and_what_would_grow_is_refused() {
+    let unreadable = Arc::new(AtomicU64::new(u64::MAX));
+    for (megabytes, size) in [(2, 5), (30, 5), (30, 20), (60, 60)] {
+        let mut random = Random(7);
         let count = megabytes * 256;
-        let mut model = filled(count * PAGE, &mut random);
-        for (number, piece) in model.chunks(PAGE).enumerate() {
-            pages.write((number * PAGE) as u64, piece).expect("it is written");
-        }
-        pages.sync_data().expect("it is synced");
-        room.store(memory.contents()[file()].len() as u64, Ordering::SeqCst);
-        let mut batch = |pages: &Pages, size: usize| {
-            let mut then = model.clone();
-            for _ in 0..size {
-                let (at, bytes) = (random.below(count) * PAGE, filled(PAGE, &mut random));
-                pages.write(at as u64, &bytes)?;
-                then[at..at + PAGE].copy_from_slice(&bytes);
-            }
-            pages.sync_data()?;
-            model = then;
-            Ok::<(), io::Error>(())
-        };
+        let (memory, room, mut model) = full(count, &mut random);
+        let mut pages = Flawed::opened(&memory, &room, &unreadable);
         let mut refused = 0;
-        for round in 0..3000 {
-            if let Err(error) = batch(&pages, 5) {
-                panic!("{megabytes} MiB, round {round}: {error}");
-            }
-            if round % 200 == 0 {
-                // More than there is room for; whoever uses the log opens it again after that.
-                refused += usize::from(batch(&pages, 5_000).is_err());
-                pages = Flawed::opened(&memory, &room, &unreadable);
+        for round in 0..600 {
+            let mut then = model.clone();
+            // Each tenth one adds pages at the end.
+            let is_growing = round % 10 == 0;
+            let from = if is_growing { then.len() } else { 0 };
+            let done = (0..size).try_for_each(|number| {
+                let (at, bytes) = match is_growing {
+                    true => (from + number * PAGE, filled(PAGE, &mut random)),
+                    false => (random.below(count) * PAGE, filled(PAGE, &mut random)),
+                };
+                then.resize(then.len().max(at + PAGE), 0);
+                then[at..at + PAGE].copy_from_slice(&bytes);
+                pages.write(at as u64, &bytes)
+            });
+            match done.and_then(|()| pages.sync_data()) {
+                Ok(()) => model = then,
+                // Whoever uses the log opens it again after that.
+                Err(error) => {
+                    assert!(is_growing, "{megabytes} MiB, {size} pages, round {round}: {error}");
+                    refused += 1;
+                    pages = Flawed::opened(&memory, &room, &unreadable);
+                }
             }
         }
-        assert!(refused > 0 || megabytes == 30, "{refused}");
+        assert!(refused > 10, "{megabytes} MiB, {size} pages: {refused} refused");
         assert!(content(&pages) == model);
+        room.store(u64::MAX, Ordering::SeqCst);
+        pages.write(model.len() as u64, &filled(PAGE * 100, &mut random)).expect("it is written");
+        pages.sync_data().expect("there is room again");
     }
 }
 
