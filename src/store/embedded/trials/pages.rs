@@ -373,10 +373,8 @@ fn what_is_there_can_be_changed_on_a_full_disk_and_what_would_grow_is_refused() 
             let is_growing = round % 10 == 0;
             let from = if is_growing { then.len() } else { 0 };
             let done = (0..size).try_for_each(|number| {
-                let (at, bytes) = match is_growing {
-                    true => (from + number * PAGE, filled(PAGE, &mut random)),
-                    false => (random.below(count) * PAGE, filled(PAGE, &mut random)),
-                };
+                let at = if is_growing { from + number * PAGE } else { random.below(count) * PAGE };
+                let bytes = filled(PAGE, &mut random);
                 then.resize(then.len().max(at + PAGE), 0);
                 then[at..at + PAGE].copy_from_slice(&bytes);
                 pages.write(at as u64, &bytes)
