@@ -24,6 +24,8 @@ use super::tables::{
 use super::validate;
 use super::writer::store_collections;
 
+/// How many entries are copied in one transaction, where several may do it.
+const ENTRIES_PER_PIECE: usize = 10_000;
 /// How many entries are copied between two looks at the clock.
 const ENTRIES_PER_LOOK: usize = 1000;
 
@@ -35,11 +37,8 @@ const ENTRIES_PER_LOOK: usize = 1000;
 pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let source = from.begin_read()?;
-        // What one of them wrote twice is room for the next one.
         for part in Part::all(catalog) {
-            let target = to.begin_write()?;
-            part.copy(&source, &target, None)?;
-            target.commit()?;
+            part.copy_in_pieces(&source, to)?;
         }
         let target = to.begin_write()?;
         format::sign(&target)?;
@@ -97,6 +96,16 @@ impl Part {
             Self::Data(name) => table(from, to, DataDefinition::new(name), until),
             Self::Unique(name) => table(from, to, UniqueDefinition::new(name), until),
             Self::Plain(name) => table(from, to, PlainDefinition::new(name), until),
+        }
+    }
+
+    /// What one piece wrote twice is room for the next one.
+    fn copy_in_pieces(&self, from: &ReadTransaction, to: &Database) -> Result<(), redb::Error> {
+        match self {
+            Self::Meta => pieces(from, to, META),
+            Self::Data(name) => pieces(from, to, DataDefinition::new(name)),
+            Self::Unique(name) => pieces(from, to, UniqueDefinition::new(name)),
+            Self::Plain(name) => pieces(from, to, PlainDefinition::new(name)),
         }
     }
 }
@@ -157,6 +166,34 @@ pub(super) fn documents_decode(database: &Database, catalog: &Catalog) -> Result
 
 fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collection) -> Result<(), redb::Error> {
     table(from, to, DataDefinition::new(&data_name(collection.number)), None)
+}
+
+/// Copies one table, so many entries in a transaction; a table that was never made is none to copy.
+fn pieces<K: Key + 'static, V: Value + 'static>(
+    from: &ReadTransaction,
+    to: &Database,
+    definition: TableDefinition<'_, K, V>,
+) -> Result<(), redb::Error> {
+    let source = match from.open_table(definition) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        opened => opened?,
+    };
+    let mut entries = source.iter()?.peekable();
+    loop {
+        let transaction = to.begin_write()?;
+        let mut target = transaction.open_table(definition)?;
+        let mut end = target.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
+        for entry in entries.by_ref().take(ENTRIES_PER_PIECE) {
+            let (key, value) = entry?;
+            end.insert_before(key.value(), value.value())?;
+        }
+        end.close()?;
+        drop(target);
+        transaction.commit()?;
+        if entries.peek().is_none() {
+            return Ok(());
+        }
+    }
 }
 
 /// Copies one table; a table that was never made is none to copy.
