@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use bson::raw::RawDocument;
 use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError, Value,
-    WriteTransaction,
+    AccessGuard, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+    TableError, Value, WriteTransaction,
 };
 
 use crate::store::StoreError;
@@ -38,7 +38,7 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
     let copy = || -> Result<(), redb::Error> {
         let source = from.begin_read()?;
         for part in Part::all(catalog) {
-            part.copy_in_pieces(&source, to)?;
+            part.copy(&source, Target::Pieces(to))?;
         }
         let target = to.begin_write()?;
         format::sign(&target)?;
@@ -57,7 +57,9 @@ pub(super) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
 pub(super) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
     let mut copy = || -> Result<(), redb::Error> {
         let target = to.begin_write()?;
-        Part::all(from.catalog()).iter().try_for_each(|part| part.copy(from.transaction(), &target, until))?;
+        Part::all(from.catalog())
+            .iter()
+            .try_for_each(|part| part.copy(from.transaction(), Target::Transaction(&target, until)))?;
         format::sign(&target)?;
         target.commit()?;
         // Where the file is redb's own it has been made longer ahead of what was written.
@@ -90,24 +92,23 @@ impl Part {
         std::iter::once(Self::Meta).chain(catalog.iter().flat_map(|collection| of_collection(collection))).collect()
     }
 
-    fn copy(&self, from: &ReadTransaction, to: &WriteTransaction, until: Option<Instant>) -> Result<(), redb::Error> {
+    fn copy(&self, from: &ReadTransaction, to: Target<'_>) -> Result<(), redb::Error> {
         match self {
-            Self::Meta => table(from, to, META, until),
-            Self::Data(name) => table(from, to, DataDefinition::new(name), until),
-            Self::Unique(name) => table(from, to, UniqueDefinition::new(name), until),
-            Self::Plain(name) => table(from, to, PlainDefinition::new(name), until),
+            Self::Meta => table(from, to, META),
+            Self::Data(name) => table(from, to, DataDefinition::new(name)),
+            Self::Unique(name) => table(from, to, UniqueDefinition::new(name)),
+            Self::Plain(name) => table(from, to, PlainDefinition::new(name)),
         }
     }
+}
 
-    /// What one piece wrote twice is room for the next one.
-    fn copy_in_pieces(&self, from: &ReadTransaction, to: &Database) -> Result<(), redb::Error> {
-        match self {
-            Self::Meta => pieces(from, to, META),
-            Self::Data(name) => pieces(from, to, DataDefinition::new(name)),
-            Self::Unique(name) => pieces(from, to, UniqueDefinition::new(name)),
-            Self::Plain(name) => pieces(from, to, PlainDefinition::new(name)),
-        }
-    }
+/// Where a table is copied to.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
+    Transaction(&'a WriteTransaction, Option<Instant>),
+    /// A transaction for each [`ENTRIES_PER_PIECE`]: what one wrote twice is room for the next one.
+    Pieces(&'a Database),
 }
 
 /// Copies the documents; makes indexes, counters and the catalog's notes from them.
@@ -118,7 +119,7 @@ pub(super) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Resu
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-        table(&source, &target, META, None).map_err(failure::of_engine)?;
+        table(&source, Target::Transaction(&target, None), META).map_err(failure::of_engine)?;
         let mut catalog = catalog.clone();
         let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
         for number in &numbers {
@@ -165,13 +166,13 @@ pub(super) fn documents_decode(database: &Database, catalog: &Catalog) -> Result
 }
 
 fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collection) -> Result<(), redb::Error> {
-    table(from, to, DataDefinition::new(&data_name(collection.number)), None)
+    table(from, Target::Transaction(to, None), DataDefinition::new(&data_name(collection.number)))
 }
 
-/// Copies one table, so many entries in a transaction; a table that was never made is none to copy.
-fn pieces<K: Key + 'static, V: Value + 'static>(
+/// Copies one table; a table that was never made is none to copy.
+fn table<K: Key + 'static, V: Value + 'static>(
     from: &ReadTransaction,
-    to: &Database,
+    to: Target<'_>,
     definition: TableDefinition<'_, K, V>,
 ) -> Result<(), redb::Error> {
     let source = match from.open_table(definition) {
@@ -179,37 +180,29 @@ fn pieces<K: Key + 'static, V: Value + 'static>(
         opened => opened?,
     };
     let mut entries = source.iter()?.peekable();
-    loop {
-        let transaction = to.begin_write()?;
-        let mut target = transaction.open_table(definition)?;
-        let mut end = target.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
-        for entry in entries.by_ref().take(ENTRIES_PER_PIECE) {
-            let (key, value) = entry?;
-            end.insert_before(key.value(), value.value())?;
-        }
-        end.close()?;
-        drop(target);
-        transaction.commit()?;
-        if entries.peek().is_none() {
-            return Ok(());
-        }
+    match to {
+        Target::Transaction(transaction, until) => append(entries, transaction, definition, until),
+        Target::Pieces(database) => loop {
+            let transaction = database.begin_write()?;
+            append(entries.by_ref().take(ENTRIES_PER_PIECE), &transaction, definition, None)?;
+            transaction.commit()?;
+            if entries.peek().is_none() {
+                return Ok(());
+            }
+        },
     }
 }
 
-/// Copies one table; a table that was never made is none to copy.
-fn table<K: Key + 'static, V: Value + 'static>(
-    from: &ReadTransaction,
+/// Writes entries behind those that a table has.
+fn append<'e, K: Key + 'static, V: Value + 'static>(
+    entries: impl Iterator<Item = Result<(AccessGuard<'e, K>, AccessGuard<'e, V>), StorageError>>,
     to: &WriteTransaction,
     definition: TableDefinition<'_, K, V>,
     until: Option<Instant>,
 ) -> Result<(), redb::Error> {
-    let source = match from.open_table(definition) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
-        opened => opened?,
-    };
     let mut target = to.open_table(definition)?;
     let mut end = target.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
-    for (number, entry) in source.iter()?.enumerate() {
+    for (number, entry) in entries.enumerate() {
         if number % ENTRIES_PER_LOOK == 0 && until.is_some_and(|until| Instant::now() > until) {
             return Err(io::Error::from(io::ErrorKind::TimedOut).into());
         }

@@ -28,9 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use redb::{BackendError, StorageBackend};
 
-use self::layout::{
-    Head, Identity, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
-};
+use self::layout::{Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset};
 use self::recovery::{Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
@@ -80,7 +78,6 @@ pub(super) enum Opened {
 #[derive(Debug)]
 pub(super) struct Pages {
     file: Box<dyn StorageBackend>,
-    identity: Identity,
     /// See [`Pages::was_closed`].
     was_closed: bool,
     shared: RwLock<Shared>,
@@ -194,13 +191,7 @@ impl Pages {
         };
         let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
         let was_closed = log.superblock.is_closed && log.slots == 0;
-        Self {
-            file,
-            identity: log.superblock.identity,
-            was_closed,
-            shared: RwLock::new(shared),
-            writer: Mutex::new(writer),
-        }
+        Self { file, was_closed, shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Shared> {
@@ -267,8 +258,8 @@ impl Pages {
         if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
     }
 
-    /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be missing where the file is
-    /// damaged, and nothing here can tell.
+    /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be
+    /// missing where the file is damaged, and nothing here can tell.
     pub(super) fn was_closed(&self) -> bool {
         self.was_closed
     }
@@ -362,7 +353,7 @@ impl Pages {
         let length = shared.length;
         drop(shared);
         let pages = numbers.iter().zip(&places).map(|(number, place)| (*number, place.check)).collect();
-        let (identity, floor) = (self.identity, writer.floor);
+        let (identity, floor) = (writer.superblock.identity, writer.floor);
         let check =
             Head { identity, sequence, parent, length, floor, next, is_last, pages }.encode(&mut buffer[..SLOT]);
         writer.failing(|| self.file.write(offset(slot), &buffer))?;
@@ -643,10 +634,10 @@ impl StorageBackend for Pages {
     fn sync_data(&self) -> io::Result<()> {
         let mut writer = self.writer();
         writer.check()?;
-        if !writer.is_changed {
-            return self.sync_found(&mut writer);
-        }
         self.sync_found(&mut writer)?;
+        if !writer.is_changed {
+            return Ok(());
+        }
         self.refuse_growth(&mut writer)?;
         writer.is_small = writer.written + self.shared().staged.len() <= SMALL;
         let done = self
