@@ -23,7 +23,8 @@ use super::failure;
 use super::index::keys_of;
 use super::planner::Wanted;
 use super::point::Point;
-use super::tables::{Tables, Working};
+use super::recent::Recent;
+use super::tables::{IndexTable, Tables, Working};
 use super::validate;
 
 /// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
@@ -40,6 +41,15 @@ pub(super) enum Undo {
     Notes,
     /// It is alone in its transaction, which is given up.
     Transaction,
+}
+
+/// What the units of a batch may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// See [`Options::filter_budget`](super::Options::filter_budget).
+    pub(super) filter_budget: Duration,
+    /// See [`recent::limit`](super::recent::limit).
+    pub(super) recent_bytes: usize,
 }
 
 /// A write transaction with what belongs to it.
@@ -62,6 +72,8 @@ pub(super) struct Batch<'t> {
     budget: Duration,
     /// How long those of this unit have.
     spent: Duration,
+    /// See [`Limits::recent_bytes`].
+    recent_limit: usize,
 }
 
 /// A row that was written, with all that it takes to write it back.
@@ -92,7 +104,7 @@ struct KeyChange {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, budget: Duration, undo: Undo) -> Self {
+    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, limits: Limits, undo: Undo) -> Self {
         Self {
             transaction,
             catalog,
@@ -102,8 +114,9 @@ impl<'t> Batch<'t> {
             written: Vec::new(),
             noted: 0,
             uncounted: HashMap::new(),
-            budget,
+            budget: limits.filter_budget,
             spent: Duration::ZERO,
+            recent_limit: limits.recent_bytes,
         }
     }
 
@@ -170,14 +183,39 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Counts what came and went and closes the tables; gives the catalog after all units, and the numbers of the
-    /// collections with changes.
+    /// Counts what came and went, works newest entries into their tables and closes these; gives the catalog after all units,
+    /// and the numbers of the collections with changes.
     ///
     /// # Errors
     /// The storage failed.
     pub(super) fn into_parts(mut self) -> Result<(Catalog, BTreeSet<u32>), StoreError> {
         self.count()?;
+        self.settle()?;
+        for number in &self.touched {
+            let own = self.catalog.at_mut(*number);
+            let next_row = own.next_row;
+            let tables = self.tables.get(number).map_or([].as_slice(), |tables| &tables.indexes);
+            for (index, table) in own.indexes.iter_mut().zip(tables) {
+                index.recent = match table {
+                    IndexTable::Plain(_, None) if index.is_multikey() => Some(Recent::since(next_row)),
+                    IndexTable::Plain(_, recent) => recent.clone(),
+                    IndexTable::Unique(_) => None,
+                };
+            }
+        }
         Ok((self.catalog, self.touched))
+    }
+
+    /// Works newest entries into the tables of their indexes.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        for number in &self.touched {
+            let next_row = self.catalog.at(*number).next_row;
+            let Some(tables) = self.tables.get_mut(number) else { continue };
+            for table in &mut tables.indexes {
+                table.settle(next_row, self.recent_limit).map_err(failure::of_storage)?;
+            }
+        }
+        Ok(())
     }
 
     /// Nothing will write back what was written so far.
@@ -407,6 +445,7 @@ impl<'t> Batch<'t> {
             }
             self.keep_written();
             self.count()?;
+            self.settle()?;
         }
         let keys = self.key_changes(collection, before.as_deref(), after)?;
         self.check_unique(collection, row, &keys)?;

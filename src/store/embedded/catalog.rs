@@ -12,6 +12,7 @@ use crate::query::Filter;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
 use super::format::Identity;
+use super::recent::Recent;
 
 /// The name of the index that every collection has, and its number.
 pub(super) const PRIMARY: &str = "_id";
@@ -60,6 +61,8 @@ pub(super) struct Index {
     pub(super) partial: Option<Partial>,
     /// Whether a key was ever too long and was cut; the order of such keys says nothing.
     pub(super) has_cut_keys: bool,
+    /// Its newest entries, once it is one that keeps them in memory.
+    pub(super) recent: Option<Recent>,
 }
 
 /// The values that the documents of a partial index have.
@@ -119,6 +122,7 @@ impl Index {
             unique: spec.unique,
             partial: Partial::declared(spec),
             has_cut_keys: false,
+            recent: None,
         }
     }
 
@@ -215,6 +219,7 @@ impl Collection {
     pub(super) fn forget_what_was_seen(&mut self) {
         for index in &mut self.indexes {
             index.has_cut_keys = false;
+            index.recent = None;
             for component in &mut index.components {
                 component.arrays = 0;
             }
@@ -264,14 +269,18 @@ impl Index {
                 doc! { "path": &part.path, "descending": part.descending, "arrays": part.arrays.cast_signed() }.into()
             })
             .collect();
-        doc! {
+        let mut stored = doc! {
             "number": i64::from(self.number),
             "name": &self.name,
             "components": components,
             "unique": self.unique,
             "partial": self.partial.as_ref().map(|partial| partial.values.clone()).unwrap_or_default(),
             "has_cut_keys": self.has_cut_keys,
+        };
+        if let Some(recent) = &self.recent {
+            stored.insert("recent", recent.to_document());
         }
+        stored
     }
 
     fn from_document(stored: &Document) -> Result<Self, CatalogError> {
@@ -291,6 +300,7 @@ impl Index {
             // Stores made before there were partial indexes do not say.
             partial: stored.get_document("partial").ok().cloned().and_then(Partial::of),
             has_cut_keys: stored.get_bool("has_cut_keys")?,
+            recent: stored.get_document("recent").ok().map(Recent::from_document).transpose()?,
         })
     }
 }
@@ -301,7 +311,15 @@ impl Index {
     pub(super) fn over(name: &str, paths: &[&str]) -> Self {
         let component = |path: &&str| Component { path: (*path).to_owned(), descending: false, arrays: 0 };
         let components = paths.iter().map(component).collect();
-        Self { number: 1, name: name.to_owned(), components, unique: false, partial: None, has_cut_keys: false }
+        Self {
+            number: 1,
+            name: name.to_owned(),
+            components,
+            unique: false,
+            partial: None,
+            has_cut_keys: false,
+            recent: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | 1 | entries of indexes may be counted wrongly: builds from before there were counts wrote such files as well |
 //! | 2 | counts are right; each file has an identity of its own |
+//! | 3 | the newest entries of indexes with arrays may be missing, see [`recent`](super::recent) |
 
 use bson::{Document, doc};
 use redb::{Database, ReadableTable, StorageError, WriteTransaction};
@@ -16,7 +17,9 @@ use super::failure;
 use super::tables::{META, META_FORMAT, META_IDENTITY, Tables, Working};
 
 /// The version that this build writes. It reads older ones too.
-pub(super) const FORMAT: i64 = 2;
+pub(super) const FORMAT: i64 = 3;
+/// From this version on entries are counted rightly.
+const COUNTED: i64 = 2;
 /// The oldest version that this build reads.
 pub(super) const OLDEST: i64 = 1;
 
@@ -49,9 +52,9 @@ pub(super) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 ///
 /// # Errors
 /// As work on a whole file; nothing has changed then.
-pub(super) fn bring_up(database: &Database, catalog: &Catalog) -> Result<(), StoreError> {
+pub(super) fn bring_up(database: &Database, catalog: &Catalog, version: i64) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-    for collection in catalog.iter() {
+    for collection in catalog.iter().filter(|_| version < COUNTED) {
         let mut tables = Tables::<Working<'_>>::open(&transaction, collection).map_err(failure::of_table)?;
         for position in (0..collection.indexes.len()).filter(|position| collection.is_counted(*position)) {
             if let Some(mut blocks) = tables.blocks_mut(collection, position) {

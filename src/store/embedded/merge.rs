@@ -5,9 +5,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use redb::StorageError;
 
+use super::entries::Entries;
 use super::planner::{IndexScan, Order};
 use super::ranges::KeyRange;
-use super::tables::{Access, Entries, IndexTable};
+use super::tables::{Access, IndexTable};
 
 /// The rows of an index scan, in the order of what stands behind the lead of each range; rows with equal keys ascend.
 pub(super) struct Merge<'t, A: Access> {

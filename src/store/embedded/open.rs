@@ -25,6 +25,7 @@ use super::format::{self, FORMAT, OLDEST};
 use super::inspect::has_store;
 use super::overlay::Overlay;
 use super::pages::{LAYOUT, Opened, Pages, Unopened};
+use super::recent;
 use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
@@ -286,10 +287,11 @@ impl Location {
                 opened => opened,
             };
             let database = database.map_err(|error| self.refused(error))?;
-            let (catalog, _) = self.read_catalog(&database)?;
+            let (mut catalog, _) = self.read_catalog(&database)?;
             if kind == Kind::Log {
                 self.lacks_nothing(&catalog)?;
             }
+            self.read_recent(&database, &mut catalog)?;
             Ok((database, catalog))
         })
     }
@@ -350,14 +352,20 @@ impl Location {
     /// before: a changed page gets a new checksum.
     pub(super) fn bring_up(&self, database: &Database) -> Result<Catalog, OpenError> {
         self.guarded(|| {
-            let (catalog, version) = self.read_catalog(database)?;
-            if version == FORMAT {
-                return Ok(catalog);
+            let (mut catalog, version) = self.read_catalog(database)?;
+            if version != FORMAT {
+                log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
+                format::bring_up(database, &catalog, version).map_err(|error| self.unusable(error))?;
+                catalog = self.read_catalog(database)?.0;
             }
-            log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
-            format::bring_up(database, &catalog).map_err(|error| self.unusable(error))?;
-            Ok(self.read_catalog(database)?.0)
+            self.read_recent(database, &mut catalog)?;
+            Ok(catalog)
         })
+    }
+
+    /// See [`recent`].
+    fn read_recent(&self, database: &Database, catalog: &mut Catalog) -> Result<(), OpenError> {
+        recent::read(database, catalog).map_err(|error| self.unusable(error))
     }
 
     /// See [`acknowledged`].

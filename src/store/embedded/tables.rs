@@ -4,15 +4,21 @@
 //! - `d<collection>`: row -> the bytes of a document. Rows ascend in the order of insertion.
 //! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
 //! - `n<collection>`: the numbers of entries of all indexes without arrays, see `counts`.
+//!
+//! The newest entries of an index with arrays are not in its table yet, see `recent`.
+
+use std::ops::Bound;
 
 use redb::{
-    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table,
-    TableDefinition, TableError, WriteTransaction,
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
 };
 
 use super::catalog::{Collection, Index};
 use super::counts::{Blocks, BlocksMut};
+use super::entries::Entries;
 use super::places::Places;
+use super::recent::Recent;
 
 /// Text -> BSON.
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -26,7 +32,7 @@ pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_COLLECTION: &str = "collection/";
 
 /// How many bytes a row takes at the end of a key.
-const ROW: usize = 8;
+pub(super) const ROW: usize = 8;
 
 /// The table of a collection's documents.
 pub(super) type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
@@ -90,7 +96,8 @@ pub(super) struct Tables<A: Access> {
 /// The open table of an index.
 pub(super) enum IndexTable<A: Access> {
     Unique(A::Unique),
-    Plain(A::Plain),
+    /// With the entries that are not in the table yet.
+    Plain(A::Plain, Option<Recent>),
 }
 
 impl Tables<Published> {
@@ -101,7 +108,7 @@ impl Tables<Published> {
             Ok(if index.unique {
                 IndexTable::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
             } else {
-                IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?)
+                IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?, index.recent.clone())
             })
         });
         let counts = match transaction.open_table(UniqueDefinition::new(&counts_name(collection.number))) {
@@ -145,7 +152,7 @@ impl<'t> IndexTable<Working<'t>> {
         Ok(if index.unique {
             Self::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
         } else {
-            Self::Plain(transaction.open_table(PlainDefinition::new(&name))?)
+            Self::Plain(transaction.open_table(PlainDefinition::new(&name))?, index.recent.clone())
         })
     }
 
@@ -153,7 +160,13 @@ impl<'t> IndexTable<Working<'t>> {
     pub(super) fn add(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
         match self {
             Self::Unique(table) => table.insert(key, row).map(drop),
-            Self::Plain(table) => table.insert(with_row(key, row).as_slice(), ()).map(drop),
+            Self::Plain(table, recent) => {
+                let entry = with_row(key, row);
+                match recent {
+                    Some(recent) if recent.holds(&entry, row) => recent.add(&entry),
+                    _ => table.insert(entry.as_slice(), ()).map(drop),
+                }
+            }
         }
     }
 
@@ -161,7 +174,21 @@ impl<'t> IndexTable<Working<'t>> {
     pub(super) fn remove(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
         match self {
             Self::Unique(table) => table.remove(key).map(drop),
-            Self::Plain(table) => table.remove(with_row(key, row).as_slice()).map(drop),
+            Self::Plain(table, recent) => {
+                let entry = with_row(key, row);
+                match recent {
+                    Some(recent) if recent.holds(&entry, row) => recent.remove(&entry),
+                    _ => table.remove(entry.as_slice()).map(drop),
+                }
+            }
+        }
+    }
+
+    /// Works newest entries into the table, see [`Recent::settle`].
+    pub(super) fn settle(&mut self, next_row: u64, limit: usize) -> Result<(), StorageError> {
+        match self {
+            Self::Plain(table, Some(recent)) => recent.settle(table, next_row, limit),
+            Self::Plain(_, None) | Self::Unique(_) => Ok(()),
         }
     }
 }
@@ -178,7 +205,7 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn row_of(&self, key: &[u8]) -> Result<Option<u64>, StorageError> {
         match self {
             Self::Unique(table) => Ok(table.get(key)?.map(|row| row.value())),
-            Self::Plain(_) => Ok(None),
+            Self::Plain(..) => Ok(None),
         }
     }
 
@@ -186,7 +213,7 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn entry_of(&self, key: &[u8], row: u64) -> Vec<u8> {
         match self {
             Self::Unique(_) => key.to_vec(),
-            Self::Plain(_) => with_row(key, row),
+            Self::Plain(..) => with_row(key, row),
         }
     }
 
@@ -194,7 +221,7 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn shared_key<'e>(&self, entry: &'e [u8]) -> Option<&'e [u8]> {
         match self {
             Self::Unique(_) => None,
-            Self::Plain(_) => entry.len().checked_sub(ROW).map(|length| &entry[..length]),
+            Self::Plain(..) => entry.len().checked_sub(ROW).map(|length| &entry[..length]),
         }
     }
 
@@ -202,7 +229,13 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn contains(&self, key: &[u8], row: u64) -> Result<bool, StorageError> {
         match self {
             Self::Unique(_) => Ok(self.row_of(key)? == Some(row)),
-            Self::Plain(table) => Ok(table.get(with_row(key, row).as_slice())?.is_some()),
+            Self::Plain(table, recent) => {
+                let entry = with_row(key, row);
+                match recent {
+                    Some(recent) if recent.holds(&entry, row) => Ok(recent.entries()?.contains(entry.as_slice())),
+                    _ => Ok(table.get(entry.as_slice())?.is_some()),
+                }
+            }
         }
     }
 
@@ -210,88 +243,37 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn len(&self) -> Result<u64, StorageError> {
         match self {
             Self::Unique(table) => table.len(),
-            Self::Plain(table) => table.len(),
+            Self::Plain(table, None) => table.len(),
+            Self::Plain(table, Some(recent)) => Ok(table.len()? + recent.entries()?.len() as u64),
         }
     }
 
     /// All entries.
     pub(super) fn all(&self) -> Result<Entries<'_>, StorageError> {
-        Ok(match self {
-            Self::Unique(table) => Entries::Unique(table.iter()?),
-            Self::Plain(table) => Entries::Plain(table.iter()?),
-        })
+        self.range((Bound::Unbounded, Bound::Unbounded))
     }
 
     /// The entries with keys from `start` to below `end`.
     pub(super) fn entries(&self, start: &[u8], end: &[u8]) -> Result<Entries<'_>, StorageError> {
+        self.range((Bound::Included(start), Bound::Excluded(end)))
+    }
+
+    fn range(&self, keys: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Entries<'_>, StorageError> {
         Ok(match self {
-            Self::Unique(table) => Entries::Unique(table.range::<&[u8]>(start..end)?),
-            Self::Plain(table) => Entries::Plain(table.range::<&[u8]>(start..end)?),
+            Self::Unique(table) => Entries::Unique(table.range::<&[u8]>(keys)?),
+            Self::Plain(table, recent) => {
+                let stored = table.range::<&[u8]>(keys)?;
+                match recent.as_ref().map(Recent::entries).transpose()? {
+                    Some(recent) if !recent.is_empty() => Entries::both(stored, recent.range::<_, [u8]>(keys)),
+                    _ => Entries::Plain(stored),
+                }
+            }
         })
-    }
-}
-
-/// Entries of an index, ascending; or descending with [`Entries::next_back`].
-pub(super) enum Entries<'a> {
-    Unique(Range<'a, &'static [u8], u64>),
-    Plain(Range<'a, &'static [u8], ()>),
-}
-
-impl<'a> Entries<'a> {
-    /// The last entry that was not given out yet.
-    pub(super) fn next_back(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
-        Some(match self {
-            Self::Unique(range) => range.next_back()?.map(|(key, row)| Entry::of_unique(key, row.value())),
-            Self::Plain(range) => range.next_back()?.map(|(key, _)| Entry::of_plain(key)),
-        })
-    }
-}
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, StorageError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(match self {
-            Self::Unique(range) => range.next()?.map(|(key, row)| Entry::of_unique(key, row.value())),
-            Self::Plain(range) => range.next()?.map(|(key, _)| Entry::of_plain(key)),
-        })
-    }
-}
-
-/// One entry of an index, where it is stored.
-pub(super) struct Entry<'a> {
-    /// The row of the document.
-    pub(super) row: u64,
-    stored: AccessGuard<'a, &'static [u8]>,
-    key_length: usize,
-}
-
-impl<'a> Entry<'a> {
-    fn of_unique(stored: AccessGuard<'a, &'static [u8]>, row: u64) -> Self {
-        let key_length = stored.value().len();
-        Self { row, stored, key_length }
-    }
-
-    fn of_plain(stored: AccessGuard<'a, &'static [u8]>) -> Self {
-        let bytes = stored.value();
-        let key_length = bytes.len().saturating_sub(ROW);
-        let row = bytes[key_length..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte));
-        Self { row, stored, key_length }
-    }
-
-    /// The key as it is stored: of an index that is not unique with the row.
-    pub(super) fn stored_key(&self) -> &[u8] {
-        self.stored.value()
-    }
-
-    /// The key, without the row.
-    pub(super) fn key(&self) -> &[u8] {
-        &self.stored.value()[..self.key_length]
     }
 }
 
 /// A key with its row behind it.
-fn with_row(key: &[u8], row: u64) -> Vec<u8> {
+pub(super) fn with_row(key: &[u8], row: u64) -> Vec<u8> {
     let mut entry = Vec::with_capacity(key.len() + ROW);
     entry.extend_from_slice(key);
     entry.extend_from_slice(&row.to_be_bytes());

@@ -19,11 +19,12 @@ use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
-use super::batch::{Batch, Refusal, Undo};
+use super::batch::{Batch, Limits, Refusal, Undo};
 use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError};
 use super::prepare;
+use super::recent;
 use super::snapshot::Snapshot;
 use super::space;
 use super::tables::{META, META_COLLECTION, META_COMMIT};
@@ -104,7 +105,7 @@ impl Handle {
             database: Some(database),
             acknowledged,
             quick_repair_from: options.quick_repair_from_bytes,
-            filter_budget: options.filter_budget,
+            limits: Limits { filter_budget: options.filter_budget, recent_bytes: recent::limit(options.cache_bytes) },
         };
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
@@ -197,8 +198,7 @@ struct Writer {
     database: Option<Database>,
     acknowledged: Acknowledged,
     quick_repair_from: u64,
-    /// See [`Options::filter_budget`].
-    filter_budget: Duration,
+    limits: Limits,
 }
 
 /// Units that go into one transaction, with who waits for them.
@@ -354,7 +354,7 @@ impl Writer {
         is_given_up: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
         let transaction = self.begin()?;
-        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.filter_budget, undo);
+        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.limits, undo);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
         let applied = match failure::guarded(|| work(&mut batch)) {
             Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),

@@ -1,0 +1,364 @@
+//! The newest entries of an index with arrays, in memory.
+//!
+//! The keys that one document has in such an index fall on pages all over it. Written one document at a time, each of them costs
+//! a page to read and to write, and the more the larger the index is. So the entries of the newest rows stay in memory,
+//! where they are found as if they were in the table, and are worked into the table in the order of their keys, a stretch with
+//! each commit: then a page takes several of them at once. (In `InnoDB` such a thing is the change buffer.)
+//!
+//! Nothing is lost with the memory: each document says which keys it has, and the documents of the rows concerned are
+//! read again when the store is opened. How many these may be is bounded by the memory that their entries take.
+//!
+//! *Invariant:* where an entry is follows from its row, its key and the three marks of [`Recent`], which are stored in the
+//! transaction that moves them. So each is in one place: in the table or here, in every version of the store.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bson::raw::RawDocument;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, doc};
+use imbl::OrdSet;
+use redb::{Database, ReadableDatabase, StorageError, Table};
+
+use crate::store::StoreError;
+
+use super::catalog::{Catalog, CatalogError, Collection};
+use super::failure;
+use super::index::keys_of;
+use super::tables::{DataDefinition, data_name, with_row};
+
+/// The most that the entries of an index may take; of a small cache they get [`PART_OF_CACHE`]. Little in tests of this crate, so
+/// that few entries are many rounds.
+const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 16 * 1024 * 1024 };
+/// Which part of the cache is the most for the entries of an index.
+const PART_OF_CACHE: usize = 4;
+/// What an entry takes beside its own bytes: its place in the set and what its allocation takes.
+const ENTRY_BYTES: usize = 56;
+
+/// How much memory the recent entries of an index may take, beside a cache of this size.
+pub(super) fn limit(cache_bytes: usize) -> usize {
+    MOST_BYTES.min(cache_bytes / PART_OF_CACHE)
+}
+
+/// The entries of an index that are not in its table yet, and which these are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Recent {
+    /// All entries of rows below this are in the table.
+    settled: u64,
+    /// Rows from `settled` to below this are being worked in; of those from here on all entries are in memory.
+    settling: u64,
+    /// How far that has come: of these rows, entries below this are in the table.
+    reached: Vec<u8>,
+    /// Keys with their rows, as they stand in the table. Versions of the store share what they have in common.
+    entries: OrdSet<Arc<[u8]>>,
+    /// About how much memory they take.
+    bytes: usize,
+    /// How much came since entries were last worked in.
+    grown: usize,
+    /// Why the entries could not be found out: nothing can be said about this index then.
+    lost: Option<Arc<str>>,
+}
+
+impl Recent {
+    /// Entries of rows from this one on.
+    pub(super) fn since(row: u64) -> Self {
+        Self { settled: row, settling: row, ..Self::default() }
+    }
+
+    /// Whether an entry of this row is here, if it is anywhere.
+    pub(super) fn holds(&self, entry: &[u8], row: u64) -> bool {
+        row >= self.settling || (row >= self.settled && entry >= self.reached.as_slice())
+    }
+
+    /// The entries, in order.
+    ///
+    /// # Errors
+    /// They are not known.
+    pub(super) fn entries(&self) -> Result<&OrdSet<Arc<[u8]>>, StorageError> {
+        match &self.lost {
+            None => Ok(&self.entries),
+            Some(why) => Err(StorageError::Corrupted(format!("the newest entries of an index are not known: {why}"))),
+        }
+    }
+
+    /// Adds an entry that belongs here.
+    ///
+    /// # Errors
+    /// As [`Recent::entries`].
+    pub(super) fn add(&mut self, entry: &[u8]) -> Result<(), StorageError> {
+        self.entries()?;
+        if self.entries.insert(entry.into()).is_none() {
+            self.bytes += ENTRY_BYTES + entry.len();
+            self.grown += ENTRY_BYTES + entry.len();
+        }
+        Ok(())
+    }
+
+    /// Takes an entry away that belongs here.
+    ///
+    /// # Errors
+    /// As [`Recent::entries`].
+    pub(super) fn remove(&mut self, entry: &[u8]) -> Result<(), StorageError> {
+        self.entries()?;
+        if self.entries.remove(entry).is_some() {
+            self.bytes = self.bytes.saturating_sub(ENTRY_BYTES + entry.len());
+        }
+        Ok(())
+    }
+
+    /// Works a stretch of the entries into the table: a little more than what came since the last time, and what is too much.
+    ///
+    /// Rows that come while a round goes on are the next round's, so that each round meets every page of the table once.
+    pub(super) fn settle(
+        &mut self,
+        table: &mut Table<'_, &'static [u8], ()>,
+        next_row: u64,
+        limit: usize,
+    ) -> Result<(), StorageError> {
+        let grown = std::mem::take(&mut self.grown);
+        if self.settled == self.settling {
+            if self.bytes < limit {
+                return Ok(());
+            }
+            self.settling = next_row;
+        }
+        let wanted = (grown + grown / 8).max(self.bytes.saturating_sub(limit));
+        let stretch = self.stretch(wanted)?;
+        for entry in &stretch.entries {
+            table.insert(&**entry, ())?;
+            self.remove(entry)?;
+        }
+        if stretch.is_last {
+            self.settled = self.settling;
+            self.reached.clear();
+        } else if let Some(last) = stretch.entries.last() {
+            // The least that comes behind it.
+            self.reached = [last, [0].as_slice()].concat();
+        }
+        Ok(())
+    }
+
+    /// The next entries of the round that goes on, at least one if there is any.
+    fn stretch(&self, wanted: usize) -> Result<Stretch, StorageError> {
+        let mut bytes = 0;
+        let mut entries = Vec::new();
+        let rest = (Bound::Included(self.reached.as_slice()), Bound::Unbounded);
+        for entry in self.entries()?.range::<_, [u8]>(rest).filter(|entry| row_of(entry) < self.settling) {
+            if bytes >= wanted && !entries.is_empty() {
+                return Ok(Stretch { entries, is_last: false });
+            }
+            bytes += ENTRY_BYTES + entry.len();
+            entries.push(Arc::clone(entry));
+        }
+        Ok(Stretch { entries, is_last: true })
+    }
+
+    /// As stored with its index.
+    pub(super) fn to_document(&self) -> Document {
+        let reached = Binary { subtype: BinarySubtype::Generic, bytes: self.reached.clone() };
+        doc! { "settled": self.settled.cast_signed(), "settling": self.settling.cast_signed(), "reached": reached }
+    }
+
+    /// Reads what [`Recent::to_document`] made; the entries are not there yet, see [`read`].
+    ///
+    /// # Errors
+    /// A member is missing or of another type.
+    pub(super) fn from_document(stored: &Document) -> Result<Self, CatalogError> {
+        Ok(Self {
+            settled: stored.get_i64("settled")?.cast_unsigned(),
+            settling: stored.get_i64("settling")?.cast_unsigned(),
+            reached: stored.get_binary_generic("reached")?.clone(),
+            ..Self::default()
+        })
+    }
+}
+
+/// Entries that are worked in together.
+struct Stretch {
+    entries: Vec<Arc<[u8]>>,
+    /// Whether no more are left of the round.
+    is_last: bool,
+}
+
+/// The row at the end of an entry.
+fn row_of(entry: &[u8]) -> u64 {
+    let row = entry.last_chunk().map_or([0; 8], |row| *row);
+    u64::from_be_bytes(row)
+}
+
+/// Finds the entries out that were in memory when the store was last used.
+///
+/// # Errors
+/// The storage failed. Damage is no error: it is met by whoever uses an index that it concerns.
+pub(super) fn read(database: &Database, catalog: &mut Catalog) -> Result<(), StoreError> {
+    let concerned: BTreeSet<u32> = catalog
+        .iter()
+        .filter(|collection| collection.indexes.iter().any(|index| index.recent.is_some()))
+        .map(|collection| collection.number)
+        .collect();
+    for number in concerned {
+        let collection = catalog.at_mut(number);
+        match failure::guarded(|| read_collection(database, collection)) {
+            Err(StoreError::Corrupt { what }) => {
+                log::error!(
+                    "{}: the newest documents cannot be read, and so not found by all indexes: {what}",
+                    collection.name
+                );
+                for recent in collection.indexes.iter_mut().filter_map(|index| index.recent.as_mut()) {
+                    recent.lost = Some(what.as_str().into());
+                }
+            }
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
+fn read_collection(database: &Database, collection: &mut Collection) -> Result<(), StoreError> {
+    let first = collection.indexes.iter().filter_map(|index| Some(index.recent.as_ref()?.settled)).min();
+    let transaction = database.begin_read().map_err(|error| failure::of_engine(error.into()))?;
+    let documents =
+        transaction.open_table(DataDefinition::new(&data_name(collection.number))).map_err(failure::of_table)?;
+    for entry in documents.range(first.unwrap_or_default()..).map_err(failure::of_storage)? {
+        let (row, stored) = entry.map_err(failure::of_storage)?;
+        let row = row.value();
+        let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(&collection.name, row))?;
+        for index in &mut collection.indexes {
+            let Some(mut recent) = index.recent.take() else { continue };
+            for key in keys_of(index, document)?.distinct {
+                let entry = with_row(&key, row);
+                if recent.holds(&entry, row) {
+                    recent.add(&entry).map_err(failure::of_storage)?;
+                }
+            }
+            recent.grown = 0;
+            index.recent = Some(recent);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bson::raw::RawDocumentBuf;
+    use redb::ReadableTableMetadata;
+
+    use super::super::maintenance::check;
+    use super::super::tables::{IndexTable, Published, Tables};
+    use super::super::{EmbeddedStore, Options};
+    use super::*;
+    use crate::query::Filter;
+    use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
+
+    const THINGS: &str = "things";
+    const INDEXES: &[IndexSpec] = &[IndexSpec::plain("tags", &[IndexKey { path: "tags", descending: false }])];
+
+    fn thing(id: i32, tags: &[i32]) -> RawDocumentBuf {
+        RawDocumentBuf::try_from(doc! { "_id": id, "tags": tags }).expect("it is BSON")
+    }
+
+    fn insertion(id: i32, tags: &[i32]) -> Change {
+        Change::Insert { collection: THINGS, document: thing(id, tags) }
+    }
+
+    async fn open(directory: &std::path::Path) -> EmbeddedStore {
+        let store = EmbeddedStore::open(directory, &Options::default()).expect("a store");
+        store.prepare(&[CollectionSpec { name: THINGS, indexes: INDEXES }]).await.expect("it is declared");
+        store
+    }
+
+    fn tables(store: &EmbeddedStore, look: impl FnOnce(&Collection, &Tables<Published>)) {
+        let snapshot = store.snapshot().expect("the store is open");
+        let collection = snapshot.collection(THINGS).expect("it was written to");
+        look(collection, snapshot.tables(collection).expect("the tables can be read"));
+    }
+
+    /// How many entries are in the table, and how many in memory.
+    fn numbers(store: &EmbeddedStore) -> (u64, usize) {
+        let mut numbers = (0, 0);
+        tables(store, |_, tables| {
+            let IndexTable::Plain(table, recent) = &tables.indexes[1] else { panic!("it is not unique") };
+            numbers = (table.len().expect("readable"), recent.as_ref().map_or(0, |recent| recent.entries.len()));
+        });
+        numbers
+    }
+
+    async fn ids(store: &EmbeddedStore, tag: i32) -> Vec<i32> {
+        let query = FindQuery::new(Filter::equals("tags", tag), std::time::Duration::from_secs(10));
+        let found = store.find(THINGS, &query).await.expect("an answer");
+        found.iter().map(|thing| thing.get_i32("_id").expect("it has one")).collect()
+    }
+
+    #[tokio::test]
+    async fn entries_are_found_wherever_they_are_and_each_is_in_one_place() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let mut store = open(directory.path()).await;
+        let mut known: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        let mut most = 0;
+        for step in 0..400_i32 {
+            let tags = [step % 7, 10 + step * 31 % 50, 100 + step];
+            let mut unit = Unit::of(insertion(step, &tags));
+            known.insert(step, tags.to_vec());
+            let changed = step * 17 % (step + 1);
+            if let Some(before) = known.get(&changed).filter(|_| changed != step && step % 3 == 0).cloned() {
+                let tags = [step % 5, 10 + step * 13 % 50];
+                let (before, after) = (thing(changed, &before), thing(changed, &tags));
+                unit = unit.and(Change::Replace { collection: THINGS, before, after });
+                known.insert(changed, tags.to_vec());
+            }
+            if let Some(before) = known.get(&(step / 2)).filter(|_| step % 4 == 1 && step / 2 != changed).cloned() {
+                unit = unit.and(Change::Delete { collection: THINGS, before: thing(step / 2, &before) });
+                known.remove(&(step / 2));
+            }
+            store.commit(unit).await.expect("everything is right");
+            // What is refused leaves no trace.
+            let refused = Unit::of(insertion(10_000 + step, &tags)).and(insertion(step, &tags));
+            store.commit(refused).await.expect_err("there is one already");
+            let (in_table, in_memory) = numbers(&store);
+            assert_eq!(in_table + in_memory as u64, known.values().map(|tags| tags.len() as u64).sum::<u64>());
+            most = most.max(in_memory);
+            if step % 50 == 49 {
+                drop(store);
+                assert!(check(directory.path(), &Options::default()).expect("it can be read").is_sound());
+                store = open(directory.path()).await;
+                assert_eq!(numbers(&store), (in_table, in_memory));
+            }
+            for tag in [step % 7, 10 + step % 50, 100 + step / 2] {
+                let expected: Vec<i32> =
+                    known.iter().filter(|(_, tags)| tags.contains(&tag)).map(|(id, _)| *id).collect();
+                assert_eq!(ids(&store, tag).await, expected, "{tag} after {step}");
+            }
+        }
+        let (in_table, _) = numbers(&store);
+        assert!(in_table > 500, "{in_table}");
+        let bound = 2 * limit(Options::default().cache_bytes) / ENTRY_BYTES;
+        assert!((1..bound).contains(&most), "{most}");
+    }
+
+    #[tokio::test]
+    async fn a_unit_of_many_documents_does_not_keep_all_their_entries_in_memory() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = open(directory.path()).await;
+        store.commit(Unit::of(insertion(-1, &[1, 2]))).await.expect("everything is right");
+        let unit = (0..1000).fold(Unit::default(), |unit, id| unit.and(insertion(id, &[id % 7, id])));
+        store.commit(unit).await.expect("everything is right");
+        let (in_table, in_memory) = numbers(&store);
+        assert!(in_memory < limit(usize::MAX) / ENTRY_BYTES, "{in_memory}");
+        assert_eq!(ids(&store, 3).await, (0..1000).filter(|id| id % 7 == 3 || *id == 3).collect::<Vec<_>>());
+        assert!(in_table > 1500, "{in_table}");
+    }
+
+    #[tokio::test]
+    async fn a_round_takes_the_rows_that_were_there_when_it_began() {
+        let mut recent = Recent::since(5);
+        let holds = |recent: &Recent, key: u8, row: u64| recent.holds(&with_row(&[key], row), row);
+        assert!(!holds(&recent, 7, 4) && holds(&recent, 7, 5));
+        recent = Recent { settling: 10, reached: with_row(&[3], 0), ..recent };
+        assert!(!holds(&recent, 2, 9) && holds(&recent, 3, 9) && holds(&recent, 2, 10) && !holds(&recent, 3, 4));
+        let stored = recent.to_document();
+        assert_eq!(Recent::from_document(&stored).expect("it was stored"), recent);
+    }
+}
