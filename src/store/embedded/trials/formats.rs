@@ -12,6 +12,7 @@ use super::space::filled;
 use super::{directory, location, options, start};
 use crate::query::{Filter, Limits};
 use crate::store::Store;
+use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::{Storage, Watched};
 use crate::store::embedded::tables::{META, META_FORMAT, META_IDENTITY, UniqueDefinition, counts_name};
@@ -93,7 +94,7 @@ async fn a_file_of_format_1_is_counted_anew_when_it_is_opened() {
     }
     assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
     drop(store);
-    assert_eq!(version(&memory), 2);
+    assert_eq!(version(&memory), FORMAT);
 }
 
 #[tokio::test]
@@ -118,6 +119,6 @@ async fn looking_at_a_file_of_format_1_does_not_change_it_and_compacting_brings_
     assert_eq!(maintenance::check_at(&location(&memory)).expect("it can be opened").problems, []);
     assert!(memory.contents() == before, "checking changed the file");
     space::compact(&location(&memory)).expect("it is sound");
-    assert_eq!(version(&memory), 2);
+    assert_eq!(version(&memory), FORMAT);
     assert_eq!(count_below(&start(&memory, &options()), 200).await, 200);
 }

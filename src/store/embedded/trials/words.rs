@@ -10,6 +10,7 @@ use redb::StorageBackend;
 use super::formats::set_format;
 use super::memory::Memory;
 use super::{directory, location, options, plain, start};
+use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::open::Location;
 use crate::store::embedded::storage::Storage;
 use crate::store::embedded::{EmbeddedStore, OpenError, maintenance};
@@ -172,15 +173,18 @@ fn a_newer_layout_of_the_pages_is_refused() {
 fn a_newer_format_is_refused_and_left_alone() {
     let memory = Memory::of(std::collections::BTreeMap::new());
     drop(start(&memory, &options()));
-    set_format(&memory, 3);
+    set_format(&memory, FORMAT + 1);
     let before = memory.contents();
     let refused = EmbeddedStore::start(location(&memory), &options()).err().expect("it cannot be opened");
     assert_eq!(
         refused.to_string(),
-        "/store/inventory.redb has the format 3, this version reads up to 2; use the version that wrote it"
+        format!(
+            "/store/inventory.redb has the format {}, this version reads up to {FORMAT}; use the version that wrote it",
+            FORMAT + 1
+        )
     );
     let looked = maintenance::check_at(&location(&memory)).expect_err("it cannot be opened");
-    assert!(matches!(looked, OpenError::NewerFormat { found: 3, .. }), "{looked}");
+    assert!(matches!(looked, OpenError::NewerFormat { found, .. } if found == FORMAT + 1), "{looked}");
     assert!(before.keys().eq(memory.contents().keys()));
 }
 
