@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use inventory_service::store::embedded::Options;
 
 /// Measures the embedded store through its port, beside bare redb and a real MongoDB server.
 #[derive(Debug, Clone, Parser)]
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// The cache of the store and of bare redb, in MiB.
     #[arg(long, default_value_t = 64)]
     pub(crate) cache_mib: usize,
+    /// From which size of its file on the store makes opening after a kill quick, in MiB.
+    #[arg(long)]
+    quick_repair_from_mib: Option<u64>,
     /// For how many seconds memory is watched under load.
     #[arg(long, default_value_t = 20)]
     pub(crate) memory_seconds: u64,
@@ -46,6 +50,12 @@ impl Arguments {
         }
         arguments.sizes.sort_unstable();
         arguments
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let usual = Options { cache_bytes: self.cache_mib << 20, ..Options::default() };
+        let quick_repair_from_bytes = self.quick_repair_from_mib.map(|mib| mib << 20);
+        Options { quick_repair_from_bytes: quick_repair_from_bytes.unwrap_or(usual.quick_repair_from_bytes), ..usual }
     }
 
     pub(crate) fn wants(&self, row: &str) -> bool {

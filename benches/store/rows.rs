@@ -29,20 +29,18 @@ const MAX_TIME: Duration = Duration::from_mins(1);
 /// Of redb.
 const PAGE_BYTES: u32 = 4096;
 
+/// Enough that a large store works newest entries of its indexes in as fast as they come.
+const MOST_INSERTS: u32 = 16_000;
+
 /// How often things are done in one run.
 struct Effort {
     reads: u32,
     pages: u32,
-    inserts_each: u32,
 }
 
 impl Effort {
     fn of(arguments: &Arguments) -> Self {
-        if arguments.quick {
-            Self { reads: 500, pages: 20, inserts_each: 2 }
-        } else {
-            Self { reads: 50_000, pages: 2_000, inserts_each: 25 }
-        }
+        if arguments.quick { Self { reads: 500, pages: 20 } } else { Self { reads: 50_000, pages: 2_000 } }
     }
 }
 
@@ -73,7 +71,7 @@ pub(crate) async fn all(
     }
     for clients in [16, 128] {
         if arguments.wants("insert") {
-            done(turns.insert(clients, effort.inserts_each).await?);
+            done(turns.insert(clients).await?);
         }
     }
     Ok(())
@@ -218,9 +216,10 @@ impl<'a> Turns<'a> {
         Ok(row)
     }
 
-    async fn insert(&self, clients: u32, each: u32) -> Result<Row, Error> {
+    async fn insert(&self, clients: u32) -> Result<Row, Error> {
         let mut runners = Vec::new();
         for world in self.worlds {
+            let each = (world.objects / 2).clamp(2 * clients, MOST_INSERTS) / clients;
             runners.push(runner(STORE, world, move || Box::pin(insert_by_port(world, clients, each))));
             runners.push(runner(BARE, world, move || Box::pin(insert_bare(world, clients, each))));
         }
@@ -327,8 +326,11 @@ fn read_pages(world: &World, seed: u64, reads: u32) -> Result<u32, Error> {
 }
 
 async fn insert_by_port(world: &World, clients: u32, each: u32) -> Outcome {
-    let work: Vec<Vec<Unit>> =
-        numbers(world, clients, each).map(|numbers| numbers.map(|n| Unit::of(world.insertion(n))).collect()).collect();
+    let work: Vec<Vec<Unit>> = world
+        .store_growth
+        .numbers(clients, each)
+        .map(|numbers| numbers.map(|n| Unit::of(world.insertion(n))).collect())
+        .collect();
     let run = here(async {
         let clients_at_work = work.into_iter().map(|units| {
             let store = Arc::clone(&world.store);
@@ -343,12 +345,12 @@ async fn insert_by_port(world: &World, clients: u32, each: u32) -> Outcome {
         Ok(clients * each)
     });
     let run = run.await?;
-    world.remove_further().await?;
+    world.remove_much().await?;
     Ok(run)
 }
 
 async fn insert_bare(world: &World, clients: u32, each: u32) -> Outcome {
-    let work = numbers(world, clients, each)
+    let work = (world.bare_growth.numbers(clients, each))
         .map(|numbers| numbers.map(|n| world.prepared(n)).collect::<Result<Vec<_>, Error>>())
         .collect::<Result<Vec<_>, Error>>()?;
     let run = here(async {
@@ -365,14 +367,8 @@ async fn insert_bare(world: &World, clients: u32, each: u32) -> Outcome {
         Ok(clients * each)
     });
     let run = run.await?;
-    world.remove_further().await?;
+    world.remove_much().await?;
     Ok(run)
-}
-
-/// New numbers for each client.
-fn numbers(world: &World, clients: u32, each: u32) -> impl Iterator<Item = std::ops::Range<u32>> {
-    let first = world.objects + 1;
-    (0..clients).map(move |client| first + client * each..first + (client + 1) * each)
 }
 
 fn expect(found: u64, wanted: u64) -> Result<(), Error> {

@@ -1,7 +1,9 @@
 //! The same objects in the embedded store, in bare redb and in a MongoDB server.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bson::doc;
@@ -29,6 +31,32 @@ pub(crate) struct World {
     pub(crate) store: Arc<EmbeddedStore>,
     pub(crate) bare: Arc<Bare>,
     pub(crate) mongo: Option<mongodb::Collection<RawDocumentBuf>>,
+    pub(crate) store_growth: Growth,
+    pub(crate) bare_growth: Growth,
+}
+
+/// What was inserted on top of the objects of one of the stores.
+#[derive(Default)]
+pub(crate) struct Growth {
+    objects: u32,
+    inserted: AtomicU32,
+}
+
+impl Growth {
+    fn on(objects: u32) -> Self {
+        Self { objects, inserted: AtomicU32::new(0) }
+    }
+
+    /// New numbers for each client.
+    pub(crate) fn numbers(&self, clients: u32, each: u32) -> impl Iterator<Item = Range<u32>> + use<> {
+        let first = self.objects + 1 + self.inserted.fetch_add(clients * each, Ordering::Relaxed);
+        (0..clients).map(move |client| first + client * each..first + (client + 1) * each)
+    }
+
+    /// Whether it is more than a fifth; then it counts as removed.
+    fn is_much(&self) -> bool {
+        self.inserted.load(Ordering::Relaxed) > self.objects / 5 && self.inserted.swap(0, Ordering::Relaxed) > 0
+    }
 }
 
 impl World {
@@ -41,7 +69,7 @@ impl World {
     ) -> Result<(Self, Option<Row>), Error> {
         let folder = folder.join(objects.to_string());
         let is_filled = folder.join("bare-is-filled").exists() && folder.join("store-is-filled").exists();
-        let options = Options { cache_bytes: arguments.cache_mib * 1024 * 1024, ..Options::default() };
+        let options = arguments.options();
         let store = Arc::new(EmbeddedStore::open(&folder.join("store"), &options)?);
         let bare = Arc::new(Bare::open(&folder.join("bare"), options.cache_bytes)?);
         store.prepare(ALL).await?;
@@ -49,9 +77,11 @@ impl World {
             Some(server) => Some(server.client().await.database(&format!("bench_{objects}")).collection("objects")),
             None => None,
         };
-        let world = Self { objects, options, folder, store, bare, mongo };
+        let (store_growth, bare_growth) = (Growth::on(objects), Growth::on(objects));
+        let world = Self { objects, options, folder, store, bare, mongo, store_growth, bare_growth };
         let row = if is_filled { None } else { Some(world.fill().await?) };
-        world.remove_further().await?;
+        world.remove_from_store().await?;
+        world.remove_from_bare().await?;
         world.fill_server().await?;
         Ok((world, row))
     }
@@ -116,11 +146,26 @@ impl World {
         Prepared::new(u64::from(number - 1), objects::object(number, self.objects))
     }
 
-    /// Removes what was written on top of the objects.
-    pub(crate) async fn remove_further(&self) -> Result<(), Error> {
+    /// Removes what was inserted where it is a large part of all. A little is left: newest entries of indexes are worked
+    /// in when there are more of them, and that has to be in the measured runs.
+    pub(crate) async fn remove_much(&self) -> Result<(), Error> {
+        if self.store_growth.is_much() {
+            self.remove_from_store().await?;
+        }
+        if self.bare_growth.is_much() {
+            self.remove_from_bare().await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_from_store(&self) -> Result<(), Error> {
         let further = doc! { "public_id": { "$gt": i64::from(self.objects) } };
         let filter = Filter::parse(&further, &Limits::NONE)?;
         self.store.commit(Unit::of(Change::DeleteMany { collection: OBJECTS, filter })).await?;
+        Ok(())
+    }
+
+    async fn remove_from_bare(&self) -> Result<(), Error> {
         self.bare.delete_from(u64::from(self.objects)).await
     }
 }
