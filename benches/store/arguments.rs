@@ -58,6 +58,12 @@ impl Arguments {
         Options { quick_repair_from_bytes: quick_repair_from_bytes.unwrap_or(usual.quick_repair_from_bytes), ..usual }
     }
 
+    /// Those that say how a store is opened, for a process of its own.
+    pub(crate) fn of_the_store(&self) -> Vec<String> {
+        let quick_repair = self.quick_repair_from_mib.map(|mib| format!("--quick-repair-from-mib={mib}"));
+        [format!("--cache-mib={}", self.cache_mib)].into_iter().chain(quick_repair).collect()
+    }
+
     pub(crate) fn wants(&self, row: &str) -> bool {
         self.only.as_ref().is_none_or(|only| row.contains(only.as_str()))
     }

@@ -19,7 +19,6 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-use inventory_service::store::embedded::Options;
 use tempfile::TempDir;
 
 use self::arguments::Arguments;
@@ -32,7 +31,7 @@ use self::world::World;
 async fn main() -> Result<(), Error> {
     let arguments = Arguments::read();
     if let Some([role, directory]) = arguments.role.as_deref() {
-        return others::play(role, Path::new(directory), &options(&arguments)).await;
+        return others::play(role, Path::new(directory), &arguments.options()).await;
     }
     let mut rows = Vec::new();
     measure(&arguments, &mut |row| {
@@ -42,10 +41,6 @@ async fn main() -> Result<(), Error> {
     .await?;
     println!("written to {}", save("bench-store.json", &rows)?.display());
     Ok(())
-}
-
-fn options(arguments: &Arguments) -> Options {
-    Options { cache_bytes: arguments.cache_mib * 1024 * 1024, ..Options::default() }
 }
 
 async fn measure(arguments: &Arguments, done: &mut impl FnMut(Row)) -> Result<(), Error> {

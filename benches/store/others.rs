@@ -33,7 +33,7 @@ pub(crate) fn starts(arguments: &Arguments, objects: u32, folder: &Path, options
     let mut killed = Vec::new();
     for _ in 0..arguments.runs {
         clean.push(opening(&directory, options)?);
-        let mut victim = child("write", &directory)?;
+        let mut victim = child(arguments, "write", &directory)?;
         await_line(&mut victim)?;
         thread::sleep(BEFORE_KILL);
         victim.kill()?;
@@ -60,7 +60,7 @@ fn opening(directory: &Path, options: &Options) -> Result<Run, Error> {
 /// The most memory that a process had while it read, wrote and listed.
 pub(crate) fn memory(arguments: &Arguments, objects: u32, folder: &Path, options: &Options) -> Result<Row, Error> {
     eprintln!("measuring: memory at {objects}");
-    let mut worker = child("load", &folder.join("store"))?;
+    let mut worker = child(arguments, "load", &folder.join("store"))?;
     await_line(&mut worker)?;
     thread::sleep(Duration::from_secs(arguments.memory_seconds));
     let most = process::memory(worker.id(), "VmHWM");
@@ -135,9 +135,9 @@ async fn list(store: Arc<EmbeddedStore>, existing: u32, seed: u64) -> Result<(),
     }
 }
 
-fn child(role: &str, directory: &Path) -> Result<Child, Error> {
+fn child(arguments: &Arguments, role: &str, directory: &Path) -> Result<Child, Error> {
     let mut command = Command::new(env::current_exe()?);
-    command.arg("--role").arg(role).arg(directory);
+    command.args(arguments.of_the_store()).arg("--role").arg(role).arg(directory);
     Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 

@@ -88,7 +88,7 @@ const KIND: &str = "embedded";
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How much memory may hold pages of the file.
+    /// How much memory may hold pages of the file and, a quarter of it, entries that are not in their indexes yet.
     pub cache_bytes: usize,
     /// How many units may wait for the writer; more are refused as unavailable.
     pub queue_length: usize,

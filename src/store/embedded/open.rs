@@ -495,7 +495,8 @@ impl Location {
     fn builder(&self, torn: Torn) -> Builder {
         let mut builder = Database::builder();
         let file = self.file.display().to_string();
-        builder.set_cache_size(self.cache_bytes).set_repair_callback(move |repair| {
+        let pages = self.cache_bytes - recent::limit(self.cache_bytes);
+        builder.set_cache_size(pages).set_repair_callback(move |repair| {
             let progress = repair.progress();
             if torn == Torn::Refuse && (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
                 return repair.abort();

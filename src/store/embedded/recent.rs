@@ -28,15 +28,15 @@ use super::failure;
 use super::index::keys_of;
 use super::tables::{DataDefinition, data_name, with_row};
 
-/// The most that the entries of an index may take; of a small cache they get [`PART_OF_CACHE`]. Little in tests of this crate, so
-/// that few entries are many rounds.
-const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 16 * 1024 * 1024 };
-/// Which part of the cache is the most for the entries of an index.
+/// The most that the entries of an index may take: reading their documents again is part of the start. Little in tests of this
+/// crate, so that few entries are many rounds.
+const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 64 * 1024 * 1024 };
+/// Which part of the cache is theirs.
 const PART_OF_CACHE: usize = 4;
 /// What an entry takes beside its own bytes: its place in the set and what its allocation takes.
 const ENTRY_BYTES: usize = 56;
 
-/// How much memory the recent entries of an index may take, beside a cache of this size.
+/// How much of a cache of this size the recent entries of an index may take; the rest is for pages.
 pub(super) fn limit(cache_bytes: usize) -> usize {
     MOST_BYTES.min(cache_bytes / PART_OF_CACHE)
 }
