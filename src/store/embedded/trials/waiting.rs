@@ -83,8 +83,9 @@ fn one_document_by_its_key_is_answered_here_and_what_clients_compute_is_not() {
 /// Asks while the thread is busy, until the question's time is over.
 async fn after_its_time<T>(ask: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let (busy, mut ask) = (occupy(), std::pin::pin!(ask));
-    let asked = Instant::now();
     assert!(poll!(ask.as_mut()).is_pending());
+    // Its time has begun by now.
+    let asked = Instant::now();
     while asked.elapsed() <= SHORT {
         std::thread::yield_now();
     }
@@ -121,9 +122,10 @@ fn waiting_for_a_thread_takes_of_the_time_of_a_piece() {
     };
     runtime.block_on(async {
         let mut pieces = store.pieces(THINGS, &query).await.expect("there is time").documents;
-        let (busy, asked) = (occupy(), Instant::now());
+        let busy = occupy();
         let mut next = std::pin::pin!(pieces.next());
         assert!(poll!(next.as_mut()).is_pending());
+        let asked = Instant::now();
         while asked.elapsed() <= query.max_time {
             std::thread::yield_now();
         }
