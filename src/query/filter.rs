@@ -214,7 +214,11 @@ fn operand(value: Bson) -> Option<Operand> {
 }
 
 fn in_set(values: &[Bson]) -> Option<InSet> {
-    values.iter().cloned().map(operand).collect::<Option<_>>().map(|values| InSet::new(values, Vec::new()))
+    let mut operands = Vec::with_capacity(values.len());
+    for value in values {
+        operands.push(operand(value.clone())?);
+    }
+    Some(InSet::new(operands, Vec::new()))
 }
 
 #[cfg(test)]

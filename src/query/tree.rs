@@ -242,7 +242,8 @@ impl Operand {
     /// When BSON cannot hold it: a zero byte in a name.
     pub fn new(bson: Bson) -> Result<Self, bson::error::Error> {
         let encoded = Owned::encode(&bson)?;
-        let is_nan = number(encoded.value().view()).is_some_and(Number::is_nan);
+        let is_nan = matches!(encoded.value().kind(), kind::DOUBLE | kind::DECIMAL)
+            && number(encoded.value().view()).is_some_and(Number::is_nan);
         let is_bytes = has_one_encoding(encoded.value().kind());
         Ok(Self { rank: rank_of_kind(encoded.value().kind()), bson, encoded, is_nan, is_bytes })
     }
@@ -302,8 +303,11 @@ pub struct InSet {
 impl InSet {
     /// Sorts the values and drops repeated ones.
     pub fn new(mut values: Vec<Operand>, regexes: Vec<Regex>) -> Self {
-        values.sort_by(|left, right| compare_values(left.value(), right.value()));
-        values.dedup_by(|left, right| compare_values(left.value(), right.value()).is_eq());
+        // Ids mostly come in order, each once.
+        if !values.is_sorted_by(|left, right| compare_values(left.value(), right.value()).is_lt()) {
+            values.sort_by(|left, right| compare_values(left.value(), right.value()));
+            values.dedup_by(|left, right| compare_values(left.value(), right.value()).is_eq());
+        }
         let has_null = values.iter().any(|value| matches!(value.view(), View::Null));
         Self { values, regexes, has_null }
     }

@@ -137,7 +137,7 @@ impl<'a, C: Catalog + ?Sized> Round<'a, C> {
             self.asked.leads_on |= section_of(object_type, &object_type.fields[position]).is_some();
             return Ok(());
         };
-        let target = StoredObject::read(document)?;
+        let target = StoredObject::read_referred(document)?;
         let Some(target_type) = self.known_type(target.type_id) else { return Ok(()) };
         let Some(section) = section_of(object_type, &object_type.fields[position]) else { return Ok(()) };
         let reached = self.reached.entry((id, object_type.public_id, position)).or_insert(u32::MAX);

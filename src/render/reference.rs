@@ -59,7 +59,7 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
         object(out, |members| write_dangling(0, 0, members));
         return Ok(());
     };
-    let stored = StoredObject::read(document)?;
+    let stored = StoredObject::read_referred(document)?;
     let type_id = stored.type_id.unwrap_or(0);
     let Some(target_type) = view.catalog.object_type(type_id) else {
         object(out, |members| write_dangling(type_id, object_id, members));

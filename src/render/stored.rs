@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use super::RenderContext;
 use crate::domain::object_type::ObjectType;
-use crate::raw::{CorruptBson, Elements, Value, entry};
+use crate::raw::{CorruptBson, Element, Elements, Value, entry};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
@@ -24,21 +24,41 @@ pub(super) struct StoredObject<'a> {
 }
 
 impl<'a> StoredObject<'a> {
+    const ABSENT: Self = Self {
+        public_id: None,
+        type_id: None,
+        creation_time: Value::NULL,
+        last_edit_time: Value::NULL,
+        author_id: None,
+        editor_id: None,
+        active: true,
+        version: DEFAULT_VERSION,
+        fields: None,
+    };
+
     pub(super) fn read(document: &'a RawDocument) -> Result<Self, CorruptBson> {
-        let mut stored = Self {
-            public_id: None,
-            type_id: None,
-            creation_time: Value::NULL,
-            last_edit_time: Value::NULL,
-            author_id: None,
-            editor_id: None,
-            active: true,
-            version: DEFAULT_VERSION,
-            fields: None,
-        };
+        let mut stored = Self::ABSENT;
         let mut elements = Elements::of(document);
         while let Some(element) = elements.next_element()? {
             stored.take(element.name, element.value);
+        }
+        Ok(stored)
+    }
+
+    /// What is needed of an object that is only referred to: its id, its type and its fields. The rest counts as absent.
+    pub(super) fn read_referred(document: &'a RawDocument) -> Result<Self, CorruptBson> {
+        let (mut stored, mut missing) = (Self::ABSENT, 3);
+        let mut elements = Elements::of(document);
+        while missing > 0
+            && let Some(Element { name, value }) = elements.next_element()?
+        {
+            match name {
+                b"public_id" => stored.public_id = value.as_integer(),
+                b"type_id" => stored.type_id = value.as_integer(),
+                b"fields" => stored.fields = value.as_array(),
+                _ => continue,
+            }
+            missing -= 1;
         }
         Ok(stored)
     }

@@ -58,18 +58,18 @@ struct PageCatalog {
     types: Arc<Types>,
     users: BTreeMap<i64, Arc<str>>,
     objects: Vec<Documents>,
-    /// Where in `objects` the object with this id is.
-    places: BTreeMap<i64, (usize, usize)>,
+    /// By id where in `objects` each is.
+    places: Vec<(i64, usize, usize)>,
 }
 
 impl PageCatalog {
     fn add(&mut self, found: Documents) {
         let batch = self.objects.len();
+        self.places.reserve(found.len());
         for (index, object) in found.iter().enumerate() {
-            if let Some(id) = integer(object, "public_id") {
-                self.places.insert(id, (batch, index));
-            }
+            self.places.extend(integer(object, "public_id").map(|id| (id, batch, index)));
         }
+        self.places.sort_unstable();
         self.objects.push(found);
     }
 }
@@ -80,8 +80,9 @@ impl Catalog for PageCatalog {
     }
 
     fn object(&self, id: i64) -> Option<&RawDocument> {
-        let (batch, index) = self.places.get(&id)?;
-        self.objects[*batch].get(*index)
+        let place = self.places.binary_search_by_key(&id, |place| place.0).ok()?;
+        let (_, batch, index) = self.places[place];
+        self.objects[batch].get(index)
     }
 
     fn user_name(&self, id: i64) -> Option<&str> {
@@ -115,7 +116,11 @@ fn context(services: &Services, caller: &Caller) -> RenderContext {
 }
 
 fn subjects<'a>(page: &'a Documents, context: &'a RenderContext) -> Result<Vec<Subject<'a>>, ServiceError> {
-    page.iter().map(|object| Subject::read(object, context).map_err(corrupt)).collect()
+    let mut subjects = Vec::with_capacity(page.len());
+    for object in page.iter() {
+        subjects.push(Subject::read(object, context).map_err(corrupt)?);
+    }
+    Ok(subjects)
 }
 
 fn render(subjects: &[Subject<'_>], catalog: &PageCatalog, mut views: Views) -> Result<Views, ServiceError> {
@@ -196,7 +201,7 @@ async fn gather(
     known: Documents,
 ) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut catalog = PageCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: BTreeMap::new() };
+    let mut catalog = PageCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
     catalog.add(known);
     let mut fetched = Vec::new();
     let mut gathering = Gathering::new();

@@ -54,10 +54,13 @@ impl ObjectWriter<'_> {
     }
 
     /// A member that is a string, or null.
+    #[expect(clippy::inline_always, reason = "as for a name")]
+    #[inline(always)]
     pub fn optional_string(&mut self, name: &str, value: Option<&str>) {
+        let out = self.name(name);
         match value {
-            Some(value) => self.string(name, value),
-            None => self.null(name),
+            Some(value) => text::write_string(value, out),
+            None => out.extend_from_slice(b"null"),
         }
     }
 
@@ -68,21 +71,26 @@ impl ObjectWriter<'_> {
     }
 
     /// A member that is an integer, or null.
+    #[expect(clippy::inline_always, reason = "as for a name")]
+    #[inline(always)]
     pub fn optional_integer(&mut self, name: &str, value: Option<i64>) {
+        let out = self.name(name);
         match value {
-            Some(value) => self.integer(name, value),
-            None => self.null(name),
+            Some(value) => text::write_i64(value, out),
+            None => out.extend_from_slice(b"null"),
         }
     }
 
     /// A member that is true or false.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for a name")]
+    #[inline(always)]
     pub fn boolean(&mut self, name: &str, value: bool) {
         self.name(name).extend_from_slice(if value { b"true" } else { b"false" });
     }
 
     /// A member that is null.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as for a name")]
+    #[inline(always)]
     pub fn null(&mut self, name: &str) {
         self.name(name).extend_from_slice(b"null");
     }

@@ -87,8 +87,11 @@ impl Points {
             return None;
         }
         let index = unique_index(collection, path.as_str())?;
-        let keys = set.values().iter().map(|operand| key_of(collection, index, plain(operand)?));
-        Some(Self { index, keys: keys.collect::<Option<_>>()? })
+        let mut keys = Vec::with_capacity(set.values().len());
+        for operand in set.values() {
+            keys.push(key_of(collection, index, plain(operand)?)?);
+        }
+        Some(Self { index, keys })
     }
 
     /// Answers the query, whose filter these were made of and which asks for no order, in insertion order.

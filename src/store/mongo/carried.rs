@@ -1,62 +1,55 @@
 //! Work that is carried to its end, whoever stops waiting for it.
 //!
 //! The driver does not bear that one of its operations is dropped half-way, and a unit of changes must not stop between two
-//! steps. A task of its own for each would cost every question two wake-ups; so work is done where it is waited for, and
-//! gets a task only when it is given up.
+//! steps. So each is a task of its own, and that where the driver has its connections: an operation talks to the driver's
+//! tasks half a dozen times (for a connection, for the time of the cluster, for each end of the wire), and every time it
+//! would wake up another thread if it were carried out where it is waited for.
 
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use futures::future::{BoxFuture, FutureExt};
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
+use super::error::unavailable;
 use crate::store::StoreError;
 
-/// Work that goes on in a task of its own when this is dropped before its end.
-pub(super) struct Carried<T: Send + 'static>(Option<BoxFuture<'static, Result<T, StoreError>>>);
+/// Work that goes on when this is dropped before its end.
+pub(super) struct Carried<T>(JoinHandle<Result<T, StoreError>>);
 
 impl<T: Send + 'static> Carried<T> {
-    /// The work; a panic of it becomes an error.
-    pub(super) fn new(work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Self {
-        let caught = AssertUnwindSafe(work).catch_unwind();
-        let outcome =
-            caught.map(|outcome| outcome.unwrap_or_else(|_| Err(StoreError::backend("an operation panicked"))));
-        Self(Some(outcome.boxed()))
+    /// Begins the work on that runtime; a panic of it becomes an error.
+    pub(super) fn begin(runtime: &Handle, work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Self {
+        Self(runtime.spawn(work))
     }
 }
 
-impl<T: Send + 'static> Future for Carried<T> {
+impl<T> Future for Carried<T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(work) = &mut self.0 else { return Poll::Pending };
-        let outcome = work.as_mut().poll(context);
-        if outcome.is_ready() {
-            self.0 = None;
-        }
-        outcome
-    }
-}
-
-impl<T: Send + 'static> Drop for Carried<T> {
-    fn drop(&mut self) {
-        // Without a runtime everything ends anyhow.
-        if let (Some(work), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(work);
-        }
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll(context)) {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => Err(StoreError::backend("an operation panicked")),
+            Err(_) => Err(unavailable("the service is ending")),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
     use tokio::sync::oneshot;
 
     use super::*;
 
+    fn carried<T: Send + 'static>(work: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Carried<T> {
+        Carried::begin(&Handle::current(), work)
+    }
+
     #[tokio::test]
     async fn work_that_is_waited_for_gives_its_outcome() {
-        let work = Carried::new(async {
+        let work = carried(async {
             tokio::task::yield_now().await;
             Ok(7)
         });
@@ -67,7 +60,7 @@ mod tests {
     async fn work_that_is_given_up_goes_on() {
         let (go, gone) = oneshot::channel();
         let (done, end) = oneshot::channel();
-        let mut work = Carried::new(async {
+        let mut work = carried(async {
             gone.await.map_err(StoreError::backend)?;
             done.send(7).map_err(|_| StoreError::backend("nobody waits"))
         });
@@ -79,7 +72,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_error() {
-        let work: Carried<()> = Carried::new(async { panic!("as if the driver had a fault") });
+        let work: Carried<()> = carried(async { panic!("as if the driver had a fault") });
         assert!(matches!(work.await, Err(StoreError::Backend { .. })));
+    }
+
+    #[test]
+    fn work_is_done_where_it_belongs_and_goes_with_that() {
+        let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (driver, other) = (runtime(), runtime());
+        let where_it_is = Carried::begin(driver.handle(), async { Ok(Handle::current().id()) });
+        assert_eq!(other.block_on(where_it_is).unwrap(), driver.handle().id());
+        let work = Carried::begin(driver.handle(), std::future::pending::<Result<(), _>>());
+        driver.shutdown_background();
+        assert!(matches!(other.block_on(work), Err(StoreError::Unavailable { .. })));
     }
 }

@@ -6,7 +6,7 @@
 //!   come from one point in time. Writes are confirmed by a majority, from its disks.
 //! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
 //!   can be seen one by one. A replica set of a single server has neither weakness.
-//! - An operation that is no longer waited for goes on in a task of its own: a client that hangs up does not stop it half-way.
+//! - Operations are tasks of their own, beside the driver's: a client that hangs up does not stop one half-way. See [`carried`].
 //!   No operation is waited for without end, and none at all while no server is there: see [`presence`] and [`waiting`].
 //!
 //! How units of changes keep their conditions is written in [`commit`].

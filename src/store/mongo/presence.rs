@@ -11,6 +11,7 @@ use mongodb::ServerType;
 use mongodb::event::EventHandler;
 use mongodb::event::sdam::{SdamEvent, TopologyDescription};
 use mongodb::options::ServerAddress;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -22,6 +23,8 @@ pub(super) struct Presence {
     state: Arc<watch::Sender<State>>,
     /// How long there may be none before operations are refused.
     patience: Duration,
+    /// Where the driver has its connections and its own tasks.
+    runtime: Handle,
 }
 
 #[derive(Debug)]
@@ -55,10 +58,15 @@ pub(super) enum Trouble {
 }
 
 impl Presence {
-    /// A deployment of which nothing is known.
+    /// A deployment of which nothing is known, to be reached from the present runtime.
     pub(super) fn new(patience: Duration) -> Self {
         let state = State { standing: Standing::Unmet, primary: None, term: Term::default() };
-        Self { state: Arc::new(watch::Sender::new(state)), patience }
+        Self { state: Arc::new(watch::Sender::new(state)), patience, runtime: Handle::current() }
+    }
+
+    /// Where operations are carried out.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// What the driver has to tell its news to. What is known about a server is not known about its successor.

@@ -55,7 +55,7 @@ impl Presence {
         if self.is_lost() {
             return Err(away());
         }
-        let work = Carried::new(operation);
+        let work = Carried::begin(self.runtime(), operation);
         tokio::select! {
             biased;
             outcome = work => outcome,
@@ -77,7 +77,7 @@ impl Presence {
                 return Err(away());
             }
             let term = self.term();
-            let mut work = Carried::new(question());
+            let mut work = Carried::begin(self.runtime(), question());
             if let Watched::Ended(outcome) = self.watch(term, bound, &mut work).await {
                 return outcome;
             }

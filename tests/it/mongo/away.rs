@@ -65,6 +65,7 @@ async fn a_server_that_hangs_comes_back_without_a_restart_of_the_service() {
     let app = app_on(&server).await;
     app.create_type("before", &[]).await;
     server.freeze();
+    while server.is_primary().await {}
     assert_away(&app).await;
     server.thaw();
     assert_recovers(&app).await;
