@@ -19,6 +19,7 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
+use mimalloc::MiMalloc;
 use tempfile::TempDir;
 
 use self::arguments::Arguments;
@@ -26,6 +27,10 @@ use self::harness::report::{Row, save, target_folder};
 use self::harness::timing::Error;
 use self::mongod::{Deployment, Mongod};
 use self::world::World;
+
+/// As the service has it.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<(), Error> {
