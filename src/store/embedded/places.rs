@@ -1,7 +1,8 @@
-//! Where the pages of lists lie, remembered as of one commit.
+//! Where the pages of lists lie and what they refer to, remembered as of one commit.
 //!
-//! To find a page, an index is walked from its beginning: past the keys of all pages in front, and along its own. People
-//! ask for the same few pages again and again, so the rows that were found are remembered: eight bytes each, no document.
+//! To find a page, an index is walked from its beginning: past the keys of all pages in front, and along its own; what its
+//! objects refer to is looked up key by key. People ask for the same few pages again and again, so the rows that were found are
+//! remembered: eight bytes each, no document.
 //!
 //! What is remembered belongs to the tables of a published snapshot, which never change, and goes away with them: the next
 //! commit begins with nothing. So it cannot be stale, nothing has to be forgotten when somebody writes, and a
@@ -19,9 +20,13 @@ const MOST_ROWS: usize = 128;
 /// One that is described by longer keys is not either.
 const MOST_KEY_BYTES: usize = 1024;
 
-/// The pages of one collection that were found since the last commit.
+/// What was found in one collection since the last commit.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<VecDeque<Known>>);
+pub(super) struct Places {
+    pages: Mutex<VecDeque<Known>>,
+    /// Rows by the position of a unique index and the keys that were looked up in it.
+    rows: Mutex<VecDeque<(usize, Vec<Vec<u8>>, Arc<[u64]>)>>,
+}
 
 /// A page of an index scan.
 #[derive(Debug, Clone)]
@@ -46,7 +51,7 @@ struct Known {
 impl Places {
     /// The page behind the first `skip` entries of the scan, if it was found before.
     pub(super) fn find(&self, scan: &IndexScan, skip: u64, limit: u64) -> Option<Place> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().find(|known| known.is_of(scan, skip, limit)).map(|known| known.place.clone())
     }
 
@@ -58,12 +63,29 @@ impl Places {
         }
         // What the ranges come from is not needed any more.
         let scan = IndexScan { bounds: Vec::new(), ranges: scan.ranges.clone(), ..*scan };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= PAGES {
-            known.pop_front();
-        }
-        known.push_back(Known { scan, skip, limit, place: place.clone() });
+        remember(&self.pages, Known { scan, skip, limit, place: place.clone() });
     }
+
+    /// The rows of these keys, if they were looked up before, in this order.
+    pub(super) fn rows_of(&self, index: usize, keys: &[Vec<u8>]) -> Option<Arc<[u64]>> {
+        let known = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|known| known.0 == index && known.1 == keys).map(|known| Arc::clone(&known.2))
+    }
+
+    /// Remembers rows that were looked up.
+    pub(super) fn note_rows(&self, index: usize, keys: &[Vec<u8>], rows: &Arc<[u64]>) {
+        if keys.iter().map(Vec::len).sum::<usize>() <= MOST_KEY_BYTES {
+            remember(&self.rows, (index, keys.to_vec(), Arc::clone(rows)));
+        }
+    }
+}
+
+fn remember<T>(known: &Mutex<VecDeque<T>>, new: T) {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= PAGES {
+        known.pop_front();
+    }
+    known.push_back(new);
 }
 
 impl Known {
@@ -119,5 +141,15 @@ mod tests {
         let long = scan(1, Order::Forward, &vec![7; MOST_KEY_BYTES]);
         places.note(&long, 0, 10, &page(&[1]));
         assert!(places.find(&long, 0, 10).is_none());
+    }
+
+    #[test]
+    fn rows_are_found_by_the_index_and_all_keys_in_their_order() {
+        let (places, keys) = (Places::default(), [vec![1], vec![2]]);
+        places.note_rows(1, &keys, &Arc::from([7, 3]));
+        assert_eq!(places.rows_of(1, &keys).as_deref(), Some([7, 3].as_slice()));
+        assert!(places.rows_of(2, &keys).is_none());
+        assert!(places.rows_of(1, &keys[..1]).is_none());
+        assert!(places.rows_of(1, &[vec![2], vec![1]]).is_none());
     }
 }

@@ -3,6 +3,8 @@
 //! Most reads are of this kind, and all look-ups of what a page refers to. A value leads to its row and the row to the
 //! document; nothing is planned, and the filter has nothing left to say.
 
+use std::sync::Arc;
+
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocument};
 use redb::ReadableTable;
@@ -102,11 +104,7 @@ impl Points {
         query: &FindQuery,
         with_total: bool,
     ) -> Result<Answer, StoreError> {
-        let mut rows = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
-            rows.extend(tables.indexes[self.index].row_of(key).map_err(failure::of_storage)?);
-        }
-        rows.sort_unstable();
+        let rows = self.rows(tables)?;
         let total = with_total.then_some(rows.len() as u64);
         let first = usize::try_from(query.skip).unwrap_or(usize::MAX).min(rows.len());
         let limit = if query.limit == 0 { usize::MAX } else { usize::try_from(query.limit).unwrap_or(usize::MAX) };
@@ -123,6 +121,24 @@ impl Points {
             push(query, document, &budget, &mut documents)
         })?;
         Ok(Answer { documents, total, work: reader.work, hint: None })
+    }
+
+    /// The rows that have the keys, in insertion order.
+    fn rows<A: Access>(&self, tables: &Tables<A>) -> Result<Arc<[u64]>, StoreError> {
+        let places = tables.places.as_ref();
+        if let Some(rows) = places.and_then(|places| places.rows_of(self.index, &self.keys)) {
+            return Ok(rows);
+        }
+        let mut rows = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            rows.extend(tables.indexes[self.index].row_of(key).map_err(failure::of_storage)?);
+        }
+        rows.sort_unstable();
+        let rows = Arc::from(rows);
+        if let Some(places) = places {
+            places.note_rows(self.index, &self.keys, &rows);
+        }
+        Ok(rows)
     }
 }
 
