@@ -8,7 +8,7 @@
 //!
 //! The log goes round: segments of which no page counts any more are written again, and those of which few do are
 //! cleared by writing these pages anew, about twice as many as the batch has, so that garbage is at most half as much as
-//! what counts, beside 8 MiB and what recovery would read.
+//! what counts, beside 8 MiB and what was written since the last checkpoint.
 //! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
 //!
 //! *Invariants:*
@@ -403,8 +403,7 @@ impl Pages {
 
     /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
     fn clear_segments(&self, writer: &mut Writer) -> io::Result<()> {
-        let unused = slots_of(segment_of(writer.point.slot)).end - writer.point.slot;
-        let mut garbage = writer.segments.garbage().saturating_sub(unused.into());
+        let mut garbage = writer.segments.clearable();
         // On a full disk there is no other room.
         let (most, fullest) = if writer.is_full {
             (CLEARED as u64, SEGMENT - 4)

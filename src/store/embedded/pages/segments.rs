@@ -29,6 +29,8 @@ pub(super) struct Segments {
     by_live: BTreeSet<(u16, u32)>,
     /// What holds parts that recovery would read.
     pinned: Vec<u32>,
+    /// How many pages in these count.
+    pinned_live: u64,
     /// Hold nothing that counts since a batch that is not settled yet.
     emptied: Vec<u32>,
     /// How many pages count.
@@ -125,6 +127,7 @@ impl Segments {
         let own = &mut self.all[segment as usize];
         if !own.is_pinned {
             own.is_pinned = true;
+            self.pinned_live += u64::from(own.live);
             self.by_live.remove(&(own.live, segment));
             self.pinned.push(segment);
         }
@@ -223,7 +226,9 @@ impl Segments {
 
     fn set_live(&mut self, segment: u32, live: u16) {
         let own = &mut self.all[segment as usize];
-        if !own.is_pinned {
+        if own.is_pinned {
+            self.pinned_live = self.pinned_live + u64::from(live) - u64::from(own.live);
+        } else {
             self.by_live.remove(&(own.live, segment));
             self.by_live.insert((live, segment));
         }
@@ -247,6 +252,7 @@ impl Segments {
 
     /// After a checkpoint: recovery begins at its map, in the segment that is written to.
     pub(super) fn unpin(&mut self, current: u32) {
+        self.pinned_live = 0;
         for segment in std::mem::take(&mut self.pinned) {
             let own = &mut self.all[segment as usize];
             own.is_pinned = false;
@@ -315,6 +321,12 @@ impl Segments {
     pub(super) fn garbage(&self) -> u64 {
         self.parts * u64::from(SEGMENT) - self.live
     }
+
+    /// How many of these are in segments that could be cleared now. Of what was written since the last checkpoint most may not
+    /// count any more when the next one comes, and then there is little to move.
+    pub(super) fn clearable(&self) -> u64 {
+        self.garbage() - (self.pinned.len() as u64 * u64::from(SEGMENT) - self.pinned_live)
+    }
 }
 
 #[cfg(test)]
@@ -380,5 +392,23 @@ mod tests {
         segments.keep(0);
         assert_eq!(segments.victim(last, &BTreeSet::from([next])), None);
         assert_eq!((segments.live(), segments.garbage()), (150, 3 * 256 - 150));
+    }
+
+    #[test]
+    fn garbage_that_recovery_would_read_cannot_be_cleared() {
+        let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
+        segments.add();
+        segments.add();
+        let first = slots_of(0).start;
+        segments.place(first + 1, 0..100_u32);
+        segments.unpin(0);
+        segments.release(first + 1);
+        let next = segments.take().expect("it is free");
+        let begin = slots_of(next).start;
+        segments.place(begin + 1, 100..150_u32);
+        (begin + 1..begin + 41).for_each(|slot| segments.release(slot));
+        assert_eq!((segments.garbage(), segments.clearable()), (2 * 256 - 109, 256 - 99));
+        segments.unpin(next);
+        assert_eq!((segments.garbage(), segments.clearable()), (2 * 256 - 109, 2 * 256 - 109));
     }
 }
