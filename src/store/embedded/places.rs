@@ -24,8 +24,16 @@ const MOST_KEY_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pages: Mutex<VecDeque<Known>>,
-    /// Rows by the position of a unique index and the keys that were looked up in it.
-    rows: Mutex<VecDeque<(usize, Vec<Vec<u8>>, Arc<[u64]>)>>,
+    rows: Mutex<VecDeque<LookedUp>>,
+}
+
+/// Keys of a unique index, and the rows that have them.
+#[derive(Debug)]
+struct LookedUp {
+    /// The position of the index.
+    index: usize,
+    keys: Vec<Vec<u8>>,
+    rows: Arc<[u64]>,
 }
 
 /// A page of an index scan.
@@ -69,13 +77,13 @@ impl Places {
     /// The rows of these keys, if they were looked up before, in this order.
     pub(super) fn rows_of(&self, index: usize, keys: &[Vec<u8>]) -> Option<Arc<[u64]>> {
         let known = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().find(|known| known.0 == index && known.1 == keys).map(|known| Arc::clone(&known.2))
+        known.iter().find(|known| known.index == index && known.keys == keys).map(|known| Arc::clone(&known.rows))
     }
 
     /// Remembers rows that were looked up.
     pub(super) fn note_rows(&self, index: usize, keys: &[Vec<u8>], rows: &Arc<[u64]>) {
         if keys.iter().map(Vec::len).sum::<usize>() <= MOST_KEY_BYTES {
-            remember(&self.rows, (index, keys.to_vec(), Arc::clone(rows)));
+            remember(&self.rows, LookedUp { index, keys: keys.to_vec(), rows: Arc::clone(rows) });
         }
     }
 }
