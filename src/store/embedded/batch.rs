@@ -504,6 +504,7 @@ impl<'t> Batch<'t> {
         }
         .map_err(failure::of_storage)?;
         for (table, change) in tables.indexes.iter_mut().zip(keys) {
+            table.note_document(row, after.map_or(0, |document| document.as_bytes().len()));
             for key in &change.remove {
                 table.remove(key, row).map_err(failure::of_storage)?;
             }
@@ -584,8 +585,9 @@ impl From<Halt> for Refusal {
     }
 }
 
+/// Whether nothing is known of what the unit has written so far. Who meets damage is tried again alone.
 fn is_fatal(error: &StoreError) -> bool {
-    matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. })
+    matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
 }
 
 /// Whether part of the unit may have been applied when another part is refused.

@@ -300,7 +300,11 @@ impl Index {
             // Stores made before there were partial indexes do not say.
             partial: stored.get_document("partial").ok().cloned().and_then(Partial::of),
             has_cut_keys: stored.get_bool("has_cut_keys")?,
-            recent: stored.get_document("recent").ok().map(Recent::from_document).transpose()?,
+            recent: match stored.get("recent") {
+                None => None,
+                Some(Bson::Document(recent)) => Some(Recent::from_document(recent)?),
+                Some(_) => return Err(CatalogError("the marks of an index are no document".to_owned())),
+            },
         })
     }
 }

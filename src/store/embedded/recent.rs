@@ -8,8 +8,10 @@
 //! Nothing is lost with the memory: each document says which keys it has, and the documents of the rows concerned are
 //! read again when the store is opened. How many these may be is bounded by the memory that their entries take.
 //!
-//! *Invariant:* where an entry is follows from its row, its key and the three marks of [`Recent`], which are stored in the
-//! transaction that moves them. So each is in one place: in the table or here, in every version of the store.
+//! *Invariants:*
+//! - An index without marks has all its entries in its table; marks once stored are never lost.
+//! - Where an entry is follows from its row, its key and the three marks of [`Recent`], which are stored in the
+//!   transaction that moves them. So each is in one place: in the table or here, in every version of the store.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -33,6 +35,8 @@ use super::tables::{DataDefinition, data_name, with_row};
 const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 64 * 1024 * 1024 };
 /// Which part of the cache is theirs.
 const PART_OF_CACHE: usize = 4;
+/// So many bytes of documents are read again at a start, and as many that came while a round went on.
+const MOST_DOCUMENT_BYTES: usize = if cfg!(test) { 64 * 1024 } else { 64 * 1024 * 1024 };
 /// What an entry takes beside its own bytes: its place in the set and what its allocation takes.
 const ENTRY_BYTES: usize = 56;
 
@@ -56,6 +60,8 @@ pub(super) struct Recent {
     bytes: usize,
     /// How much came since entries were last worked in.
     grown: usize,
+    /// The bytes of the documents of rows from `settled` to below `settling`, and of those from there on.
+    documents: [usize; 2],
     /// Why the entries could not be found out: nothing can be said about this index then.
     lost: Option<Arc<str>>,
 }
@@ -82,29 +88,26 @@ impl Recent {
         }
     }
 
-    /// Adds an entry that belongs here.
-    ///
-    /// # Errors
-    /// As [`Recent::entries`].
-    pub(super) fn add(&mut self, entry: &[u8]) -> Result<(), StorageError> {
-        self.entries()?;
-        if self.entries.insert(entry.into()).is_none() {
+    /// Adds an entry that belongs here. Where entries are not known it is not needed: the next opening finds it out.
+    pub(super) fn add(&mut self, entry: &[u8]) {
+        if self.lost.is_none() && self.entries.insert(entry.into()).is_none() {
             self.bytes += ENTRY_BYTES + entry.len();
             self.grown += ENTRY_BYTES + entry.len();
         }
-        Ok(())
     }
 
     /// Takes an entry away that belongs here.
-    ///
-    /// # Errors
-    /// As [`Recent::entries`].
-    pub(super) fn remove(&mut self, entry: &[u8]) -> Result<(), StorageError> {
-        self.entries()?;
+    pub(super) fn remove(&mut self, entry: &[u8]) {
         if self.entries.remove(entry).is_some() {
             self.bytes = self.bytes.saturating_sub(ENTRY_BYTES + entry.len());
         }
-        Ok(())
+    }
+
+    /// Takes note of a document that was stored, as it will have to be read again.
+    pub(super) fn note_document(&mut self, row: u64, bytes: usize) {
+        if row >= self.settled {
+            self.documents[usize::from(row >= self.settling)] += bytes;
+        }
     }
 
     /// Works a stretch of the entries into the table: a little more than what came since the last time, and what is too much.
@@ -116,22 +119,32 @@ impl Recent {
         next_row: u64,
         limit: usize,
     ) -> Result<(), StorageError> {
+        if self.lost.is_some() {
+            return Ok(());
+        }
         let grown = std::mem::take(&mut self.grown);
+        let is_late = self.documents[1] >= MOST_DOCUMENT_BYTES;
         if self.settled == self.settling {
-            if self.bytes < limit {
+            if self.bytes < limit && !is_late {
                 return Ok(());
             }
             self.settling = next_row;
+            self.documents = [self.documents[1], 0];
         }
-        let wanted = (grown + grown / 8).max(self.bytes.saturating_sub(limit));
+        let of_late = if is_late { limit / 16 } else { 0 };
+        let wanted = (grown + grown / 8).max(self.bytes.saturating_sub(limit)).max(of_late);
+        if wanted == 0 {
+            return Ok(());
+        }
         let stretch = self.stretch(wanted)?;
         for entry in &stretch.entries {
             table.insert(&**entry, ())?;
-            self.remove(entry)?;
+            self.remove(entry);
         }
         if stretch.is_last {
             self.settled = self.settling;
             self.reached.clear();
+            self.documents[0] = 0;
         } else if let Some(last) = stretch.entries.last() {
             // The least that comes behind it.
             self.reached = [last, [0].as_slice()].concat();
@@ -190,7 +203,7 @@ fn row_of(entry: &[u8]) -> u64 {
 /// Finds the entries out that were in memory when the store was last used.
 ///
 /// # Errors
-/// The storage failed. Damage is no error: it is met by whoever uses an index that it concerns.
+/// The storage failed. Damage is no error: it is met by whoever asks an index that it concerns.
 pub(super) fn read(database: &Database, catalog: &mut Catalog) -> Result<(), StoreError> {
     let concerned: BTreeSet<u32> = catalog
         .iter()
@@ -200,43 +213,47 @@ pub(super) fn read(database: &Database, catalog: &mut Catalog) -> Result<(), Sto
     for number in concerned {
         let collection = catalog.at_mut(number);
         match failure::guarded(|| read_collection(database, collection)) {
-            Err(StoreError::Corrupt { what }) => {
-                log::error!(
-                    "{}: the newest documents cannot be read, and so not found by all indexes: {what}",
-                    collection.name
-                );
-                for recent in collection.indexes.iter_mut().filter_map(|index| index.recent.as_mut()) {
-                    recent.lost = Some(what.as_str().into());
+            Ok(found) => {
+                for (index, recent) in collection.indexes.iter_mut().zip(found) {
+                    index.recent = recent;
                 }
             }
-            outcome => outcome?,
+            Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) => return Err(error),
+            Err(error) => {
+                log::error!("{}: the newest documents cannot be read, nor all others found: {error}", collection.name);
+                for recent in collection.indexes.iter_mut().filter_map(|index| index.recent.as_mut()) {
+                    recent.lost = Some(error.to_string().into());
+                }
+            }
         }
     }
     Ok(())
 }
 
-fn read_collection(database: &Database, collection: &mut Collection) -> Result<(), StoreError> {
-    let first = collection.indexes.iter().filter_map(|index| Some(index.recent.as_ref()?.settled)).min();
+/// What is in memory of each index.
+fn read_collection(database: &Database, collection: &Collection) -> Result<Vec<Option<Recent>>, StoreError> {
+    let mut found: Vec<Option<Recent>> = collection.indexes.iter().map(|index| index.recent.clone()).collect();
+    let first = found.iter().flatten().map(|recent| recent.settled).min().unwrap_or_default();
     let transaction = database.begin_read().map_err(|error| failure::of_engine(error.into()))?;
-    let documents =
-        transaction.open_table(DataDefinition::new(&data_name(collection.number))).map_err(failure::of_table)?;
-    for entry in documents.range(first.unwrap_or_default()..).map_err(failure::of_storage)? {
+    let name = data_name(collection.number);
+    let documents = transaction.open_table(DataDefinition::new(&name)).map_err(failure::of_table)?;
+    for entry in documents.range(first..).map_err(failure::of_storage)? {
         let (row, stored) = entry.map_err(failure::of_storage)?;
-        let row = row.value();
-        let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(&collection.name, row))?;
-        for index in &mut collection.indexes {
-            let Some(mut recent) = index.recent.take() else { continue };
+        let (row, bytes) = (row.value(), stored.value());
+        let document = RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&collection.name, row))?;
+        for (index, recent) in collection.indexes.iter().zip(&mut found) {
+            let Some(recent) = recent else { continue };
+            recent.note_document(row, bytes.len());
             for key in keys_of(index, document)?.distinct {
                 let entry = with_row(&key, row);
                 if recent.holds(&entry, row) {
-                    recent.add(&entry).map_err(failure::of_storage)?;
+                    recent.add(&entry);
                 }
             }
             recent.grown = 0;
-            index.recent = Some(recent);
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -349,6 +366,22 @@ mod tests {
         assert!(in_memory < limit(usize::MAX) / ENTRY_BYTES, "{in_memory}");
         assert_eq!(ids(&store, 3).await, (0..1000).filter(|id| id % 7 == 3 || *id == 3).collect::<Vec<_>>());
         assert!(in_table > 1500, "{in_table}");
+    }
+
+    #[tokio::test]
+    async fn of_large_documents_few_are_read_again() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = open(directory.path()).await;
+        store.commit(Unit::of(insertion(-1, &[1, 2]))).await.expect("everything is right");
+        for id in 0..40 {
+            let document = doc! { "_id": id, "tags": [id], "text": "x".repeat(8 * 1024) };
+            let document = RawDocumentBuf::try_from(document).expect("it is BSON");
+            store.commit(Unit::of(Change::Insert { collection: THINGS, document })).await.expect("everything is right");
+            let (_, in_memory) = numbers(&store);
+            assert!(in_memory * 8 * 1024 <= 3 * MOST_DOCUMENT_BYTES, "{in_memory}");
+        }
+        assert!(numbers(&store).0 > 10);
+        assert_eq!(ids(&store, 7).await, [7]);
     }
 
     #[tokio::test]

@@ -164,8 +164,9 @@ impl<'t> IndexTable<Working<'t>> {
                 let entry = with_row(key, row);
                 match recent {
                     Some(recent) if recent.holds(&entry, row) => recent.add(&entry),
-                    _ => table.insert(entry.as_slice(), ()).map(drop),
+                    _ => drop(table.insert(entry.as_slice(), ())?),
                 }
+                Ok(())
             }
         }
     }
@@ -178,9 +179,17 @@ impl<'t> IndexTable<Working<'t>> {
                 let entry = with_row(key, row);
                 match recent {
                     Some(recent) if recent.holds(&entry, row) => recent.remove(&entry),
-                    _ => table.remove(entry.as_slice()).map(drop),
+                    _ => drop(table.remove(entry.as_slice())?),
                 }
+                Ok(())
             }
+        }
+    }
+
+    /// See [`Recent::note_document`].
+    pub(super) fn note_document(&mut self, row: u64, bytes: usize) {
+        if let Self::Plain(_, Some(recent)) = self {
+            recent.note_document(row, bytes);
         }
     }
 

@@ -30,7 +30,7 @@ fn opened(memory: &Arc<Memory>) -> Database {
 }
 
 /// Changes the tables of a closed store.
-fn tamper(memory: &Arc<Memory>, change: impl FnOnce(&redb::WriteTransaction)) {
+pub(super) fn tamper(memory: &Arc<Memory>, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = opened(memory);
     let transaction = database.begin_write().expect("a transaction");
     change(&transaction);

@@ -9,6 +9,7 @@ mod kill;
 mod large;
 mod many;
 mod memory;
+mod newest;
 mod notes;
 mod pages;
 mod power;
