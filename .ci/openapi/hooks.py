@@ -64,7 +64,7 @@ RULES = re.compile(
 )
 VIOLATIONS = re.compile(
     r"does not exist|the path says|the type has no field|another field is called|must lie in the future|leads? nowhere"
-    r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is here twice|must match the pattern"
+    r"|would (be|close|make)|cannot be (its|below)|is (its own|below)|needs a value|is t?here twice|must match the pattern"
     r"|must be one of the options|must be (a string|a number|true, false|the id|\{\"\$date\") .*or null|is required"
     r"|a member's name must not start with \$|keeps the right base|cannot change|must be a string: the new password"
     # To a schema 1.0 is a whole number.
