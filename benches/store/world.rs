@@ -36,7 +36,6 @@ pub(crate) struct World {
 }
 
 /// What was inserted on top of the objects of one of the stores.
-#[derive(Default)]
 pub(crate) struct Growth {
     objects: u32,
     inserted: AtomicU32,
@@ -55,7 +54,11 @@ impl Growth {
 
     /// Whether it is more than a fifth; then it counts as removed.
     fn is_much(&self) -> bool {
-        self.inserted.load(Ordering::Relaxed) > self.objects / 5 && self.inserted.swap(0, Ordering::Relaxed) > 0
+        let is_much = self.inserted.load(Ordering::Relaxed) > self.objects / 5;
+        if is_much {
+            self.inserted.store(0, Ordering::Relaxed);
+        }
+        is_much
     }
 }
 

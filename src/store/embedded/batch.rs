@@ -68,12 +68,9 @@ pub(super) struct Batch<'t> {
     noted: usize,
     /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
-    /// How long the filters of one unit may look for documents.
-    budget: Duration,
-    /// How long those of this unit have.
+    limits: Limits,
+    /// How long the filters of this unit have looked for documents.
     spent: Duration,
-    /// See [`Limits::recent_bytes`].
-    recent_limit: usize,
 }
 
 /// A row that was written, with all that it takes to write it back.
@@ -114,9 +111,8 @@ impl<'t> Batch<'t> {
             written: Vec::new(),
             noted: 0,
             uncounted: HashMap::new(),
-            budget: limits.filter_budget,
+            limits,
             spent: Duration::ZERO,
-            recent_limit: limits.recent_bytes,
         }
     }
 
@@ -212,7 +208,7 @@ impl<'t> Batch<'t> {
             let next_row = self.catalog.at(*number).next_row;
             let Some(tables) = self.tables.get_mut(number) else { continue };
             for table in &mut tables.indexes {
-                table.settle(next_row, self.recent_limit).map_err(failure::of_storage)?;
+                table.settle(next_row, self.limits.recent_bytes).map_err(failure::of_storage)?;
             }
         }
         Ok(())
@@ -301,7 +297,7 @@ impl<'t> Batch<'t> {
             return Ok(point.row(&self.tables[&number])?.into_iter().collect());
         }
         let started = Instant::now();
-        let deadline = Deadline::after(self.budget.saturating_sub(self.spent));
+        let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
         let mut reader = Reader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };
         let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;

@@ -6,7 +6,7 @@ use imbl::ordset::RangedIter;
 use imbl::shared_ptr::DefaultSharedPtr;
 use redb::{AccessGuard, Range, StorageError};
 
-use super::tables::ROW;
+use super::tables::{length_of_key, row_behind};
 
 /// Entries of a table.
 type InTable<'a> = Range<'a, &'static [u8], ()>;
@@ -148,9 +148,7 @@ impl<'a> Entry<'a> {
     }
 
     fn of_plain(stored: Stored<'a>) -> Self {
-        let bytes = stored.value();
-        let key_length = bytes.len().saturating_sub(ROW);
-        let row = bytes[key_length..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte));
+        let (row, key_length) = (row_behind(stored.value()), length_of_key(stored.value()));
         Self { row, stored, key_length }
     }
 

@@ -78,18 +78,18 @@ pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenErr
 }
 
 pub(super) fn check_at(location: &Location) -> Result<Findings, OpenError> {
-    let (mut database, catalog) = match location.open_aside() {
+    let (mut database, mut catalog) = match location.open_aside() {
         Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
         opened => opened?,
     };
     let pages = location.verify(&mut database);
-    let catalog = match &pages {
+    match &pages {
         Ok(()) => match location.bring_up(&database) {
             Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
-            brought => brought?,
+            brought => catalog = brought?,
         },
-        Err(_) => catalog,
-    };
+        Err(_) => location.read_recent(&database, &mut catalog)?,
+    }
     let mut findings = findings(location, &database, &catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {
         findings.report(Part::File, &name(location), what.clone());

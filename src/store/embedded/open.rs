@@ -271,7 +271,8 @@ impl Location {
         })
     }
 
-    /// Opens the database to look at it: the file stays as it is, whatever is done to the database.
+    /// Opens the database to look at it: the file stays as it is, whatever is done to the database. Before its indexes are asked,
+    /// [`Location::bring_up`] or [`Location::read_recent`] has to follow.
     pub(super) fn open_aside(&self) -> Result<(Database, Catalog), OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
@@ -287,11 +288,10 @@ impl Location {
                 opened => opened,
             };
             let database = database.map_err(|error| self.refused(error))?;
-            let (mut catalog, _) = self.read_catalog(&database)?;
+            let (catalog, _) = self.read_catalog(&database)?;
             if kind == Kind::Log {
                 self.lacks_nothing(&catalog)?;
             }
-            self.read_recent(&database, &mut catalog)?;
             Ok((database, catalog))
         })
     }
@@ -364,7 +364,7 @@ impl Location {
     }
 
     /// See [`recent`].
-    fn read_recent(&self, database: &Database, catalog: &mut Catalog) -> Result<(), OpenError> {
+    pub(super) fn read_recent(&self, database: &Database, catalog: &mut Catalog) -> Result<(), OpenError> {
         recent::read(database, catalog).map_err(|error| self.unusable(error))
     }
 

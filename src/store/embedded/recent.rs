@@ -6,7 +6,7 @@
 //! each commit: then a page takes several of them at once. (In `InnoDB` such a thing is the change buffer.)
 //!
 //! Nothing is lost with the memory: each document says which keys it has, and the documents of the rows concerned are
-//! read again when the store is opened. How many these may be is bounded by the memory that their entries take.
+//! read again when the store is opened. How many these may be is bounded by the memory that their entries take, and by their bytes.
 //!
 //! *Invariants:*
 //! - An index without marks has all its entries in its table; marks once stored are never lost.
@@ -28,7 +28,7 @@ use crate::store::StoreError;
 use super::catalog::{Catalog, CatalogError, Collection};
 use super::failure;
 use super::index::keys_of;
-use super::tables::{DataDefinition, data_name, with_row};
+use super::tables::{DataDefinition, data_name, row_behind, with_row};
 
 /// The most that the entries of an index may take: reading their documents again is part of the start. Little in tests of this
 /// crate, so that few entries are many rounds.
@@ -136,7 +136,7 @@ impl Recent {
         if wanted == 0 {
             return Ok(());
         }
-        let stretch = self.stretch(wanted)?;
+        let stretch = self.stretch(wanted);
         for entry in &stretch.entries {
             table.insert(&**entry, ())?;
             self.remove(entry);
@@ -153,18 +153,18 @@ impl Recent {
     }
 
     /// The next entries of the round that goes on, at least one if there is any.
-    fn stretch(&self, wanted: usize) -> Result<Stretch, StorageError> {
+    fn stretch(&self, wanted: usize) -> Stretch {
         let mut bytes = 0;
         let mut entries = Vec::new();
         let rest = (Bound::Included(self.reached.as_slice()), Bound::Unbounded);
-        for entry in self.entries()?.range::<_, [u8]>(rest).filter(|entry| row_of(entry) < self.settling) {
+        for entry in self.entries.range::<_, [u8]>(rest).filter(|entry| row_behind(entry) < self.settling) {
             if bytes >= wanted && !entries.is_empty() {
-                return Ok(Stretch { entries, is_last: false });
+                return Stretch { entries, is_last: false };
             }
             bytes += ENTRY_BYTES + entry.len();
             entries.push(Arc::clone(entry));
         }
-        Ok(Stretch { entries, is_last: true })
+        Stretch { entries, is_last: true }
     }
 
     /// As stored with its index.
@@ -192,12 +192,6 @@ struct Stretch {
     entries: Vec<Arc<[u8]>>,
     /// Whether no more are left of the round.
     is_last: bool,
-}
-
-/// The row at the end of an entry.
-fn row_of(entry: &[u8]) -> u64 {
-    let row = entry.last_chunk().map_or([0; 8], |row| *row);
-    u64::from_be_bytes(row)
 }
 
 /// Finds the entries out that were in memory when the store was last used.

@@ -32,7 +32,7 @@ pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_COLLECTION: &str = "collection/";
 
 /// How many bytes a row takes at the end of a key.
-pub(super) const ROW: usize = 8;
+const ROW: usize = 8;
 
 /// The table of a collection's documents.
 pub(super) type DataDefinition<'n> = TableDefinition<'n, u64, &'static [u8]>;
@@ -287,4 +287,14 @@ pub(super) fn with_row(key: &[u8], row: u64) -> Vec<u8> {
     entry.extend_from_slice(key);
     entry.extend_from_slice(&row.to_be_bytes());
     entry
+}
+
+/// How long the key of an entry is that has its row behind it.
+pub(super) fn length_of_key(entry: &[u8]) -> usize {
+    entry.len().saturating_sub(ROW)
+}
+
+/// The row behind a key.
+pub(super) fn row_behind(entry: &[u8]) -> u64 {
+    entry[length_of_key(entry)..].iter().fold(0, |row, byte| row << 8 | u64::from(*byte))
 }
