@@ -21,6 +21,7 @@ use super::counts::Changes;
 use super::execute::{Deadline, Reader};
 use super::failure;
 use super::index::keys_of;
+use super::journal::{Entry, Writing};
 use super::planner::Wanted;
 use super::point::Point;
 use super::recent::Recent;
@@ -52,6 +53,9 @@ pub(super) struct Limits {
     pub(super) recent_bytes: usize,
 }
 
+/// What a batch leaves, see [`Batch::into_parts`].
+pub(super) type Parts = (Catalog, BTreeSet<u32>, Option<Vec<u8>>);
+
 /// A write transaction with what belongs to it.
 pub(super) struct Batch<'t> {
     transaction: &'t WriteTransaction,
@@ -69,6 +73,8 @@ pub(super) struct Batch<'t> {
     /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
     limits: Limits,
+    /// What the units so far wrote.
+    writing: Writing,
     /// How long the filters of this unit have looked for documents.
     spent: Duration,
 }
@@ -102,7 +108,9 @@ struct KeyChange {
 
 impl<'t> Batch<'t> {
     pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, limits: Limits, undo: Undo) -> Self {
+        let writing = if undo == Undo::Notes { Writing::default() } else { Writing::off() };
         Self {
+            writing,
             transaction,
             catalog,
             tables: HashMap::new(),
@@ -135,6 +143,7 @@ impl<'t> Batch<'t> {
                     return Err(halt.into());
                 }
                 self.write_back().map_err(Refusal::Batch)?;
+                self.writing.forget();
                 // A catalog that was not kept was not changed: a single change is refused before it is made.
                 // Collections that were made on the way stay, as their tables are open; they are empty.
                 if let Some(mut before) = catalog {
@@ -146,6 +155,33 @@ impl<'t> Batch<'t> {
                 Err(halt.into())
             }
         }
+    }
+
+    /// Does again what a record says; see [`journal`](super::journal).
+    ///
+    /// # Errors
+    /// The storage failed, or the entry does not belong to what is there; the batch can only be given up then.
+    pub(super) fn redo(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
+        let number = match entry {
+            Entry::Row { collection, .. } | Entry::LastId { collection, .. } => collection,
+        };
+        let known = self.catalog.iter().find(|known| known.number == number).map(|known| known.name.clone());
+        let name =
+            known.ok_or_else(|| StoreError::Corrupt { what: "a write in the log, to no collection".to_owned() })?;
+        self.open(&name)?;
+        self.touched.insert(number);
+        match entry {
+            Entry::LastId { id, .. } => self.catalog.at(number).note_id(id),
+            Entry::Row { row, document, .. } => {
+                let before = self.reader(number).document(row, ToOwned::to_owned)?;
+                self.write(number, row, before, document).map_err(|halt| match halt {
+                    Halt::Refused(error) => error,
+                    Halt::TooLarge => StoreError::backend("the transaction was to be given up"),
+                })?;
+                self.keep_written();
+            }
+        }
+        Ok(())
     }
 
     /// Stores documents of which none is there yet, or takes counters over; see [`Store::append`](crate::store::Store::append).
@@ -180,11 +216,11 @@ impl<'t> Batch<'t> {
     }
 
     /// Counts what came and went, works newest entries into their tables and closes these; gives the catalog after all units,
-    /// and the numbers of the collections with changes.
+    /// the numbers of the collections with changes, and the record of what was written, if there can be one.
     ///
     /// # Errors
     /// The storage failed.
-    pub(super) fn into_parts(mut self) -> Result<(Catalog, BTreeSet<u32>), StoreError> {
+    pub(super) fn into_parts(mut self) -> Result<Parts, StoreError> {
         self.count()?;
         self.settle()?;
         for number in &self.touched {
@@ -199,7 +235,10 @@ impl<'t> Batch<'t> {
                 };
             }
         }
-        Ok((self.catalog, self.touched))
+        for number in &self.touched {
+            self.writing.add(Entry::LastId { collection: *number, id: self.catalog.at(*number).last_id() });
+        }
+        Ok((self.catalog, self.touched, self.writing.into_record()))
     }
 
     /// Works newest entries into the tables of their indexes.
@@ -223,6 +262,7 @@ impl<'t> Batch<'t> {
         }
         self.written.clear();
         self.noted = 0;
+        self.writing.keep();
     }
 
     /// Counts what came and went since this was last called.
@@ -419,6 +459,8 @@ impl<'t> Batch<'t> {
         let number = self.catalog.number_of(name);
         if self.catalog.len() > known {
             self.touched.insert(number);
+            // A record names collections by numbers, which this one has with the transaction alone.
+            self.writing.give_up();
         }
         if let std::collections::hash_map::Entry::Vacant(slot) = self.tables.entry(number) {
             let tables = Tables::<Working<'t>>::open(self.transaction, self.catalog.at(number));
@@ -447,6 +489,7 @@ impl<'t> Batch<'t> {
         self.check_unique(collection, row, &keys)?;
         self.put(collection, row, after, &keys)?;
         self.note(collection, row, after, &keys);
+        self.writing.add(Entry::Row { collection, row, document: after });
         let written = Written { collection, row, before, keys };
         self.noted += written.bytes();
         self.written.push(written);

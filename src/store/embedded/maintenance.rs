@@ -11,7 +11,8 @@ use crate::store::StoreError;
 
 use super::catalog::Catalog;
 use super::check::{Findings, Part};
-use super::open::{Location, OpenError};
+use super::journal;
+use super::open::{Found, Location, OpenError};
 use super::snapshot::Snapshot;
 use super::space::{self, Compacted};
 use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index, index_name};
@@ -78,19 +79,19 @@ pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenErr
 }
 
 pub(super) fn check_at(location: &Location) -> Result<Findings, OpenError> {
-    let (mut database, mut catalog) = match location.open_aside() {
+    let mut found = match location.open_aside() {
         Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
         opened => opened?,
     };
-    let pages = location.verify(&mut database);
+    let pages = location.verify(&mut found.database);
     match &pages {
-        Ok(()) => match location.bring_up(&database) {
+        Ok(()) => match location.bring_up(&found) {
             Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
-            brought => catalog = brought?,
+            brought => found.catalog = brought?,
         },
-        Err(_) => location.read_recent(&database, &mut catalog)?,
+        Err(_) => location.read_recent(&found.database, &mut found.catalog)?,
     }
-    let mut findings = findings(location, &database, &catalog)?;
+    let mut findings = findings(location, &found.database, &found.catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {
         findings.report(Part::File, &name(location), what.clone());
     } else {
@@ -146,7 +147,7 @@ pub(super) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
         return Ok(Repaired { after: before.clone(), before, kept: None });
     }
     let is_log = location.is_log()?;
-    let (mut database, catalog) = location.open_aside()?;
+    let Found { mut database, mut catalog, records } = location.open_aside()?;
     if before.concern(Part::File) && !is_log {
         // Damage may be in indexes alone: without them, do the pages add up? In a log of pages each one that is read is compared
         // with its checksum, and reading the documents is enough.
@@ -154,7 +155,8 @@ pub(super) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
             .and_then(|()| location.verify(&mut database).ok())
             .ok_or_else(|| RepairError::Documents(location.file().to_owned()))?;
     }
-    let readable = documents_decode(&database, &catalog);
+    let readable =
+        journal::store_documents(&database, &mut catalog, &records).is_ok() && documents_decode(&database, &catalog);
     if before.concern(Part::Document) || !readable {
         return Err(RepairError::Documents(location.file().to_owned()));
     }

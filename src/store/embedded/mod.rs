@@ -1,8 +1,8 @@
 //! The embedded store: documents in one file, served from inside the process.
 //!
 //! The life of a read: [`planner`] chooses a way to the documents, [`execute`] goes it on the published
-//! [`snapshot`], [`find`] orders and limits. The life of a write: the queue, [`writer`], [`batch`], a durable
-//! commit, a new snapshot, the answer.
+//! [`snapshot`], [`find`] orders and limits. The life of a write: the queue, [`writer`], [`batch`], a record in the
+//! [`journal`] or a durable commit, a new snapshot, the answer.
 //!
 //! *Invariants:*
 //! - What was answered is on disk.
@@ -28,6 +28,7 @@ mod find;
 mod format;
 mod index;
 mod inspect;
+mod journal;
 mod jump;
 pub mod key;
 pub mod maintenance;

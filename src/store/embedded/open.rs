@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::Document;
 use redb::{
@@ -18,11 +19,13 @@ use crate::store::StoreError;
 
 use super::Options;
 use super::acknowledged::{self, Acknowledged};
+use super::batch::Limits;
 use super::catalog::{Catalog, CatalogError, Collection};
 use super::copy;
 use super::failure;
 use super::format::{self, FORMAT, OLDEST};
 use super::inspect::has_store;
+use super::journal::{self, Journal, Records, Steps};
 use super::overlay::Overlay;
 use super::pages::{LAYOUT, Opened, Pages, Unopened};
 use super::recent;
@@ -142,12 +145,31 @@ enum Kind {
     ClosedLog,
 }
 
+/// A store that can be worked with.
+pub(super) struct Ready {
+    pub(super) database: Database,
+    pub(super) catalog: Catalog,
+    /// Takes nothing where the file is only looked at.
+    pub(super) journal: Journal,
+}
+
+/// A file that was opened. Before its indexes are asked, [`Location::bring_up`] or [`Location::read_recent`] has to follow.
+pub(super) struct Found {
+    pub(super) database: Database,
+    /// As the tables have it.
+    pub(super) catalog: Catalog,
+    /// What was acknowledged beyond that.
+    pub(super) records: Records,
+}
+
 /// Where a store is and how it is opened; kept to open it again after a failure of the storage.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
     directory: PathBuf,
     file: PathBuf,
     cache_bytes: usize,
+    filter_budget: Duration,
+    quick_repair_from: u64,
     storage: Arc<dyn Storage>,
     /// Whether the file is only looked at: it stays as it is, and what is written stays in memory.
     is_aside: bool,
@@ -165,6 +187,8 @@ impl Location {
             directory: directory.to_owned(),
             file: directory.join(FILE),
             cache_bytes: options.cache_bytes,
+            filter_budget: options.filter_budget,
+            quick_repair_from: options.quick_repair_from_bytes,
             storage,
             is_aside: false,
         };
@@ -182,6 +206,12 @@ impl Location {
             return Err(OpenError::NoStore(directory.to_owned()));
         }
         Ok(Self { is_aside: true, ..Self::prepare(directory, options)? })
+    }
+
+    /// The same place, to look at it.
+    #[cfg(test)]
+    pub(super) fn looked_at(self) -> Self {
+        Self { is_aside: true, ..self }
     }
 
     /// Whether the file is only looked at.
@@ -236,18 +266,35 @@ impl Location {
         self.storage.len(&self.file).ok().flatten().unwrap_or_default()
     }
 
+    /// Whether the file is so large that each commit is to save what makes opening after a kill quick.
+    pub(super) fn is_large(&self) -> bool {
+        self.file_bytes() >= self.quick_repair_from
+    }
+
     /// What the file takes on disk. redb doubles the length of a small file when it is full, ahead of what it writes.
     pub(super) fn taken_bytes(&self) -> u64 {
         self.storage.taken(&self.file).unwrap_or_default()
     }
 
     /// Opens the database, after recovering it where the last process was killed, and reads its catalog.
-    pub(super) fn open(&self) -> Result<(Database, Catalog), OpenError> {
+    pub(super) fn open(&self) -> Result<Ready, OpenError> {
         if self.is_aside {
-            let (database, _) = self.open_aside()?;
-            let catalog = self.bring_up(&database)?;
-            return Ok((database, catalog));
+            let found = self.open_aside()?;
+            let catalog = self.bring_up(&found)?;
+            return Ok(Ready { database: found.database, catalog, journal: Journal::default() });
         }
+        let mut opened = self.open_in(Steps::One);
+        for steps in [Steps::Each, Steps::Unsaved] {
+            if !matches!(opened, Err(OpenError::NoRoom { .. })) {
+                break;
+            }
+            opened = self.open_in(steps);
+        }
+        opened
+    }
+
+    /// What the log has beyond the tables is applied in these steps.
+    fn open_in(&self, steps: Steps) -> Result<Ready, OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
                 log::info!("making a new store: {}", self.file.display());
@@ -256,29 +303,37 @@ impl Location {
             if self.is_unsynced()? {
                 self.make_durable()?;
             }
-            let database = match self.open_log()? {
-                Some(database) => database,
+            let (found, log) = match self.open_log()? {
+                Some(opened) => opened,
                 None => {
                     log::info!("{} is written anew, as a log of pages", self.file.display());
                     self.make_anew()?;
                     self.open_log()?.ok_or_else(|| self.damaged(&"it could not be made a log of pages"))?
                 }
             };
-            let catalog = self.bring_up(&database)?;
+            let catalog = self.bring_up_in(&found, steps)?;
+            let mut journal = Journal::of(log);
+            if steps == Steps::Unsaved {
+                log::error!(
+                    "there is no room left for {}: it can be read, and written when there is",
+                    self.file.display()
+                );
+            } else {
+                journal.release(catalog.commit);
+            }
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
-            Ok((database, catalog))
+            Ok(Ready { database: found.database, catalog, journal })
         })
     }
 
-    /// Opens the database to look at it: the file stays as it is, whatever is done to the database. Before its indexes are asked,
-    /// [`Location::bring_up`] or [`Location::read_recent`] has to follow.
-    pub(super) fn open_aside(&self) -> Result<(Database, Catalog), OpenError> {
+    /// Opens the database to look at it: the file stays as it is, whatever is done to the database.
+    pub(super) fn open_aside(&self) -> Result<Found, OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let (file, kind) = self.overlay()?;
+            let (file, kind, log) = self.overlay()?;
             let database = match self.builder(Torn::Refuse).create_with_backend(file) {
                 // In a log a commit is there as a whole or not at all: there it is damage.
                 Err(DatabaseError::RepairAborted) if kind == Kind::Plain => {
@@ -288,12 +343,19 @@ impl Location {
                 opened => opened,
             };
             let database = database.map_err(|error| self.refused(error))?;
-            let (catalog, _) = self.read_catalog(&database)?;
-            if kind == Kind::Log {
-                self.lacks_nothing(&catalog)?;
-            }
-            Ok((database, catalog))
+            self.found(database, log.as_ref(), kind == Kind::Log)
         })
+    }
+
+    /// Reads what a database has, and what its log has beyond that.
+    fn found(&self, database: Database, log: Option<&Pages>, was_killed: bool) -> Result<Found, OpenError> {
+        let (catalog, _) = self.read_catalog(&database)?;
+        let records = log.map_or(Ok(Vec::new()), |log| log.records_after(catalog.commit));
+        let records = records.map_err(|error| self.failed(error.into()))?;
+        if was_killed {
+            self.lacks_nothing(&catalog, records.last().map_or(catalog.commit, |(number, _)| *number))?;
+        }
+        Ok(Found { database, catalog, records })
     }
 
     /// Whether the file is a log of pages, each with its checksum.
@@ -303,39 +365,37 @@ impl Location {
     }
 
     /// The file to be looked at.
-    fn overlay(&self) -> Result<(Overlay, Kind), OpenError> {
+    fn overlay(&self) -> Result<(Overlay, Kind, Option<Pages>), OpenError> {
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        let (file, kind): (Box<dyn StorageBackend>, Kind) =
+        let (file, kind, log): (Box<dyn StorageBackend>, _, _) =
             match Pages::open(file).map_err(|error| self.unopened(error))? {
-                Opened::Log(pages) if pages.was_closed() => (pages, Kind::ClosedLog),
-                Opened::Log(pages) => (pages, Kind::Log),
-                Opened::Plain(file) => (file, Kind::Plain),
+                Opened::Log(log) => {
+                    let kind = if log.was_closed() { Kind::ClosedLog } else { Kind::Log };
+                    (Box::new(log.clone()), kind, Some(log))
+                }
+                Opened::Plain(file) => (file, Kind::Plain, None),
             };
-        Ok((Overlay::new(file).map_err(|error| self.io(error))?, kind))
+        Ok((Overlay::new(file).map_err(|error| self.io(error))?, kind, log))
     }
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.
-    fn open_log(&self) -> Result<Option<Database>, OpenError> {
+    fn open_log(&self) -> Result<Option<(Found, Pages)>, OpenError> {
         let file = Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED));
         let file = Box::new(file.map_err(|error| self.io(error))?);
         match Pages::open(file).map_err(|error| self.unopened(error))? {
             Opened::Plain(_) => Ok(None),
-            Opened::Log(pages) => {
-                let was_closed = pages.was_closed();
-                let database = self.builder(Torn::Refuse).create_with_backend(*pages);
+            Opened::Log(log) => {
+                let database = self.builder(Torn::Refuse).create_with_backend(log.clone());
                 let database = database.map_err(|error| self.refused(error))?;
-                if !was_closed {
-                    self.lacks_nothing(&self.read_catalog(&database)?.0)?;
-                }
-                Ok(Some(database))
+                Ok(Some((self.found(database, Some(&log), !log.was_closed())?, log)))
             }
         }
     }
 
     /// A commit that was acknowledged is on disk: if it is not there, something has taken it away since. See [`acknowledged`].
-    fn lacks_nothing(&self, catalog: &Catalog) -> Result<(), OpenError> {
+    fn lacks_nothing(&self, catalog: &Catalog, last: u64) -> Result<(), OpenError> {
         let known = self.directory.join(ACKNOWLEDGED);
-        if acknowledged::read(&self.storage, &known, catalog.identity) > catalog.commit {
+        if acknowledged::read(&self.storage, &known, catalog.identity) > last {
             return Err(self.lacks_the_last_commit(&known));
         }
         Ok(())
@@ -348,9 +408,13 @@ impl Location {
         ))
     }
 
-    /// Makes the database one of this version, and gives its catalog. What was opened to be looked at has to be verified
-    /// before: a changed page gets a new checksum.
-    pub(super) fn bring_up(&self, database: &Database) -> Result<Catalog, OpenError> {
+    /// Makes the database one of this version and applies what its log has beyond its tables; gives its catalog then. What was
+    /// opened to be looked at has to be verified before: a changed page gets a new checksum.
+    pub(super) fn bring_up(&self, found: &Found) -> Result<Catalog, OpenError> {
+        self.bring_up_in(found, Steps::One)
+    }
+
+    fn bring_up_in(&self, Found { database, records, .. }: &Found, steps: Steps) -> Result<Catalog, OpenError> {
         self.guarded(|| {
             let (mut catalog, version) = self.read_catalog(database)?;
             if version != FORMAT {
@@ -359,7 +423,13 @@ impl Location {
                 catalog = self.read_catalog(database)?.0;
             }
             self.read_recent(database, &mut catalog)?;
-            Ok(catalog)
+            if records.is_empty() {
+                return Ok(catalog);
+            }
+            log::info!("{} commits of {} are in its log alone, applying them", records.len(), self.file.display());
+            let limits = Limits { filter_budget: self.filter_budget, recent_bytes: recent::limit(self.cache_bytes) };
+            journal::replay(database, catalog, records, limits, steps, self.is_large())
+                .map_err(|error| self.unusable(error))
         })
     }
 
@@ -370,10 +440,10 @@ impl Location {
 
     /// See [`acknowledged`].
     fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
-        let (file, _) = self.overlay()?;
+        let (file, ..) = self.overlay()?;
         let database = self.builder(Torn::GoBack).create_with_backend(file).map_err(|error| self.refused(error))?;
         let (catalog, _) = self.read_catalog(&database)?;
-        self.lacks_nothing(&catalog)?;
+        self.lacks_nothing(&catalog, catalog.commit)?;
         log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
         log::warn!("nobody was told of it; going on with the one before it");
         Ok(())
@@ -469,10 +539,10 @@ impl Location {
 
     /// Verifies everything and writes it to a new file.
     fn make_anew(&self) -> Result<(), OpenError> {
-        let (mut database, _) = self.open_aside()?;
-        self.verify(&mut database)?;
-        let catalog = self.bring_up(&database)?;
-        self.write_anew(|target| copy::everything(&database, &catalog, target))
+        let mut found = self.open_aside()?;
+        self.verify(&mut found.database)?;
+        let catalog = self.bring_up(&found)?;
+        self.write_anew(|target| copy::everything(&found.database, &catalog, target))
     }
 
     /// Reads the whole file and compares its checksums.

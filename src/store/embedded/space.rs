@@ -8,7 +8,7 @@ use redb::{Database, ReadableTableMetadata};
 use super::catalog::Catalog;
 use super::copy;
 use super::failure;
-use super::open::{Location, OpenError};
+use super::open::{Location, OpenError, Ready};
 use super::pages::BESIDE;
 use super::snapshot::Snapshot;
 
@@ -31,12 +31,12 @@ pub struct Compacted {
 }
 
 /// Opens a store; compacts it first when more than half of its file is unused.
-pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog), OpenError> {
-    let (database, catalog) = location.open()?;
-    if location.is_aside() || !pays(&database, &catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
-        return Ok((database, catalog));
+pub(super) fn open_compacted(location: &Location) -> Result<Ready, OpenError> {
+    let opened = location.open()?;
+    if location.is_aside() || !pays(&opened.database, &opened.catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
+        return Ok(opened);
     }
-    drop(database);
+    drop(opened);
     log::info!("more than half of {} is unused; compacting it", location.file().display());
     match compact(location) {
         Ok(done) => log::info!("compacted from {} to {} MiB", done.before >> 20, done.after >> 20),
@@ -50,10 +50,10 @@ pub(super) fn open_compacted(location: &Location) -> Result<(Database, Catalog),
 /// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
 pub(super) fn compact(location: &Location) -> Result<Compacted, OpenError> {
     let before = location.taken_bytes();
-    let (mut database, _) = location.open_aside()?;
-    location.verify(&mut database)?;
-    let catalog = location.bring_up(&database)?;
-    location.write_anew(|target| copy::everything(&database, &catalog, target))?;
+    let mut found = location.open_aside()?;
+    location.verify(&mut found.database)?;
+    let catalog = location.bring_up(&found)?;
+    location.write_anew(|target| copy::everything(&found.database, &catalog, target))?;
     Ok(Compacted { before, after: location.taken_bytes() })
 }
 

@@ -5,13 +5,13 @@
 //! fails, the file is closed and opened again; what was in the group is answered as unavailable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use redb::{Database, WriteTransaction};
+use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
@@ -22,7 +22,8 @@ use super::acknowledged::Acknowledged;
 use super::batch::{Batch, Limits, Refusal, Undo};
 use super::catalog::Catalog;
 use super::failure;
-use super::open::{Location, OpenError};
+use super::journal::Journal;
+use super::open::{Location, OpenError, Ready};
 use super::prepare;
 use super::recent;
 use super::snapshot::Snapshot;
@@ -36,6 +37,9 @@ const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How often the writer measures what of the file is unused, if it is written to.
 const MEASURED_EVERY: Duration = Duration::from_mins(10);
+
+/// When nothing has come for so long, what is durable in the log becomes durable in the tables.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// What readers see; nothing while the storage is out of order.
 pub(super) type Published = Arc<ArcSwapOption<Snapshot>>;
@@ -92,7 +96,7 @@ impl Handle {
 
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let (database, catalog) = space::open_compacted(&location)?;
+        let Ready { database, catalog, journal } = space::open_compacted(&location)?;
         let acknowledged = location.acknowledged(&catalog);
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
@@ -103,8 +107,8 @@ impl Handle {
             published,
             catalog,
             database: Some(database),
+            journal,
             acknowledged,
-            quick_repair_from: options.quick_repair_from_bytes,
             limits: Limits { filter_budget: options.filter_budget, recent_bytes: recent::limit(options.cache_bytes) },
         };
         writer.publish();
@@ -196,8 +200,8 @@ struct Writer {
     catalog: Catalog,
     /// None while the storage is out of order.
     database: Option<Database>,
+    journal: Journal,
     acknowledged: Acknowledged,
-    quick_repair_from: u64,
     limits: Limits,
 }
 
@@ -238,6 +242,10 @@ impl Outcome {
     fn is_refusal(&self) -> bool {
         !matches!(self, Self::Done(Ok(_)))
     }
+}
+
+fn is_removal(change: &Change) -> bool {
+    matches!(change, Change::Delete { .. } | Change::DeleteMany { .. })
 }
 
 fn bytes_of(change: &Change) -> usize {
@@ -283,9 +291,32 @@ impl Writer {
                 Job::Reopen => self.check(),
                 Job::Stop => break,
             }
-            next = next.or_else(|| jobs.recv().ok());
+            next = next.or_else(|| self.next(jobs));
         }
         self.stop();
+    }
+
+    /// Waits for a job.
+    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+        if self.journal.holds() {
+            match jobs.recv_timeout(QUIET) {
+                Err(RecvTimeoutError::Timeout) => self.catch_up(),
+                received => return received.ok(),
+            }
+        }
+        jobs.recv().ok()
+    }
+
+    /// Makes durable in the tables what is durable in the log, so that opening after a kill has nothing to do.
+    fn catch_up(&mut self) {
+        let mut catalog = self.catalog.clone();
+        let done = self.begin().and_then(|transaction| {
+            failure::guarded(|| store_collections(&transaction, &mut catalog, []))?;
+            self.finish(transaction, catalog, None)
+        });
+        if let Err(error) = done {
+            self.fail(&error);
+        }
     }
 
     /// Measures what of the file is unused: some hundred samples, some milliseconds.
@@ -341,9 +372,12 @@ impl Writer {
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
+        self.journal.set_removing(units.iter().flat_map(|unit| &unit.changes).all(is_removal));
         let is_given_up =
             |outcomes: &Vec<Outcome>| undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
-        self.in_batch(undo, |batch| apply(batch, units), is_given_up)
+        let applied = self.in_batch(undo, |batch| apply(batch, units), is_given_up);
+        self.journal.set_removing(false);
+        applied
     }
 
     /// One transaction for all that `work` does; after an error, and when it is given up, nothing was written.
@@ -363,7 +397,7 @@ impl Writer {
                 Err(error)
             }
         };
-        let (outcomes, (mut catalog, touched)) = match applied {
+        let (outcomes, (mut catalog, touched, record)) = match applied {
             Ok(applied) => applied,
             Err(error) => {
                 // A transaction that cannot be given up is lost all the same, and the first error says why.
@@ -375,7 +409,7 @@ impl Writer {
             transaction.abort().map_err(failure::of_storage)?;
         } else {
             failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
-            self.finish(transaction, catalog)?;
+            self.finish(transaction, catalog, record.as_deref())?;
         }
         Ok(outcomes)
     }
@@ -388,7 +422,7 @@ impl Writer {
             return transaction.abort().map_err(failure::of_storage);
         }
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
-        self.finish(transaction, catalog)
+        self.finish(transaction, catalog, None)
     }
 
     /// See [`Store::clear`](crate::store::Store::clear).
@@ -398,14 +432,14 @@ impl Writer {
         let transaction = self.begin()?;
         failure::guarded(|| prepare::empty(&transaction, &mut catalog, number))?;
         failure::guarded(|| store_collections(&transaction, &mut catalog, [number]))?;
-        self.finish(transaction, catalog)
+        self.finish(transaction, catalog, None)
     }
 
     fn begin(&mut self) -> Result<WriteTransaction, StoreError> {
         let database = self.database()?;
         let mut transaction = database.begin_write().map_err(|error| failure::unavailable(&error))?;
         // Makes opening after a kill quick, and each commit slower: worth it where repairing would take long.
-        transaction.set_quick_repair(self.location.file_bytes() >= self.quick_repair_from);
+        transaction.set_quick_repair(self.location.is_large());
         Ok(transaction)
     }
 
@@ -416,10 +450,32 @@ impl Writer {
         self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
 
-    fn finish(&mut self, transaction: WriteTransaction, catalog: Catalog) -> Result<(), StoreError> {
+    /// Makes what was done durable, by its record if there is one, and shows it to readers.
+    fn finish(
+        &mut self,
+        mut transaction: WriteTransaction,
+        catalog: Catalog,
+        record: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let file_bytes = self.location.file_bytes();
+        let appended = record.map_or(Ok(false), |record| self.journal.append(catalog.commit, record, file_bytes));
+        let is_durable = match appended {
+            Ok(is_durable) => is_durable,
+            Err(error) => {
+                let _ = failure::caught(|| transaction.abort());
+                return Err(error);
+            }
+        };
+        if is_durable {
+            transaction.set_quick_repair(false);
+            transaction.set_durability(Durability::None).map_err(|error| failure::unavailable(&error))?;
+        }
         let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
         committed.map_err(|error| failure::unavailable(&error))?;
         self.acknowledged.note(catalog.commit);
+        if !is_durable {
+            self.journal.release(catalog.commit);
+        }
         self.catalog = catalog;
         self.publish();
         Ok(())
@@ -446,6 +502,7 @@ impl Writer {
     fn fail(&mut self, error: &dyn std::fmt::Display) {
         log::error!("the storage failed, opening it again: {error}");
         self.published.store(None);
+        self.journal = Journal::default();
         let database = self.database.take();
         if let Err(panic) = failure::caught(|| drop(database)) {
             log::error!("closing the file: {panic}");
@@ -456,7 +513,9 @@ impl Writer {
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
-        let (database, mut catalog) = self.location.open().map_err(|error| failure::unavailable(&error))?;
+        let opened = self.location.open().map_err(|error| failure::unavailable(&error))?;
+        let Ready { database, mut catalog, journal } = opened;
+        self.journal = journal.cautious();
         catalog.continue_after(&self.catalog);
         // It may be a new file, written after a sync that failed.
         self.acknowledged = self.location.acknowledged(&catalog);
@@ -473,7 +532,7 @@ impl Writer {
         let mut catalog = self.catalog.clone();
         let stored = self.begin().and_then(|transaction| {
             store_collections(&transaction, &mut catalog, numbers)?;
-            self.finish(transaction, catalog)
+            self.finish(transaction, catalog, None)
         });
         if let Err(error) = stored {
             log::error!("closing the store: {error}");

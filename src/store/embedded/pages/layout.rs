@@ -7,7 +7,13 @@
 //!
 //! A *part* is a slot of head and up to 255 pages behind it, in one segment. Its head names the pages with their checksums, says
 //! where the next part is, and carries the checksum of the head before it: the parts are a chain. A batch is what is
-//! written between two syncs; the last of its parts says that it is complete.
+//! written between two syncs of the pages; the last of its parts says that it is complete. Parts may also hold a *record*, bytes
+//! that are not pages, whole with its last part as well; it may stand between the parts of a batch.
+//!
+//! | layout | what is different |
+//! |---|---|
+//! | 1 | there are no records, and a part does not say whether it is the first of its batch |
+//! | 2 | as above |
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -19,8 +25,8 @@ pub(super) const SEGMENT: u32 = 256;
 pub(super) const SUPERBLOCKS: u32 = 4;
 /// How many pages a part has at the most.
 pub(super) const MOST_PAGES: usize = SEGMENT as usize - 1;
-/// The version of all this that this build writes, and the only one it reads.
-pub(super) const LAYOUT: u32 = 1;
+/// The version of all this that this build writes. It reads older ones too.
+pub(super) const LAYOUT: u32 = 2;
 
 const SUPERBLOCK_BEGINS: [u8; 8] = *b"invpages";
 const PART_BEGINS: [u8; 8] = *b"invparts";
@@ -82,6 +88,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Superblock {
+    pub(super) layout: u32,
     pub(super) generation: u64,
     pub(super) identity: Identity,
     /// The length that the log is read with, in bytes.
@@ -122,7 +129,7 @@ impl Superblock {
     /// The beginning, up to the generation, and the checksum at the end of the slot are the same in all layouts to come.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Writing::new(SUPERBLOCK_BEGINS);
-        bytes.u32(LAYOUT).u32(u32::from(self.is_closed)).u64(self.generation).u128(self.identity).u64(self.length);
+        bytes.u32(self.layout).u32(u32::from(self.is_closed)).u64(self.generation).u128(self.identity).u64(self.length);
         bytes.u64(self.point.sequence).u64(self.point.parent).u32(self.point.slot).u32(self.map_pages);
         bytes.u32(self.map.first).u32(self.map.count).u32(self.spare.first).u32(self.spare.count).u64(self.map_check);
         let mut bytes = bytes.0;
@@ -153,8 +160,18 @@ impl Superblock {
             let map = Run { first: reading.u32()?, count: reading.u32()? };
             let spare = Run { first: reading.u32()?, count: reading.u32()? };
             let (point, map_check) = (Point { sequence, parent, slot }, reading.u64()?);
-            let superblock = Self { generation, identity, length, point, map, spare, map_pages, map_check, is_closed };
-            Some(Found::Superblock(superblock))
+            Some(Found::Superblock(Self {
+                layout,
+                generation,
+                identity,
+                length,
+                point,
+                map,
+                spare,
+                map_pages,
+                map_check,
+                is_closed,
+            }))
         };
         read().unwrap_or(Found::Damaged)
     }
@@ -166,24 +183,64 @@ pub(super) struct Head {
     pub(super) identity: Identity,
     pub(super) sequence: u64,
     pub(super) parent: u64,
-    /// The length of the log's content with this part, in bytes.
-    pub(super) length: u64,
-    /// The smallest length there was since the part before: what was behind it is zeros.
-    pub(super) floor: u64,
     /// Where the next part will be.
     pub(super) next: u32,
-    /// Whether the batch is complete with this part.
+    /// Whether the batch or the record is complete with this part.
     pub(super) is_last: bool,
-    /// The numbers and checksums of the pages, in the order of the slots behind the head.
+    pub(super) content: Content,
+    /// The numbers and checksums of the pages, in the order of the slots behind the head. The slots of a record are numbered from
+    /// 0 on.
     pub(super) pages: Vec<(u32, u32)>,
+}
+
+/// What a part holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Pages {
+        /// The length of the log's content with this part, in bytes.
+        length: u64,
+        /// The smallest length there was since the part before: what was behind it is zeros.
+        floor: u64,
+        /// Whether a batch begins: one before it that is not complete never will be.
+        is_first: bool,
+    },
+    Record {
+        number: u64,
+        /// How long the whole record is; its last slot is filled up with zeros.
+        bytes: u64,
+    },
+}
+
+/// Flags of a part.
+const IS_LAST: u32 = 1;
+const IS_FIRST: u32 = 2;
+const IS_RECORD: u32 = 4;
+
+impl Content {
+    /// Two numbers, and flags.
+    fn encode(self) -> (u64, u64, u32) {
+        match self {
+            Self::Pages { length, floor, is_first } => (length, floor, if is_first { IS_FIRST } else { 0 }),
+            Self::Record { number, bytes } => (bytes, number, IS_RECORD),
+        }
+    }
+
+    fn decode(first: u64, second: u64, flags: u32) -> Self {
+        if flags & IS_RECORD == 0 {
+            Self::Pages { length: first, floor: second, is_first: flags & IS_FIRST != 0 }
+        } else {
+            Self::Record { number: second, bytes: first }
+        }
+    }
 }
 
 impl Head {
     /// Writes it into the slot, and returns its checksum.
     pub(super) fn encode(&self, slot: &mut [u8]) -> u64 {
         let mut bytes = Writing::new(PART_BEGINS);
-        bytes.u128(self.identity).u64(self.sequence).u64(self.parent).u64(self.length).u64(self.floor);
-        bytes.u32(self.next).u32(u32::from(self.is_last));
+        let (first, second, flags) = self.content.encode();
+        bytes.u128(self.identity).u64(self.sequence).u64(self.parent).u64(first).u64(second);
+        bytes.u32(self.next).u32(flags | if self.is_last { IS_LAST } else { 0 });
         bytes.u64(self.pages.len() as u64).u64(0);
         for (page, check) in &self.pages {
             bytes.u32(*page).u32(*check);
@@ -202,11 +259,11 @@ impl Head {
         if reading.take(8)? != PART_BEGINS || reading.u128()? != identity {
             return None;
         }
-        let (sequence, parent, length, floor) = (reading.u64()?, reading.u64()?, reading.u64()?, reading.u64()?);
+        let (sequence, parent, first, second) = (reading.u64()?, reading.u64()?, reading.u64()?, reading.u64()?);
         if (sequence, parent) != (point.sequence, point.parent) {
             return None;
         }
-        let (next, is_last) = (reading.u32()?, reading.u32()? == 1);
+        let (next, flags) = (reading.u32()?, reading.u32()?);
         let count = usize::try_from(reading.u64()?).ok().filter(|count| *count <= MOST_PAGES)?;
         let check = reading.u64()?;
         let mut own = slot.get(..FIXED + count * ENTRY)?.to_vec();
@@ -215,7 +272,8 @@ impl Head {
             return None;
         }
         let pages = (0..count).map(|_| Some((reading.u32()?, reading.u32()?))).collect::<Option<Vec<_>>>()?;
-        Some((Self { identity, sequence, parent, length, floor, next, is_last, pages }, check))
+        let (is_last, content) = (flags & IS_LAST != 0, Content::decode(first, second, flags));
+        Some((Self { identity, sequence, parent, next, is_last, content, pages }, check))
     }
 }
 
@@ -303,19 +361,20 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written_and_only_where_it_belongs() {
-        let head = Head {
-            identity: 5,
-            sequence: 7,
-            parent: 99,
-            length: 1 << 40,
-            floor: 4096,
-            next: 300,
-            is_last: true,
-            pages: (0..255).map(|page| (page * 3, page)).collect(),
-        };
+        let pages: Vec<(u32, u32)> = (0..255).map(|page| (page * 3, page)).collect();
         let mut slot = vec![1; SLOT];
-        let check = head.encode(&mut slot);
-        assert_eq!(Head::decode(&slot, 5, point()), Some((head, check)));
+        for content in [
+            Content::Record { number: 1 << 50, bytes: 77 },
+            Content::Pages { length: 1 << 40, floor: 4096, is_first: false },
+            Content::Pages { length: 1 << 40, floor: 4096, is_first: true },
+        ] {
+            for is_last in [false, true] {
+                let pages = pages.clone();
+                let head = Head { identity: 5, sequence: 7, parent: 99, next: 300, is_last, content, pages };
+                let check = head.encode(&mut slot);
+                assert_eq!(Head::decode(&slot, 5, point()), Some((head, check)));
+            }
+        }
         assert_eq!(Head::decode(&slot, 6, point()), None);
         assert_eq!(Head::decode(&slot, 5, Point { sequence: 8, ..point() }), None);
         assert_eq!(Head::decode(&slot, 5, Point { parent: 98, ..point() }), None);
@@ -329,6 +388,7 @@ mod tests {
     #[test]
     fn a_superblock_is_read_as_it_was_written() {
         let superblock = Superblock {
+            layout: LAYOUT,
             generation: 3,
             identity: 5,
             length: 1 << 40,
@@ -355,10 +415,10 @@ mod tests {
     fn a_superblock_of_a_newer_layout_is_known_as_one() {
         let mut bytes = vec![7; SLOT];
         bytes[..8].copy_from_slice(&SUPERBLOCK_BEGINS);
-        bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+        bytes[8..12].copy_from_slice(&(LAYOUT + 1).to_le_bytes());
         bytes[16..24].copy_from_slice(&99_u64.to_le_bytes());
         let check = xxh3_64(&bytes[..SLOT - 8]);
         bytes[SLOT - 8..].copy_from_slice(&check.to_le_bytes());
-        assert_eq!(Superblock::decode(&bytes), Found::Newer { generation: 99, layout: 2 });
+        assert_eq!(Superblock::decode(&bytes), Found::Newer { generation: 99, layout: LAYOUT + 1 });
     }
 }

@@ -11,6 +11,8 @@
 //! what counts, beside 8 MiB and what was written since the last checkpoint.
 //! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
 //!
+//! Beside pages the log takes [records](records): bytes that are durable at once, until the pages say the same.
+//!
 //! *Invariants:*
 //! - A batch is there as a whole or not at all, and what a sync returned for is there.
 //! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it, nor a page
@@ -18,17 +20,22 @@
 //! - Opening a file does not write to it.
 
 mod layout;
+mod records;
 mod recovery;
 mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::{Bound, Deref};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::{BackendError, StorageBackend};
 
-use self::layout::{Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset};
+use self::layout::{
+    Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
+};
+use self::records::Record;
 use self::recovery::{Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
@@ -52,6 +59,8 @@ const MOST_SEGMENTS: u32 = u32::MAX / SEGMENT - 1;
 const CLEARED: usize = 64;
 /// A batch of so many pages may use the last segments, see [`RESERVE`].
 const SMALL: usize = 64;
+/// How many pages follow 16 slots of records, as long as nothing is known about that.
+const USUAL_PAGES: u32 = 64;
 /// How much of a map is written at once.
 const PIECE: usize = 1024 * 1024;
 
@@ -69,17 +78,31 @@ pub(super) enum Unopened {
 /// A file that was opened.
 #[derive(Debug)]
 pub(super) enum Opened {
-    Log(Box<Pages>),
+    Log(Pages),
     /// redb's own file: a backup, or a store from before there were logs.
     Plain(Box<dyn StorageBackend>),
 }
 
-/// A log of pages, which is a file to redb.
+/// A log of pages, which is a file to redb. Clones are the same log.
+#[derive(Debug, Clone)]
+pub(super) struct Pages(Arc<Log>);
+
+impl Deref for Pages {
+    type Target = Log;
+
+    fn deref(&self) -> &Log {
+        &self.0
+    }
+}
+
+/// What a [`Pages`] is.
 #[derive(Debug)]
-pub(super) struct Pages {
+pub(super) struct Log {
     file: Box<dyn StorageBackend>,
     /// See [`Pages::was_closed`].
     was_closed: bool,
+    /// See [`Log::set_removing`].
+    is_removing: AtomicBool,
     shared: RwLock<Shared>,
     writer: Mutex<Writer>,
 }
@@ -122,6 +145,14 @@ struct Writer {
     is_changed: bool,
     /// After a failure nothing is known of what is in the file.
     is_broken: bool,
+    /// Whether parts of this batch are in the file.
+    is_begun: bool,
+    /// What the pages do not say yet, see [`records`].
+    records: Vec<Record>,
+    /// How many pages were written since records were last released.
+    followed: usize,
+    /// How many pages followed 16 slots of records lately, and a quarter more.
+    pages_for_16_slots: u32,
     buffer: Vec<u8>,
 }
 
@@ -135,13 +166,14 @@ impl Pages {
         }
         match recover(&*file)? {
             None => Ok(Opened::Plain(file)),
-            Some(log) => Ok(Opened::Log(Box::new(Self::of(file, log)))),
+            Some(log) => Ok(Opened::Log(Self(Arc::new(Log::of(file, log))))),
         }
     }
 
     /// Makes an empty file a log without pages.
     pub(super) fn create(file: Box<dyn StorageBackend>) -> io::Result<Self> {
         let superblock = Superblock {
+            layout: LAYOUT,
             generation: 0,
             identity: rand::random(),
             length: 0,
@@ -153,8 +185,9 @@ impl Pages {
             is_closed: false,
         };
         let (point, pinned) = (superblock.point, BTreeSet::new());
-        let log = Recovered { length: 0, map: Vec::new(), pinned, point, slots: 0, segments: 0, superblock };
-        let pages = Self::of(file, log);
+        let (map, records) = (Vec::new(), Vec::new());
+        let log = Recovered { length: 0, map, pinned, point, slots: 0, segments: 0, superblock, records };
+        let pages = Self(Arc::new(Log::of(file, log)));
         let mut writer = pages.writer();
         pages.fill(0)?;
         let map = pages.take_run(&mut writer, 1)?;
@@ -166,7 +199,9 @@ impl Pages {
         drop(writer);
         Ok(pages)
     }
+}
 
+impl Log {
     fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
         let segments = {
             let maps = [log.superblock.map, log.superblock.spare];
@@ -187,11 +222,16 @@ impl Pages {
             is_full: false,
             is_changed: false,
             is_broken: false,
+            is_begun: false,
+            records: log.records,
+            followed: 0,
+            pages_for_16_slots: USUAL_PAGES,
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
         let was_closed = log.superblock.is_closed && log.slots == 0;
-        Self { file, was_closed, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        let is_removing = AtomicBool::new(false);
+        Self { file, was_closed, is_removing, shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Shared> {
@@ -258,6 +298,12 @@ impl Pages {
         if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
     }
 
+    /// Whether what is written from now on only takes documents away. That needs a few pages as well before it gives any back, and
+    /// on a full disk it may use most of what is kept free.
+    pub(super) fn set_removing(&self, is_removing: bool) {
+        self.is_removing.store(is_removing, Ordering::Relaxed);
+    }
+
     /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be
     /// missing where the file is damaged, and nothing here can tell.
     pub(super) fn was_closed(&self) -> bool {
@@ -266,27 +312,36 @@ impl Pages {
 
     /// Writes what is staged as parts; with `is_last` the batch is complete then.
     fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
-        self.sync_found(writer)?;
-        writer.has_written = true;
-        if writer.superblock.is_closed {
-            self.write_superblock(writer, Superblock { is_closed: false, ..writer.superblock })?;
-        }
+        self.begin_writing(writer)?;
         let numbers: Vec<u32> = self.shared().staged.keys().copied().collect();
         let mut rest = numbers.as_slice();
         loop {
-            let (slot, segment) = (writer.point.slot, segment_of(writer.point.slot));
-            let end = slots_of(segment).end;
-            let room = (end - slot - 1) as usize;
-            let (now, later) = rest.split_at(rest.len().min(room).min(MOST_PAGES));
+            let (now, later) = rest.split_at(rest.len().min(room_at(writer.point)));
             rest = later;
-            let behind = slot + 1 + page_number(now.len())?;
-            // A part needs room for its head and a page. Where the next one will be stands in this one.
-            let next = if end - behind >= 2 { behind } else { self.next_segment(writer)? };
+            let next = self.next_part(writer, now.len())?;
             self.write_part(writer, now, next, is_last && rest.is_empty())?;
             if rest.is_empty() {
                 return Ok(());
             }
         }
+    }
+
+    /// Makes the file one that is being written to, by this version.
+    fn begin_writing(&self, writer: &mut Writer) -> io::Result<()> {
+        self.sync_found(writer)?;
+        writer.has_written = true;
+        if writer.superblock.is_closed || writer.superblock.layout < LAYOUT {
+            self.write_superblock(writer, Superblock { is_closed: false, ..writer.superblock })?;
+        }
+        Ok(())
+    }
+
+    /// Where the part behind one of so many pages will be: that stands in the one before.
+    fn next_part(&self, writer: &mut Writer, pages: usize) -> io::Result<u32> {
+        let behind = writer.point.slot + 1 + page_number(pages)?;
+        let end = slots_of(segment_of(writer.point.slot)).end;
+        // A part needs room for its head and a page.
+        if end - behind >= 2 { Ok(behind) } else { self.next_segment(writer) }
     }
 
     /// Syncs what was found when the log was opened: it may be in the operating system's memory alone, left by a process that was
@@ -340,7 +395,7 @@ impl Pages {
     }
 
     fn write_part(&self, writer: &mut Writer, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
-        let Point { slot, sequence, parent } = writer.point;
+        let slot = writer.point.slot;
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.resize(SLOT, 0);
         let mut places = Vec::with_capacity(numbers.len());
@@ -353,12 +408,8 @@ impl Pages {
         let length = shared.length;
         drop(shared);
         let pages = numbers.iter().zip(&places).map(|(number, place)| (*number, place.check)).collect();
-        let (identity, floor) = (writer.superblock.identity, writer.floor);
-        let check =
-            Head { identity, sequence, parent, length, floor, next, is_last, pages }.encode(&mut buffer[..SLOT]);
-        writer.failing(|| self.file.write(offset(slot), &buffer))?;
-        buffer.clear();
-        writer.buffer = buffer;
+        let content = Content::Pages { length, floor: writer.floor, is_first: !writer.is_begun };
+        self.put_part(writer, buffer, content, pages, next, is_last)?;
         let mut shared = self.shared_mut();
         for (number, place) in numbers.iter().zip(places) {
             shared.staged.remove(number);
@@ -367,9 +418,29 @@ impl Pages {
         }
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
-        writer.slots += 1 + numbers.len() as u64;
         writer.written += numbers.len();
-        writer.floor = length;
+        writer.followed += numbers.len();
+        (writer.floor, writer.is_begun) = (length, true);
+        Ok(())
+    }
+
+    /// Writes a part. Its slots are in the buffer, behind one for its head.
+    fn put_part(
+        &self,
+        writer: &mut Writer,
+        mut buffer: Vec<u8>,
+        content: Content,
+        pages: Vec<(u32, u32)>,
+        next: u32,
+        is_last: bool,
+    ) -> io::Result<()> {
+        let Point { slot, sequence, parent } = writer.point;
+        let head = Head { identity: writer.superblock.identity, sequence, parent, next, is_last, content, pages };
+        let check = head.encode(&mut buffer[..SLOT]);
+        writer.failing(|| self.file.write(offset(slot), &buffer))?;
+        buffer.clear();
+        writer.buffer = buffer;
+        writer.slots += 1 + head.pages.len() as u64;
         writer.point = Point { sequence: sequence + 1, parent: check, slot: next };
         Ok(())
     }
@@ -380,7 +451,9 @@ impl Pages {
             let shared = self.shared();
             shared.staged.keys().filter(|page| shared.place(**page).slot == 0).count() as u64
         };
-        while new > 0 && writer.segments.unused() < new + RESERVE as u64 * u64::from(SEGMENT) {
+        let reserve = RESERVE as u64 * u64::from(SEGMENT);
+        let kept = if self.is_removing.load(Ordering::Relaxed) { reserve / 4 } else { reserve };
+        while new > 0 && writer.segments.unused() < new + kept {
             self.add_segment(writer)?;
         }
         Ok(())
@@ -474,11 +547,19 @@ impl Pages {
     fn commit(&self, writer: &mut Writer) -> io::Result<()> {
         self.write_parts(writer, true)?;
         writer.failing(|| self.file.sync_data())?;
-        (writer.is_changed, writer.written) = (false, 0);
+        (writer.is_changed, writer.is_begun, writer.written) = (false, false, 0);
         for slot in writer.replaced.drain(..) {
             writer.segments.release(slot);
         }
         writer.segments.settle(segment_of(writer.point.slot));
+        self.checkpoint_if_due(writer)
+    }
+
+    /// Recovery begins at a checkpoint, so that nothing of a record that is still needed may be before it.
+    fn checkpoint_if_due(&self, writer: &mut Writer) -> io::Result<()> {
+        if !writer.records.is_empty() {
+            return Ok(());
+        }
         let usual = if writer.is_full { u64::from(SEGMENT) } else { CHECKPOINT.max(writer.segments.live() / 8) };
         let parts = writer.point.sequence - writer.superblock.point.sequence;
         if writer.slots >= writer.retry_from && (writer.slots >= usual || parts >= MOST_PARTS) {
@@ -536,7 +617,7 @@ impl Pages {
 
     /// Writes this as the next generation; what it leads to is on disk.
     fn write_superblock(&self, writer: &mut Writer, superblock: Superblock) -> io::Result<()> {
-        let superblock = Superblock { generation: superblock.generation + 1, ..superblock };
+        let superblock = Superblock { layout: LAYOUT, generation: superblock.generation + 1, ..superblock };
         writer.failing(|| {
             for slot in superblock.slots() {
                 self.file.write(offset(slot), &superblock.encode())?;
@@ -678,7 +759,7 @@ impl StorageBackend for Pages {
     fn close(&self) -> io::Result<()> {
         let mut writer = self.writer();
         // What was not synced was not meant to stay.
-        if writer.has_written && !writer.is_changed && !writer.is_broken {
+        if writer.has_written && !writer.is_changed && !writer.is_broken && writer.records.is_empty() {
             self.checkpoint(&mut writer, true)?;
         }
         self.file.close()
@@ -691,6 +772,11 @@ impl StorageBackend for Pages {
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
         self.file.unlock_range(start, end)
     }
+}
+
+/// How many slots a part here can have beside its head.
+fn room_at(point: Point) -> usize {
+    MOST_PAGES.min((slots_of(segment_of(point.slot)).end - point.slot - 1) as usize)
 }
 
 /// The page that a byte is in.

@@ -1,8 +1,8 @@
 //! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
 //!
-//! Nothing is written. A batch that is not complete, or the pages of which are not all there, was never acknowledged, as the
-//! sync behind it did not return: the log ends before it. Only the last batch can be such a one: no part is begun before the
-//! batch in front of it is on disk, nor is it by another process, which syncs what it found before it writes.
+//! Nothing is written. A batch or a record that is not complete, or the slots of which are not all there, was never acknowledged, as
+//! the sync behind it did not return: the log ends before it. Only the last one can be such: no part is begun before what is
+//! complete in front of it is on disk, nor is it by another process, which syncs what it found before it writes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,7 +10,8 @@ use std::io;
 use redb::StorageBackend;
 
 use super::Unopened;
-use super::layout::{Found, Head, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset};
+use super::layout::{Content, Found, Head, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset};
+use super::records::Record;
 use super::segments::{segment_of, segments_in, slots_of};
 
 /// A log as a file has it.
@@ -28,6 +29,8 @@ pub(super) struct Recovered {
     pub(super) segments: u32,
     /// The newest superblock.
     pub(super) superblock: Superblock,
+    /// The records of the chain, in its order.
+    pub(super) records: Vec<Record>,
 }
 
 /// Reads the log; `None` when the file is none.
@@ -42,6 +45,7 @@ pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Un
         slots: 0,
         segments: segments_in(file.len().map_err(Unopened::Io)?),
         superblock,
+        records: Vec::new(),
     };
     follow(file, &mut log)?;
     Ok(Some(log))
@@ -98,9 +102,11 @@ fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Pl
     decode_map(&bytes, superblock).ok_or_else(damaged)
 }
 
-/// A batch that was read, and where the log goes on behind it.
-struct Batch {
+/// A batch or a record that was read as a whole, and where the log goes on behind it.
+struct Complete {
     parts: Vec<(Head, u32)>,
+    /// The segments of all parts up to here since what was complete before, and how many slots each part has.
+    passed: Vec<(u32, u64)>,
     end: Point,
 }
 
@@ -108,32 +114,41 @@ struct Batch {
 fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened> {
     let mut at = log.point;
     let mut bytes = vec![0; SLOT];
-    let mut open: Vec<(Head, u32)> = Vec::new();
-    let mut complete: Option<Batch> = None;
+    let (mut batch, mut record, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut complete: Option<Complete> = None;
     while at.slot >= SUPERBLOCKS && read_slot(file, at.slot, &mut bytes)? {
         let Some((head, check)) = Head::decode(&bytes, log.superblock.identity, at) else { break };
-        if let Some(batch) = complete.take() {
+        if let Some(complete) = complete.take() {
             // Something was written behind it, so it is on disk.
-            log.apply(batch);
+            log.apply(complete);
+        }
+        let (parts, begins) = match head.content {
+            Content::Pages { is_first, .. } => (&mut batch, is_first),
+            Content::Record { .. } => (&mut record, head.pages.first().is_some_and(|(number, _)| *number == 0)),
+        };
+        if begins {
+            // What a process left that did not come to its end.
+            parts.clear();
         }
         let is_last = head.is_last;
         let next = Point { sequence: at.sequence + 1, parent: check, slot: head.next };
-        open.push((head, at.slot));
+        passed.push((segment_of(at.slot), 1 + head.pages.len() as u64));
+        parts.push((head, at.slot));
         if is_last {
-            complete = Some(Batch { parts: std::mem::take(&mut open), end: next });
+            complete = Some(Complete { parts: std::mem::take(parts), passed: std::mem::take(&mut passed), end: next });
         }
         at = next;
     }
-    if let Some(batch) = complete
-        && batch.is_whole(file, &mut bytes)?
+    if let Some(complete) = complete
+        && complete.is_whole(file, &mut bytes)?
     {
-        log.apply(batch);
+        log.apply(complete);
     }
     Ok(())
 }
 
-impl Batch {
-    /// Whether all its pages are there.
+impl Complete {
+    /// Whether all its slots are there.
     fn is_whole(&self, file: &dyn StorageBackend, bytes: &mut [u8]) -> Result<bool, Unopened> {
         for (head, slot) in &self.parts {
             for ((page, check), slot) in head.pages.iter().zip(slot + 1..) {
@@ -147,20 +162,27 @@ impl Batch {
 }
 
 impl Recovered {
-    fn apply(&mut self, batch: Batch) {
-        for (head, slot) in batch.parts {
-            resize(&mut self.map, head.floor.min(self.length));
-            resize(&mut self.map, head.length);
+    fn apply(&mut self, complete: Complete) {
+        for (segment, slots) in complete.passed {
+            self.pinned.insert(segment);
+            self.slots += slots;
+        }
+        self.point = complete.end;
+        if let Some((Head { content: Content::Record { number, bytes }, .. }, _)) = complete.parts.first() {
+            self.records.push(Record::of(*number, *bytes, &complete.parts));
+            return;
+        }
+        for (head, slot) in complete.parts {
+            let Content::Pages { length, floor, .. } = head.content else { continue };
+            resize(&mut self.map, floor.min(self.length));
+            resize(&mut self.map, length);
             for ((page, check), slot) in head.pages.iter().zip(slot + 1..) {
                 if let Some(place) = self.map.get_mut(*page as usize) {
                     *place = Place { slot, check: *check };
                 }
             }
-            self.length = head.length;
-            self.pinned.insert(segment_of(slot));
-            self.slots += 1 + head.pages.len() as u64;
+            self.length = length;
         }
-        self.point = batch.end;
     }
 }
 

@@ -123,7 +123,8 @@ impl Segments {
         }
     }
 
-    fn pin(&mut self, segment: u32) {
+    /// Recovery would read parts in the segment.
+    pub(super) fn pin(&mut self, segment: u32) {
         let own = &mut self.all[segment as usize];
         if !own.is_pinned {
             own.is_pinned = true;
@@ -141,6 +142,11 @@ impl Segments {
     /// Whether there are more free segments than have to stay.
     pub(super) fn has_spare(&self) -> bool {
         self.free.len() > RESERVE
+    }
+
+    /// Whether so many are free beside those that have to stay.
+    pub(super) fn has_beside_reserve(&self, count: usize) -> bool {
+        self.free.len() >= RESERVE + count
     }
 
     /// The first free segment, for parts.

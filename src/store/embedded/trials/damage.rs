@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::{Random, directory, location, one_of, options, rounds, start, up};
 use crate::query::{Filter, Limits, Sort};
 use crate::store::embedded::maintenance::{self, RepairError};
+use crate::store::embedded::open::Found;
 use crate::store::embedded::tables::{DataDefinition, data_name};
 use crate::store::embedded::{EmbeddedStore, OpenError, failure, space};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
@@ -118,7 +119,9 @@ fn damage(bytes: &mut Vec<u8>, kind: usize, random: &mut Random) -> &'static str
 
 /// Every document that can be read somehow.
 fn readable(memory: &Arc<Memory>) -> BTreeMap<u64, Vec<u8>> {
-    let Ok((database, catalog)) = location(memory).open_aside() else { return BTreeMap::new() };
+    let Ok(found) = location(memory).open_aside() else { return BTreeMap::new() };
+    let catalog = failure::caught(|| location(memory).bring_up(&found)).ok().and_then(Result::ok);
+    let Found { database, catalog, .. } = Found { catalog: catalog.unwrap_or(found.catalog.clone()), ..found };
     let Some(collection) = catalog.get(THINGS) else { return BTreeMap::new() };
     let name = data_name(collection.number);
     let read = |row: u64| {

@@ -12,7 +12,7 @@ use bson::raw::RawDocumentBuf;
 use redb::{BackendError, StorageBackend};
 
 use crate::query::Filter;
-use crate::store::{Change, FindQuery, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
 use crate::store::embedded::open::Location;
 use crate::store::embedded::storage::{Disk, Storage};
@@ -248,5 +248,62 @@ async fn a_writer_that_panicked_is_noticed_and_loses_nothing() {
     drop(store);
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it can be opened again");
     assert_eq!(count(&store).await.expect("nothing is wrong"), 1);
+    assert_whole(&store).await;
+}
+
+const BY_TEXT: &[IndexSpec] = &[IndexSpec::plain("text", &[IndexKey { path: "text", descending: false }])];
+
+/// Stores small documents by several clients at once until all are refused; gives the ids of those that were acknowledged.
+async fn fill(store: &Arc<EmbeddedStore>, from: i64) -> Vec<i64> {
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..8 {
+        let store = Arc::clone(store);
+        clients.spawn(async move {
+            let (mut stored, mut refused, mut id) = (Vec::new(), 0, from + client);
+            while refused < 3 {
+                match insert(&store, id, 600).await {
+                    Ok(_) => stored.push(id),
+                    Err(StoreError::Unavailable { .. }) => refused += 1,
+                    Err(other) => panic!("{other:?}"),
+                }
+                id += 8;
+            }
+            stored
+        });
+    }
+    clients.join_all().await.concat()
+}
+
+async fn assert_there(store: &EmbeddedStore, acknowledged: &[i64]) {
+    for id in acknowledged {
+        let found = store.count("things", &Filter::equals("_id", *id), BUDGET).await.expect("reading goes on");
+        assert_eq!(found, 1, "{id} was acknowledged");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_writes_fill_a_disk_until_they_are_refused_and_it_can_be_emptied_then() {
+    let (directory, faults, store) = faulty_store();
+    let store = Arc::new(store);
+    store.prepare(&[CollectionSpec { name: "things", indexes: BY_TEXT }]).await.expect("it is declared");
+    faults.room.store(10 * 1024 * 1024, Ordering::SeqCst);
+    let mut acknowledged = fill(&store, 1).await;
+    assert!(acknowledged.len() > 500, "{}", acknowledged.len());
+    assert_there(&store, &acknowledged).await;
+    // A quarter of it makes room.
+    for _ in 0..2 {
+        let gone = acknowledged.split_off(acknowledged.len() / 4 * 3);
+        for id in gone {
+            let filter = Filter::equals("_id", id);
+            let gone = Unit::of(Change::DeleteMany { collection: "things", filter });
+            store.commit(gone).await.unwrap_or_else(|error| panic!("{id} can be removed: {error}"));
+        }
+        let more = fill(&store, 1_000_000 + acknowledged.last().copied().unwrap_or_default()).await;
+        acknowledged.extend(more);
+        assert_there(&store, &acknowledged).await;
+    }
+    drop(store);
+    let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it can be opened");
+    assert_there(&store, &acknowledged).await;
     assert_whole(&store).await;
 }

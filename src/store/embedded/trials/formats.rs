@@ -23,7 +23,7 @@ fn opened(memory: &Arc<Memory>) -> Database {
     let (file, mark) = (directory().join("inventory.redb"), directory().join("mark"));
     let file = Watched::open(&storage, &file, mark).expect("it is there");
     match Pages::open(Box::new(file)).expect("it is sound") {
-        Opened::Log(pages) => Database::builder().create_with_backend(*pages),
+        Opened::Log(pages) => Database::builder().create_with_backend(pages),
         Opened::Plain(_) => panic!("it is a log"),
     }
     .expect("it is sound")

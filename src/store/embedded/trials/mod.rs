@@ -5,6 +5,7 @@
 mod damage;
 mod faults;
 mod formats;
+mod journal;
 mod kill;
 mod large;
 mod many;
@@ -27,7 +28,7 @@ use redb::Database;
 use crate::store::IndexKey;
 
 use self::memory::Memory;
-use super::open::{FILE, Location};
+use super::open::{FILE, Found, Location};
 use super::storage::{Storage, Watched};
 use super::{EmbeddedStore, Options, copy};
 
@@ -51,7 +52,7 @@ fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedSt
 
 /// The store as a file of redb's own, as backups are.
 fn plain(memory: &Arc<Memory>) -> Arc<Memory> {
-    let (from, catalog) = location(memory).open_aside().expect("it is sound");
+    let Found { database: from, catalog, .. } = location(memory).open_aside().expect("it is sound");
     let files = Memory::of(BTreeMap::new());
     let (storage, name) = (Arc::clone(&files) as Arc<dyn Storage>, directory().join(FILE));
     storage.create(&name).expect("a file");

@@ -8,6 +8,7 @@ use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, COLLECTIONS};
 use super::{Random, directory, location, options, start};
 use crate::store::Store;
+use crate::store::embedded::open::Found;
 use crate::store::embedded::{EmbeddedStore, OpenError, acknowledged};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -41,8 +42,7 @@ async fn a_note_about_another_file_refuses_nothing() {
     let (mut torn, mut refused) = (0, 0);
     for files in cuts().await {
         let known = Memory::of(files.clone());
-        let Ok((database, catalog)) = location(&known).open_aside() else { continue };
-        drop(database);
+        let Ok(Found { catalog, .. }) = location(&known).open_aside() else { continue };
         // Whether the last commit is whole: only then is a note of no account.
         match EmbeddedStore::start(location(&with_note(&files, catalog.identity)), &options()) {
             Ok(_) => {}
@@ -64,8 +64,7 @@ async fn a_note_about_another_file_refuses_nothing() {
 async fn opening_a_file_begins_its_note_anew() {
     let memory = Memory::of(Files::new());
     drop(start(&memory, &options()));
-    let (database, catalog) = location(&memory).open_aside().expect("it is sound");
-    drop(database);
+    let Found { catalog, .. } = location(&memory).open_aside().expect("it is sound");
     // As after putting an older copy of the same file in its place.
     let memory = with_note(&memory.contents(), catalog.identity);
     let store = start(&memory, &options());
@@ -78,7 +77,7 @@ async fn opening_a_file_begins_its_note_anew() {
 async fn each_file_has_an_identity_of_its_own() {
     let memory = Memory::of(Files::new());
     drop(start(&memory, &options()));
-    let identity = || location(&memory).open_aside().expect("it is sound").1.identity;
+    let identity = || location(&memory).open_aside().expect("it is sound").catalog.identity;
     let first = identity();
     crate::store::embedded::space::compact(&location(&memory)).expect("it is sound");
     assert_ne!(identity(), first);

@@ -28,7 +28,7 @@ fn create(memory: &Arc<Memory>) -> Pages {
 
 fn open(memory: &Arc<Memory>) -> Pages {
     match Pages::open(memory.open(file()).expect("it is there")).expect("it opens") {
-        Opened::Log(pages) => *pages,
+        Opened::Log(pages) => pages,
         Opened::Plain(_) => panic!("it is a log"),
     }
 }
@@ -139,43 +139,113 @@ fn looking_at_a_log_does_not_write_to_it() {
     assert!(memory.contents() == files);
 }
 
-/// Sessions of a log that end by closing it, by a kill, and by a kill in a sync; and each state that was to be synced.
-fn history(random: &mut Random, most_changes: usize) -> (Vec<Event>, Vec<Vec<u8>>) {
-    let memory = Memory::recording();
-    let mut pages = create(&memory);
-    let (mut states, mut model) = (vec![Vec::new()], Vec::new());
-    for _ in 0..60 {
-        for _ in 0..random.below(most_changes) {
-            change(&pages, &mut model, random);
+/// What a log has to say after a loss of power.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct State {
+    content: Arc<Vec<u8>>,
+    /// The number of the last record, and of the last one that was released.
+    last: u64,
+    released: u64,
+}
+
+impl State {
+    /// Whether this is what a log has.
+    fn is_of(&self, pages: &Pages) -> bool {
+        let records = pages.records_after(self.released).expect("they can be read");
+        let numbers = self.released + 1..=self.last;
+        content(pages) == *self.content && records.into_iter().eq(numbers.map(|number| (number, record(number))))
+    }
+}
+
+/// The bytes of the record of this number; some are longer than what is left of a segment, or than one.
+fn record(number: u64) -> Vec<u8> {
+    let mut random = Random(number);
+    let length = [1, 100, 5_000, 20_000, 300_000, 1_500_000][random.below(60).saturating_sub(54)] + random.below(5_000);
+    filled(length, &mut random)
+}
+
+/// Sessions of a log that end by closing it, by a kill, and by a kill in a sync; and each state that was to be durable.
+struct History {
+    memory: Arc<Memory>,
+    pages: Pages,
+    /// What was written last, durable or not.
+    model: Vec<u8>,
+    states: Vec<State>,
+}
+
+impl History {
+    fn of(random: &mut Random, most_changes: usize) -> (Vec<Event>, Vec<State>) {
+        let memory = Memory::recording();
+        let pages = create(&memory);
+        let mut history = Self { memory, pages, model: Vec::new(), states: vec![State::default()] };
+        for _ in 0..60 {
+            for _ in 0..random.below(most_changes) {
+                change(&history.pages, &mut history.model, random);
+                if random.below(most_changes) < 3 {
+                    history.append();
+                }
+            }
+            history.sync_and_end(random.below(8));
+            if random.below(3) == 0 {
+                history.release();
+            }
         }
-        memory.note(Event::Begun(states.len(), BTreeMap::new()));
-        states.push(model.clone());
-        let end = random.below(8);
-        memory.set_killed(end == 0);
-        if pages.sync_data().is_ok() {
-            memory.note(Event::Settled(states.len() - 1, BTreeMap::new()));
+        (history.memory.events(), history.states)
+    }
+
+    fn last(&self) -> State {
+        self.states.last().cloned().unwrap_or_default()
+    }
+
+    fn begin(&mut self, state: State) {
+        self.memory.note(Event::Begun(self.states.len(), BTreeMap::new()));
+        self.states.push(state);
+    }
+
+    fn settle(&self) {
+        self.memory.note(Event::Settled(self.states.len() - 1, BTreeMap::new()));
+    }
+
+    fn append(&mut self) {
+        let number = self.last().last + 1;
+        self.begin(State { last: number, ..self.last() });
+        assert!(self.pages.append(number, &record(number)).expect("it is written"));
+        self.settle();
+    }
+
+    fn release(&mut self) {
+        let last = self.last();
+        self.begin(State { released: last.last, ..last });
+        self.pages.release(last.last).expect("it is written");
+        // What another process left need not be durable by that.
+    }
+
+    fn sync_and_end(&mut self, end: usize) {
+        self.begin(State { content: Arc::new(self.model.clone()), ..self.last() });
+        self.memory.set_killed(end == 0);
+        if self.pages.sync_data().is_ok() {
+            self.settle();
         }
-        memory.set_killed(false);
+        self.memory.set_killed(false);
         if end == 2 {
-            pages.close().expect("it is closed");
+            self.pages.close().expect("it is closed");
         }
         if end <= 2 {
-            pages = open(&memory);
+            self.pages = open(&self.memory);
             // In a sync that did not return all may have been there or nothing.
-            model = content(&pages);
-            assert!(states[states.len() - 2..].contains(&model));
-            memory.note(Event::Begun(states.len(), BTreeMap::new()));
-            states.push(model.clone());
+            let found = self.states[self.states.len() - 2..].iter().find(|state| state.is_of(&self.pages));
+            let found = found.expect("one of them is there").clone();
+            self.model = (*found.content).clone();
+            self.begin(found);
         }
     }
-    (memory.events(), states)
 }
 
 #[test]
 fn a_loss_of_power_leaves_what_was_synced_or_all_of_a_batch_behind_it() {
     let mut random = Random(3);
     for session in 0..8 {
-        let (events, states) = history(&mut random, if session % 4 == 0 { 400 } else { 60 });
+        let (events, states) = History::of(&mut random, if session % 4 == 0 { 400 } else { 60 });
         let begun = events.iter().position(|event| matches!(event, Event::Sync(_))).expect("it was made") + 1;
         for _ in 0..rounds(CUTS, 160) / 8 {
             let moment = begun + random.below(events.len() - begun);
@@ -190,24 +260,33 @@ fn a_loss_of_power_leaves_what_was_synced_or_all_of_a_batch_behind_it() {
             }
             for fate in [Fate::Lost, Fate::Kept, Fate::Random, Fate::Torn(512), Fate::Torn(4096)] {
                 let memory = Memory::of(disk.cut(fate, &mut random));
-                let found = content(&open(&memory));
-                let is_known = states[settled..=attempted.max(settled)].contains(&found);
-                assert!(is_known, "{fate:?} at {moment} of {}, after {settled}, before {attempted}", events.len());
-                go_on(&memory, found, &mut random);
+                let pages = open(&memory);
+                let known = states[settled..=attempted.max(settled)].iter().find(|state| state.is_of(&pages));
+                let Some(found) = known else {
+                    panic!("{fate:?} at {moment} of {}, after {settled}, before {attempted}", events.len());
+                };
+                go_on(&memory, found.clone(), &mut random);
             }
         }
     }
 }
 
 /// What is left can be worked with, and what the lost batch left behind is not taken for a part of the log.
-fn go_on(memory: &Arc<Memory>, mut model: Vec<u8>, random: &mut Random) {
+fn go_on(memory: &Arc<Memory>, mut state: State, random: &mut Random) {
     let pages = open(memory);
-    for _ in 0..3 {
+    let mut model = (*state.content).clone();
+    for round in 0..3 {
         for _ in 0..random.below(20) {
             change(&pages, &mut model, random);
         }
+        if round != 1 {
+            state.last += 1;
+            assert!(pages.append(state.last, &record(state.last)).expect("it is written"));
+            assert!(state.is_of(&open(&Memory::of(memory.contents()))));
+        }
         pages.sync_data().expect("it is synced");
-        assert!(content(&open(&Memory::of(memory.contents()))) == model);
+        state.content = Arc::new(model.clone());
+        assert!(state.is_of(&open(&Memory::of(memory.contents()))));
     }
 }
 
@@ -339,7 +418,7 @@ impl StorageBackend for Flawed {
 
 fn log(opened: Opened) -> Pages {
     match opened {
-        Opened::Log(pages) => *pages,
+        Opened::Log(pages) => pages,
         Opened::Plain(_) => panic!("it is a log"),
     }
 }
@@ -417,6 +496,50 @@ fn a_page_that_cannot_be_read_keeps_nobody_from_writing_others() {
     assert!(pages.read(0, &mut [0; PAGE]).is_err());
     // A quarter of what was written.
     assert!(memory.contents()[file()].len() < 2000 * PAGE * 5 / 2 + 2048 * PAGE);
+}
+
+#[test]
+fn records_that_were_released_take_no_room() {
+    let (memory, mut random) = (Memory::of(BTreeMap::new()), Random(10));
+    let pages = create(&memory);
+    pages.write(0, &filled(500 * PAGE, &mut random)).expect("it is written");
+    pages.sync_data().expect("it is synced");
+    for number in 1..20_000 {
+        assert!(pages.append(number, &filled(9_000, &mut random)).expect("it is written"));
+        if number % 20 == 0 {
+            pages.write(random.below(500) as u64 * PAGE as u64, &filled(PAGE, &mut random)).expect("it is written");
+            pages.sync_data().expect("it is synced");
+            pages.release(number).expect("it is written");
+        }
+    }
+    // 180 MB of records went through it.
+    let length = memory.contents()[file()].len();
+    assert!(length < 24 * 1024 * 1024, "{length}");
+}
+
+#[test]
+fn a_record_is_not_taken_where_its_pages_could_not_follow() {
+    let (mut random, unreadable) = (Random(11), Arc::new(AtomicU64::new(u64::MAX)));
+    let (memory, room, mut model) = full(3_000, &mut random);
+    let pages = Flawed::opened(&memory, &room, &unreadable);
+    let mut number = 0;
+    // A few fit into what is kept free.
+    while pages.append(number + 1, &record(number + 1)).expect("nothing is wrong") {
+        number += 1;
+        assert!(number < 1_000, "nothing is kept free for the pages");
+    }
+    for page in 0..60 {
+        let bytes = filled(PAGE, &mut random);
+        pages.write(page * PAGE as u64, &bytes).expect("it is written");
+        model[usize::try_from(page).expect("it is small") * PAGE..][..PAGE].copy_from_slice(&bytes);
+    }
+    pages.sync_data().expect("there is room for what changes");
+    assert!(content(&open(&Memory::of(memory.contents()))) == model);
+    pages.release(number).expect("there is room");
+    room.store(u64::MAX, Ordering::SeqCst);
+    pages.write(model.len() as u64, &filled(PAGE * 100, &mut random)).expect("it is written");
+    pages.sync_data().expect("there is room again");
+    assert!(pages.append(number + 1, &record(number + 1)).expect("nothing is wrong"));
 }
 
 #[test]

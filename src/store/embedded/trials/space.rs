@@ -12,7 +12,7 @@ use bson::raw::RawDocumentBuf;
 use super::memory::Memory;
 use super::{Random, directory, location, options, rounds, start, stored_number, up};
 use crate::query::{Filter, Sort};
-use crate::store::embedded::open::Location;
+use crate::store::embedded::open::{Found, Location, Ready};
 use crate::store::embedded::{EmbeddedStore, Options, maintenance, space};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -81,7 +81,7 @@ fn sizes(directory: &Path) -> (u64, u64) {
 
 /// The bytes of all documents and keys.
 fn live_bytes(location: &Location) -> u64 {
-    let (database, _) = location.open_aside().expect("it can be opened");
+    let Found { database, .. } = location.open_aside().expect("it can be opened");
     let transaction = database.begin_write().expect("a transaction");
     transaction.stats().expect("it can be read").stored_bytes()
 }
@@ -136,7 +136,7 @@ async fn compacting_pays_when_most_documents_are_gone_and_not_before() {
     drop(store);
     let pays = || {
         let location = location(&memory);
-        let (database, catalog) = location.open().expect("it can be opened");
+        let Ready { database, catalog, .. } = location.open().expect("it can be opened");
         space::pays(&database, &catalog, location.file_bytes(), 0)
     };
     assert!(!pays());

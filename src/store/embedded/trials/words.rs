@@ -165,7 +165,7 @@ fn a_newer_layout_of_the_pages_is_refused() {
     });
     assert_eq!(
         newer.to_string(),
-        format!("{} has the page layout 9, this version reads up to 1; use the version that wrote it", name.display())
+        format!("{} has the page layout 9, this version reads up to 2; use the version that wrote it", name.display())
     );
 }
 
