@@ -1,4 +1,4 @@
-//! The layout of the file: its version, what every file of this service says of itself, and how an older one is brought
+//! The layout of the tables (that of the pages below them is in [`pages`](super::pages)): its version, what every file of this service says of itself, and how an older one is brought
 //! up to this version.
 //!
 //! | version | what is different |

@@ -11,7 +11,7 @@
 //! - What a record says follows from rows alone: applying it again asks no filter and no condition.
 
 use bson::raw::RawDocument;
-use redb::{Database, Durability};
+use redb::Database;
 
 use crate::store::StoreError;
 
@@ -32,10 +32,11 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const LARGEST: usize = if cfg!(test) { 16 * 1024 } else { 512 * 1024 };
 /// What a record takes in the log beside its own bytes, about.
 const BESIDE: u64 = 6 * 1024;
-/// After a failure so many commits are durable in the tables at once: on a full disk each is small, then.
+/// After a failure so many commits are durable in the tables at once: where the disk is full, that shows whether there is room for
+/// each, and what can be removed is.
 const CAUTIOUS: u32 = if cfg!(test) { 8 } else { 256 };
 
-/// The tags of entries.
+/// The tags of entries. Who changes what they mean raises the layout of the log.
 const STORED: u8 = 1;
 const REMOVED: u8 = 2;
 const LAST_ID: u8 = 3;
@@ -186,6 +187,11 @@ impl Journal {
         }
     }
 
+    /// Whether the storage has failed lately.
+    pub(super) fn is_cautious(&self) -> bool {
+        self.cautious > 0
+    }
+
     /// Whether there are records that are not in the tables on disk.
     pub(super) fn holds(&self) -> bool {
         self.held > 0
@@ -232,12 +238,9 @@ pub(super) enum Steps {
     One,
     /// One after the other, so that little room is needed at a time.
     Each,
-    /// All of them in memory alone: there is no room. The records stay in the log, so that what was acknowledged can be read until
-    /// there is.
-    Unsaved,
 }
 
-/// Applies records to the tables; gives the catalog as it is then.
+/// Applies records to the tables, durably; gives the catalog as it is then.
 ///
 /// # Errors
 /// The storage failed, or the records do not belong to this catalog.
@@ -252,11 +255,7 @@ pub(super) fn replay(
     let size = if steps == Steps::Each { 1 } else { records.len().max(1) };
     for records in records.chunks(size) {
         let mut transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-        if steps == Steps::Unsaved {
-            transaction.set_durability(Durability::None).map_err(StoreError::backend)?;
-        } else {
-            transaction.set_quick_repair(quick_repair);
-        }
+        transaction.set_quick_repair(quick_repair);
         catalog = failure::guarded(|| {
             let mut commit = catalog.commit;
             let mut batch = Batch::new(&transaction, catalog, limits, Undo::Transaction);

@@ -95,7 +95,7 @@ pub struct Options {
     pub queue_length: usize,
     /// How long the filters of one unit of changes may look for documents, while everybody else who writes waits.
     pub filter_budget: Duration,
-    /// From this size of the file on, each commit also saves what makes opening after a kill quick.
+    /// From this size of the file on, each commit that is durable in the tables also saves what makes opening after a kill quick.
     pub quick_repair_from_bytes: u64,
 }
 

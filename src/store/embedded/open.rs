@@ -151,6 +151,8 @@ pub(super) struct Ready {
     pub(super) catalog: Catalog,
     /// Takes nothing where the file is only looked at.
     pub(super) journal: Journal,
+    /// What the log has beyond the tables is in memory alone: nothing can be written.
+    pub(super) is_unsaved: bool,
 }
 
 /// A file that was opened. Before its indexes are asked, [`Location::bring_up`] or [`Location::read_recent`] has to follow.
@@ -266,7 +268,7 @@ impl Location {
         self.storage.len(&self.file).ok().flatten().unwrap_or_default()
     }
 
-    /// Whether the file is so large that each commit is to save what makes opening after a kill quick.
+    /// Whether the file is so large that each commit that is durable in the tables is to save what makes opening after a kill quick.
     pub(super) fn is_large(&self) -> bool {
         self.file_bytes() >= self.quick_repair_from
     }
@@ -281,20 +283,29 @@ impl Location {
         if self.is_aside {
             let found = self.open_aside()?;
             let catalog = self.bring_up(&found)?;
-            return Ok(Ready { database: found.database, catalog, journal: Journal::default() });
+            return Ok(Ready { database: found.database, catalog, journal: Journal::default(), is_unsaved: false });
         }
         let mut opened = self.open_in(Steps::One);
-        for steps in [Steps::Each, Steps::Unsaved] {
-            if !matches!(opened, Err(OpenError::NoRoom { .. })) {
-                break;
-            }
-            opened = self.open_in(steps);
+        if matches!(opened, Err(OpenError::NoRoom { .. })) {
+            opened = self.open_in(Steps::Each);
         }
-        opened
+        match opened {
+            Err(refused @ OpenError::NoRoom { .. }) => self.open_unsaved().map_err(|_| refused),
+            opened => opened,
+        }
+    }
+
+    /// There is no room to apply what the log has beyond the tables: that is done in memory, so that it can be read.
+    fn open_unsaved(&self) -> Result<Ready, OpenError> {
+        let file = self.file.display();
+        log::error!("there is no room left for {file}: it can be read, and each write tries whether there is");
+        let found = self.open_aside()?;
+        let catalog = self.bring_up(&found)?;
+        Ok(Ready { database: found.database, catalog, journal: Journal::default(), is_unsaved: true })
     }
 
     /// What the log has beyond the tables is applied in these steps.
-    fn open_in(&self, steps: Steps) -> Result<Ready, OpenError> {
+    pub(super) fn open_in(&self, steps: Steps) -> Result<Ready, OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
                 log::info!("making a new store: {}", self.file.display());
@@ -311,19 +322,15 @@ impl Location {
                     self.open_log()?.ok_or_else(|| self.damaged(&"it could not be made a log of pages"))?
                 }
             };
-            let catalog = self.bring_up_in(&found, steps)?;
+            let catalog = match self.bring_up_in(&found, steps) {
+                Err(OpenError::Io { path, source }) if log.is_full() => return Err(OpenError::NoRoom { path, source }),
+                brought => brought?,
+            };
             let mut journal = Journal::of(log);
-            if steps == Steps::Unsaved {
-                log::error!(
-                    "there is no room left for {}: it can be read, and written when there is",
-                    self.file.display()
-                );
-            } else {
-                journal.release(catalog.commit);
-            }
+            journal.release(catalog.commit);
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
-            Ok(Ready { database: found.database, catalog, journal })
+            Ok(Ready { database: found.database, catalog, journal, is_unsaved: false })
         })
     }
 

@@ -1,8 +1,8 @@
-//! The one thread that writes. It takes what is waiting, applies it in one transaction, makes that durable,
-//! publishes what readers see from then on, and only then answers.
+//! The one thread that writes. It takes what is waiting, applies it in one transaction, makes that durable, by a record of
+//! the [`journal`](super::journal) or in the tables, publishes what readers see from then on, and only then answers.
 //!
-//! There is no timer: while one group goes to disk, the next one gathers in the queue. When the storage
-//! fails, the file is closed and opened again; what was in the group is answered as unavailable.
+//! No group waits for a timer: while one goes to disk, the next one gathers in the queue. When nothing comes for a while, the
+//! tables catch up with the journal. When the storage fails, the file is closed and opened again; what was in the group is answered as unavailable.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -15,7 +15,7 @@ use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Condition, Documents, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
@@ -96,7 +96,7 @@ impl Handle {
 
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let Ready { database, catalog, journal } = space::open_compacted(&location)?;
+        let Ready { database, catalog, journal, is_unsaved } = space::open_compacted(&location)?;
         let acknowledged = location.acknowledged(&catalog);
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
@@ -108,6 +108,8 @@ impl Handle {
             catalog,
             database: Some(database),
             journal,
+            is_unsaved,
+            is_removing: false,
             acknowledged,
             limits: Limits { filter_budget: options.filter_budget, recent_bytes: recent::limit(options.cache_bytes) },
         };
@@ -201,6 +203,10 @@ struct Writer {
     /// None while the storage is out of order.
     database: Option<Database>,
     journal: Journal,
+    /// There was no room to open the file for writing: what readers see is in memory.
+    is_unsaved: bool,
+    /// Whether the group that is being written only takes documents away.
+    is_removing: bool,
     acknowledged: Acknowledged,
     limits: Limits,
 }
@@ -244,8 +250,11 @@ impl Outcome {
     }
 }
 
-fn is_removal(change: &Change) -> bool {
-    matches!(change, Change::Delete { .. } | Change::DeleteMany { .. })
+/// Whether the unit takes documents away and does nothing else.
+fn is_removal(unit: &Unit) -> bool {
+    let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+    let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
+    !unit.changes.is_empty() && unit.changes.iter().all(removes) && !unit.conditions.iter().any(writes)
 }
 
 fn bytes_of(change: &Change) -> usize {
@@ -269,7 +278,7 @@ impl Writer {
             match job {
                 Job::Commit { unit, reply } => {
                     let mut group = Group::of(unit, reply, Undo::Notes);
-                    next = gather(&mut group, jobs);
+                    next = gather(&mut group, jobs, self.journal.is_cautious());
                     self.commit(group);
                 }
                 Job::Prepare { collections, reply } => {
@@ -372,11 +381,11 @@ impl Writer {
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
-        self.journal.set_removing(units.iter().flat_map(|unit| &unit.changes).all(is_removal));
+        self.is_removing = units.iter().all(is_removal);
         let is_given_up =
             |outcomes: &Vec<Outcome>| undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
         let applied = self.in_batch(undo, |batch| apply(batch, units), is_given_up);
-        self.journal.set_removing(false);
+        self.is_removing = false;
         applied
     }
 
@@ -444,8 +453,14 @@ impl Writer {
     }
 
     fn database(&mut self) -> Result<&Database, StoreError> {
+        if self.is_unsaved {
+            self.close();
+        }
         if self.database.is_none() {
             self.reopen()?;
+        }
+        if self.is_unsaved {
+            return Err(failure::unavailable(&"there is no room left on the disk"));
         }
         self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
@@ -458,6 +473,7 @@ impl Writer {
         record: Option<&[u8]>,
     ) -> Result<(), StoreError> {
         let file_bytes = self.location.file_bytes();
+        self.journal.set_removing(self.is_removing);
         let appended = record.map_or(Ok(false), |record| self.journal.append(catalog.commit, record, file_bytes));
         let is_durable = match appended {
             Ok(is_durable) => is_durable,
@@ -500,22 +516,30 @@ impl Writer {
 
     /// Closes the file and tries to open it again.
     fn fail(&mut self, error: &dyn std::fmt::Display) {
+        if self.is_unsaved {
+            // It was tried just now.
+            return log::error!("nothing can be written: {error}");
+        }
         log::error!("the storage failed, opening it again: {error}");
+        self.close();
+        if let Err(error) = self.reopen() {
+            log::error!("the store stays out of order, each write tries again: {error}");
+        }
+    }
+
+    fn close(&mut self) {
         self.published.store(None);
         self.journal = Journal::default();
         let database = self.database.take();
         if let Err(panic) = failure::caught(|| drop(database)) {
             log::error!("closing the file: {panic}");
         }
-        if let Err(error) = self.reopen() {
-            log::error!("the store stays out of order, each write tries again: {error}");
-        }
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
         let opened = self.location.open().map_err(|error| failure::unavailable(&error))?;
-        let Ready { database, mut catalog, journal } = opened;
-        self.journal = journal.cautious();
+        let Ready { database, mut catalog, journal, is_unsaved } = opened;
+        (self.journal, self.is_unsaved) = (journal.cautious(), is_unsaved);
         catalog.continue_after(&self.catalog);
         // It may be a new file, written after a sync that failed.
         self.acknowledged = self.location.acknowledged(&catalog);
@@ -552,11 +576,13 @@ fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Outcome>, StoreErr
     units.iter().map(apply).collect()
 }
 
-/// Adds what is waiting to the group; returns a job that does not go into it.
-fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
+/// Adds what is waiting to the group; returns a job that does not go into it. After a failure it may be that only removing is
+/// possible: then that does not go together with anything else.
+fn gather(group: &mut Group, jobs: &Receiver<Job>, is_cautious: bool) -> Option<Job> {
+    let removes = group.units.iter().all(is_removal);
     while !group.is_full() {
         match jobs.try_recv() {
-            Ok(Job::Commit { unit, reply }) => group.push(unit, reply),
+            Ok(Job::Commit { unit, reply }) if !is_cautious || is_removal(&unit) == removes => group.push(unit, reply),
             Ok(other) => return Some(other),
             Err(_) => return None,
         }

@@ -15,8 +15,8 @@
 //!
 //! *Invariants:*
 //! - A batch is there as a whole or not at all, and what a sync returned for is there.
-//! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it, nor a page
-//!   that counts in either.
+//! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it with its
+//!   records, nor a page that counts in either.
 //! - Opening a file does not write to it.
 
 mod layout;
@@ -35,7 +35,7 @@ use redb::{BackendError, StorageBackend};
 use self::layout::{
     Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
 };
-use self::records::Record;
+use self::records::{Record, USUAL_PAGES_FOR_A_SLOT};
 use self::recovery::{Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
@@ -59,8 +59,8 @@ const MOST_SEGMENTS: u32 = u32::MAX / SEGMENT - 1;
 const CLEARED: usize = 64;
 /// A batch of so many pages may use the last segments, see [`RESERVE`].
 const SMALL: usize = 64;
-/// How many pages follow 16 slots of records, as long as nothing is known about that.
-const USUAL_PAGES: u32 = 64;
+/// So many pages are staged before they are written, unless there is a sync: redb gives some out of its hand that change again.
+const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 };
 /// How much of a map is written at once.
 const PIECE: usize = 1024 * 1024;
 
@@ -151,8 +151,8 @@ struct Writer {
     records: Vec<Record>,
     /// How many pages were written since records were last released.
     followed: usize,
-    /// How many pages followed 16 slots of records lately, and a quarter more.
-    pages_for_16_slots: u32,
+    /// How many pages followed a slot of records lately.
+    pages_for_a_slot: usize,
     buffer: Vec<u8>,
 }
 
@@ -225,7 +225,7 @@ impl Log {
             is_begun: false,
             records: log.records,
             followed: 0,
-            pages_for_16_slots: USUAL_PAGES,
+            pages_for_a_slot: USUAL_PAGES_FOR_A_SLOT,
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
@@ -500,7 +500,7 @@ impl Log {
             budget = budget.saturating_sub(live.into());
             garbage = garbage.saturating_sub(u64::from(SEGMENT) - u64::from(live));
             cleared.insert(victim);
-            if self.shared().staged.len() >= MOST_PAGES {
+            if self.shared().staged.len() >= MOST_STAGED {
                 self.write_parts(writer, false)?;
             }
         }
@@ -634,6 +634,7 @@ impl Writer {
     fn failing<T>(&mut self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = work();
         self.is_broken |= done.is_err();
+        self.is_full |= done.as_ref().is_err_and(is_full);
         done
     }
 
@@ -753,7 +754,7 @@ impl StorageBackend for Pages {
         }
         let staged = shared.staged.len();
         drop(shared);
-        if staged >= MOST_PAGES { self.write_parts(&mut writer, false) } else { Ok(()) }
+        if staged >= MOST_STAGED { self.write_parts(&mut writer, false) } else { Ok(()) }
     }
 
     fn close(&self) -> io::Result<()> {
@@ -762,6 +763,8 @@ impl StorageBackend for Pages {
         if writer.has_written && !writer.is_changed && !writer.is_broken && writer.records.is_empty() {
             self.checkpoint(&mut writer, true)?;
         }
+        // Another one may have the file from now on.
+        writer.is_broken = true;
         self.file.close()
     }
 

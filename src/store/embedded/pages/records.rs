@@ -1,8 +1,11 @@
 //! Records: what is durable at once, and in the pages later.
 //!
 //! Making a few documents durable by their pages costs many pages, scattered over tables and indexes, each time. So whoever
-//! writes may append what changed as a record, which is on disk when [`Log::append`] returns, and have the pages follow in
+//! writes may append what changed as a record, which is on disk when [`Log::append`] has taken it, and have the pages follow in
 //! larger batches. Until then recovery finds the record in the chain, behind the pages.
+//!
+//! What a record says is not known here; its entries are described where they are
+//! [written](super::super::journal), and the layout of the log is raised when they change.
 //!
 //! *Invariant:* no checkpoint is written while there is a record that has not been [released](Log::release).
 
@@ -11,6 +14,15 @@ use std::io;
 use super::layout::{Content, Head, Place, SEGMENT, SLOT, offset};
 use super::segments::{RESERVE, segment_of};
 use super::{Log, Writer, is_full, page_number, room_at};
+
+/// Pages that follow, however small records are: what redb writes with each commit.
+const FIXED_PAGES: usize = 128;
+/// How many follow a slot of records, as long as nothing is known about that.
+pub(super) const USUAL_PAGES_FOR_A_SLOT: usize = 3;
+/// And the most that is believed.
+const MOST_PAGES_FOR_A_SLOT: usize = 12;
+/// So many slots of records tell something about the pages that follow them.
+const TELLING_SLOTS: usize = 16;
 
 /// Where a record is.
 #[derive(Debug)]
@@ -35,13 +47,14 @@ fn held_slots(writer: &Writer) -> usize {
 }
 
 impl Writer {
-    /// How many pages followed these slots of records.
+    /// These slots of records were released: how many pages followed them?
     fn learn(&mut self, slots: usize) {
         let pages = std::mem::take(&mut self.followed);
-        if let Some(now) = pages.saturating_mul(16 + 4).checked_div(slots) {
+        // Of a few nothing can be told; and where much else was written with them, the pages are not theirs.
+        if slots >= TELLING_SLOTS {
+            let now = (pages.saturating_sub(FIXED_PAGES) / slots).clamp(1, MOST_PAGES_FOR_A_SLOT);
             // What was needed lately may be needed again.
-            let before = self.pages_for_16_slots - self.pages_for_16_slots / 8;
-            self.pages_for_16_slots = u32::try_from(now).unwrap_or(u32::MAX).max(before);
+            self.pages_for_a_slot = now.max(self.pages_for_a_slot.saturating_sub(1));
         }
     }
 }
@@ -81,7 +94,11 @@ impl Log {
             self.put_part(&mut writer, buffer, content, pages, next, rest.is_empty())?;
             writer.segments.pin(segment_of(slot));
         }
-        writer.failing(|| self.file.sync_data())?;
+        // Readers may have redb write a page meanwhile, and are not to wait for the disk.
+        drop(writer);
+        let synced = self.file.sync_data();
+        let mut writer = self.writer();
+        writer.failing(|| synced)?;
         writer.records.push(Record { number, bytes: record.len() as u64, places });
         Ok(true)
     }
@@ -89,8 +106,9 @@ impl Log {
     /// Makes sure that the pages can follow, should the disk be full by then.
     fn has_room_for(&self, writer: &mut Writer, slots: usize) -> io::Result<bool> {
         let held = (held_slots(writer) + slots) as u64;
-        let batch = (slots as u64 + held * u64::from(writer.pages_for_16_slots) / 16).div_ceil(u64::from(SEGMENT));
-        let segments = usize::try_from(batch).unwrap_or(usize::MAX).saturating_add(2);
+        let pages = FIXED_PAGES as u64 + held * (writer.pages_for_a_slot + 1) as u64;
+        let batch = (slots as u64 + pages).div_ceil(u64::from(SEGMENT));
+        let segments = usize::try_from(batch).unwrap_or(usize::MAX).saturating_add(1);
         let growth = 2 * held + RESERVE as u64 * u64::from(SEGMENT);
         while writer.segments.unused() < growth || !writer.segments.has_beside_reserve(segments) {
             if writer.is_full {
@@ -102,6 +120,11 @@ impl Log {
             }
         }
         Ok(true)
+    }
+
+    /// Whether there was no room for another segment.
+    pub(in super::super) fn is_full(&self) -> bool {
+        self.writer().is_full
     }
 
     /// The records with larger numbers than this one, in the order in which they were appended.
@@ -139,11 +162,102 @@ impl Log {
         if writer.records.is_empty() {
             writer.learn(held);
         }
-        if !writer.has_written || writer.is_changed || !writer.records.is_empty() {
+        writer.check()?;
+        if !writer.has_written || !writer.records.is_empty() || writer.is_begun || self.shared().length != writer.floor
+        {
             return Ok(());
         }
-        writer.check()?;
+        // Pages that are only staged are in no map.
         self.checkpoint_if_due(&mut writer)?;
-        self.win_room(&mut writer)
+        if writer.is_changed {
+            return Ok(());
+        }
+        let won = self.win_room(&mut writer);
+        // What this has begun, the next batch ends.
+        writer.is_changed |= won.is_err();
+        won
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use redb::StorageBackend;
+    use redb::backends::FileBackend;
+
+    use super::super::layout::{Found, LAYOUT, SUPERBLOCKS, Superblock};
+    use super::super::{Opened, Pages};
+    use super::*;
+
+    fn file(path: &Path) -> Box<dyn StorageBackend> {
+        let file = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        Box::new(FileBackend::new(file.expect("a file")).expect("nobody has it"))
+    }
+
+    fn opened(path: &Path) -> Pages {
+        match Pages::open(file(path)).expect("it is sound") {
+            Opened::Log(log) => log,
+            Opened::Plain(_) => panic!("it is a log"),
+        }
+    }
+
+    fn superblocks(path: &Path) -> Vec<(u32, Superblock)> {
+        let file = file(path);
+        let mut bytes = vec![0; SLOT];
+        let read = |slot| {
+            file.read(offset(slot), &mut bytes).expect("it is there");
+            match Superblock::decode(&bytes) {
+                Found::Superblock(found) => Some((slot, found)),
+                _ => None,
+            }
+        };
+        (0..SUPERBLOCKS).filter_map(read).collect()
+    }
+
+    #[test]
+    fn a_log_of_the_layout_before_records_is_of_this_one_when_it_is_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let log = Pages::create(file(&path)).expect("a new log");
+        log.write(0, &[7; 3 * SLOT]).expect("it is written");
+        log.sync_data().expect("it is synced");
+        log.close().expect("it is closed");
+        drop(log);
+        for (slot, found) in superblocks(&path) {
+            let bytes = Superblock { layout: 1, ..found }.encode();
+            file(&path).write(offset(slot), &bytes).expect("it is written");
+        }
+        assert!(superblocks(&path).iter().all(|(_, found)| found.layout == 1));
+        let log = opened(&path);
+        assert!(log.append(1, b"a record").expect("it is written"));
+        drop(log);
+        let newest = superblocks(&path).into_iter().max_by_key(|(_, found)| found.generation);
+        assert_eq!(newest.map(|(_, found)| found.layout), Some(LAYOUT));
+        let log = opened(&path);
+        assert_eq!(log.records_after(0).expect("it is sound"), [(1, b"a record".to_vec())]);
+        let mut page = vec![0; SLOT];
+        log.read(SLOT as u64, &mut page).expect("it is there");
+        assert_eq!(page, [7; SLOT]);
+    }
+
+    #[test]
+    fn much_that_is_written_beside_a_few_records_keeps_little_more_room_free() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let log = Pages::create(file(&path)).expect("a new log");
+        let mut lengths = Vec::new();
+        for number in 1..40 {
+            assert!(log.append(number, &[1; 5_000]).expect("it is written"));
+            if number % 4 == 0 {
+                // As a large import does.
+                log.write(0, &vec![2; 4_000 * SLOT]).expect("it is written");
+                log.sync_data().expect("it is synced");
+                log.release(number).expect("it is written");
+            }
+            lengths.push(std::fs::metadata(&path).expect("it is there").len() >> 20);
+        }
+        // What counts is 16 MiB, a batch as much, and what was cleared for it.
+        assert!(lengths.iter().all(|length| *length < 80), "{lengths:?}");
     }
 }

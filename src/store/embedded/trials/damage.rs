@@ -23,6 +23,7 @@ use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreErr
 const ROUNDS: &str = "INVENTORY_DAMAGE_ROUNDS";
 const THINGS: &str = "things";
 const DOCUMENTS: i64 = 600;
+const SLOT: usize = 4096;
 
 const COLLECTIONS: &[CollectionSpec] = &[CollectionSpec {
     name: THINGS,
@@ -95,7 +96,9 @@ async fn ask(store: &EmbeddedStore) -> Answers {
 
 /// Does something to the file.
 fn damage(bytes: &mut Vec<u8>, kind: usize, random: &mut Random) -> &'static str {
-    let at = random.below(bytes.len());
+    // Where something was ever written.
+    let is_used = |at: usize| bytes[at / SLOT * SLOT..].iter().take(SLOT).any(|byte| *byte != 0);
+    let at = std::iter::repeat_with(|| random.below(bytes.len())).find(|at| is_used(*at)).expect("it is not empty");
     let other = |byte: &mut u8, random: &mut Random| *byte ^= 1 + u8::try_from(random.below(255)).expect("a byte");
     match kind {
         0..6 => {

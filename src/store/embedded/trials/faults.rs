@@ -14,7 +14,7 @@ use redb::{BackendError, StorageBackend};
 use crate::query::Filter;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
-use crate::store::embedded::open::Location;
+use crate::store::embedded::open::{FILE, Location};
 use crate::store::embedded::storage::{Disk, Storage};
 use crate::store::embedded::{EmbeddedStore, Options};
 
@@ -296,7 +296,9 @@ async fn small_writes_fill_a_disk_until_they_are_refused_and_it_can_be_emptied_t
         for id in gone {
             let filter = Filter::equals("_id", id);
             let gone = Unit::of(Change::DeleteMany { collection: "things", filter });
-            store.commit(gone).await.unwrap_or_else(|error| panic!("{id} can be removed: {error}"));
+            // Beside somebody who does not give up.
+            let (removed, _) = tokio::join!(store.commit(gone), insert(&store, -id, 100_000));
+            removed.unwrap_or_else(|error| panic!("{id} can be removed: {error}"));
         }
         let more = fill(&store, 1_000_000 + acknowledged.last().copied().unwrap_or_default()).await;
         acknowledged.extend(more);
@@ -305,5 +307,35 @@ async fn small_writes_fill_a_disk_until_they_are_refused_and_it_can_be_emptied_t
     drop(store);
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it can be opened");
     assert_there(&store, &acknowledged).await;
+    assert_whole(&store).await;
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_read_from_a_disk_without_any_room_and_written_on_when_there_is() {
+    let (directory, _faults, store) = faulty_store();
+    store.prepare(&[CollectionSpec { name: "things", indexes: BY_TEXT }]).await.expect("it is declared");
+    for id in 1..=3 {
+        insert(&store, id, 100).await.expect("nothing is wrong");
+    }
+    // As a kill leaves it, before the tables have caught up.
+    let killed = tempfile::tempdir().expect("a directory for the test");
+    std::fs::copy(directory.path().join(FILE), killed.path().join(FILE)).expect("it is copied");
+    let (faults, options) = (Faults::none(), Options::default());
+    let disk = Arc::new(FaultyDisk(Arc::clone(&faults)));
+    let location = Location::on(disk, killed.path(), &options).expect("a directory");
+    assert!(!location.open_aside().expect("it is sound").records.is_empty());
+    faults.room.store(0, Ordering::SeqCst);
+    let store = EmbeddedStore::start(location, &options).expect("it can be read");
+    for _ in 0..3 {
+        assert_there(&store, &[1, 2, 3]).await;
+        let refused = insert(&store, 4, 100).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    }
+    faults.room.store(u64::MAX, Ordering::SeqCst);
+    insert(&store, 5, 100).await.expect("there is room again");
+    drop(store);
+    let store = EmbeddedStore::open(killed.path(), &options).expect("nothing is wrong");
+    assert_there(&store, &[1, 2, 3, 5]).await;
+    assert_eq!(count(&store).await.expect("nothing is wrong"), 4);
     assert_whole(&store).await;
 }

@@ -8,12 +8,15 @@ use std::time::Duration;
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 
+use super::formats::tamper;
 use super::memory::Memory;
 use super::{directory, location, options, start, up};
 use crate::query::Filter;
+use crate::store::embedded::journal::Steps;
 use crate::store::embedded::open::FILE;
 use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::Storage;
+use crate::store::embedded::tables::{UniqueDefinition, index_name};
 use crate::store::embedded::{EmbeddedStore, OpenError, maintenance, space};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -102,6 +105,33 @@ async fn whatever_reads_the_file_reads_what_is_in_the_log_alone() {
     assert!(memory.contents() == files, "looking changed the file");
     space::compact(&location(&memory)).expect("it is sound");
     assert_eq!(in_the_log_alone(&memory), 0);
+    assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
+}
+
+#[tokio::test]
+async fn what_is_in_the_log_alone_is_applied_commit_by_commit_where_there_is_little_room() {
+    let (memory, there) = killed().await;
+    let ready = location(&memory).open_in(Steps::Each).expect("it is sound");
+    drop(ready);
+    assert_eq!(in_the_log_alone(&memory), 0);
+    let store = start(&memory, &options());
+    assert_eq!(found(&store, Filter::all()).await.expect("an answer"), there);
+    assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_repair_passes_on_what_is_in_the_log_alone() {
+    let (memory, there) = killed().await;
+    tamper(&memory, |transaction| {
+        let name = index_name(0, 1);
+        let mut index = transaction.open_table(UniqueDefinition::new(&name)).expect("it is there");
+        let entry =
+            redb::ReadableTable::first(&index).expect("it can be read").expect("it has entries").0.value().to_vec();
+        index.remove(entry.as_slice()).expect("it can be written");
+    });
+    assert!(in_the_log_alone(&memory) > 3);
+    let repaired = maintenance::repair_at(&location(&memory)).expect("the documents are sound");
+    assert!(!repaired.before.is_sound() && repaired.after.is_sound(), "{repaired:?}");
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
 }
 

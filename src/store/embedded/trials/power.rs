@@ -24,15 +24,18 @@ impl Journal for Memory {
     }
 }
 
-/// A history of three processes one after the other: ordinary commits, commits with quick repair, and a compaction.
+/// A history of four processes one after the other: ordinary commits, one that is killed, one with quick repair, and a compaction.
 async fn history(operations: usize) -> Vec<Event> {
     let memory = Memory::recording();
-    for (session, quick_repair_from_bytes) in [(0, u64::MAX), (1, 0), (2, u64::MAX)] {
+    for (session, quick_repair_from_bytes) in [(0, u64::MAX), (1, u64::MAX), (2, 0), (3, u64::MAX)] {
         let store = Arc::new(start(&memory, &Options { quick_repair_from_bytes, ..options() }));
         store.prepare(COLLECTIONS).await.expect("it can be prepared");
         workload::run(&store, &memory, operations, session).await;
+        // As the next one finds the file that a killed one left.
+        memory.set_killed(session == 1);
         drop(store);
-        if session == 1 {
+        memory.set_killed(false);
+        if session == 2 {
             super::super::space::compact(&location(&memory)).expect("it can be compacted");
         }
     }
