@@ -11,7 +11,7 @@
 //! what counts, beside 8 MiB and what was written since the last checkpoint.
 //! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
 //!
-//! Beside pages the log takes [records](records): bytes that are durable at once, until the pages say the same.
+//! Beside pages the log takes [records]: bytes that are durable at once, until the pages say the same.
 //!
 //! *Invariants:*
 //! - A batch is there as a whole or not at all, and what a sync returned for is there.
@@ -99,7 +99,7 @@ impl Deref for Pages {
 #[derive(Debug)]
 pub(super) struct Log {
     file: Box<dyn StorageBackend>,
-    /// See [`Pages::was_closed`].
+    /// See [`Log::was_closed`].
     was_closed: bool,
     /// See [`Log::set_removing`].
     is_removing: AtomicBool,
