@@ -424,11 +424,20 @@ impl Writer {
     }
 
     fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        let transaction = self.begin()?;
+        // In memory it can be found out whether there is anything to prepare.
+        let transaction = match &self.database {
+            Some(database) if self.is_unsaved => {
+                database.begin_write().map_err(|error| failure::unavailable(&error))?
+            }
+            _ => self.begin()?,
+        };
         let mut catalog = self.catalog.clone();
         let changed = failure::guarded(|| prepare::declare(&transaction, &mut catalog, collections))?;
         if changed.is_empty() {
             return transaction.abort().map_err(failure::of_storage);
+        }
+        if self.is_unsaved {
+            return Err(no_room());
         }
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
         self.finish(transaction, catalog, None)
@@ -460,7 +469,7 @@ impl Writer {
             self.reopen()?;
         }
         if self.is_unsaved {
-            return Err(failure::unavailable(&"there is no room left on the disk"));
+            return Err(no_room());
         }
         self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
@@ -563,6 +572,10 @@ impl Writer {
         }
         self.published.store(None);
     }
+}
+
+fn no_room() -> StoreError {
+    failure::unavailable(&"there is no room left on the disk")
 }
 
 /// Applies units in turn; an error is one of the storage.

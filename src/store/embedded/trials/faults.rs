@@ -327,6 +327,8 @@ async fn what_was_acknowledged_is_read_from_a_disk_without_any_room_and_written_
     faults.room.store(0, Ordering::SeqCst);
     let store = EmbeddedStore::start(location, &options).expect("it can be read");
     for _ in 0..3 {
+        let declared = store.prepare(&[CollectionSpec { name: "things", indexes: BY_TEXT }]).await;
+        declared.expect("there is nothing to do");
         assert_there(&store, &[1, 2, 3]).await;
         let refused = insert(&store, 4, 100).await;
         assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
