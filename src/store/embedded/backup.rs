@@ -106,11 +106,9 @@ fn timed_out(error: StoreError) -> StoreError {
 /// When there is no store, it is in use or damaged, or the copy cannot be written.
 pub fn backup(directory: &Path, options: &Options) -> Result<File, OpenError> {
     let location = Location::prepare(directory, options)?;
-    let mut found = location.open_aside()?;
-    location.verify(&mut found.database)?;
-    let catalog = location.bring_up(&found)?;
-    let snapshot = Snapshot::take(&found.database, catalog)
-        .map_err(|error| location.unusable(failure::of_engine(error.into())))?;
+    let (database, catalog) = location.open_verified()?;
+    let snapshot =
+        Snapshot::take(&database, catalog).map_err(|error| location.unusable(failure::of_engine(error.into())))?;
     copy_of(&location, &snapshot, None).map_err(|error| location.unusable(error))
 }
 

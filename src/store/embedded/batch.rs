@@ -165,19 +165,16 @@ impl<'t> Batch<'t> {
         let number = match entry {
             Entry::Row { collection, .. } | Entry::LastId { collection, .. } => collection,
         };
-        let known = self.catalog.iter().find(|known| known.number == number).map(|known| known.name.clone());
-        let name =
-            known.ok_or_else(|| StoreError::Corrupt { what: "a write in the log, to no collection".to_owned() })?;
-        self.open(&name)?;
+        if number as usize >= self.catalog.len() {
+            return Err(StoreError::Corrupt { what: "a write in the log, to no collection".to_owned() });
+        }
+        self.open_tables(number)?;
         self.touched.insert(number);
         match entry {
             Entry::LastId { id, .. } => self.catalog.at(number).note_id(id),
             Entry::Row { row, document, .. } => {
                 let before = self.reader(number).document(row, ToOwned::to_owned)?;
-                self.write(number, row, before, document).map_err(|halt| match halt {
-                    Halt::Refused(error) => error,
-                    Halt::TooLarge => StoreError::backend("the transaction was to be given up"),
-                })?;
+                self.write(number, row, before, document).map_err(Halt::into_error)?;
                 self.keep_written();
             }
         }
@@ -196,10 +193,7 @@ impl<'t> Batch<'t> {
         self.touched.insert(number);
         for document in documents.iter() {
             validate::document(document)?;
-            self.insert(number, document).map_err(|halt| match halt {
-                Halt::Refused(error) => error,
-                Halt::TooLarge => StoreError::backend("the transaction was to be given up"),
-            })?;
+            self.insert(number, document).map_err(Halt::into_error)?;
         }
         self.keep_written();
         Ok(())
@@ -462,11 +456,16 @@ impl<'t> Batch<'t> {
             // A record names collections by numbers, which this one has with the transaction alone.
             self.writing.give_up();
         }
+        self.open_tables(number)?;
+        Ok(number)
+    }
+
+    fn open_tables(&mut self, number: u32) -> Result<(), StoreError> {
         if let std::collections::hash_map::Entry::Vacant(slot) = self.tables.entry(number) {
             let tables = Tables::<Working<'t>>::open(self.transaction, self.catalog.at(number));
             slot.insert(tables.map_err(failure::of_table)?);
         }
-        Ok(number)
+        Ok(())
     }
 
     /// Writes a row after checking that all unique indexes allow it.
@@ -607,6 +606,16 @@ enum Halt {
     Refused(StoreError),
     /// See [`Refusal::TooLarge`].
     TooLarge,
+}
+
+impl Halt {
+    /// Where the whole transaction is given up, nothing is too large.
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::TooLarge => StoreError::backend("the transaction was to be given up"),
+        }
+    }
 }
 
 impl From<StoreError> for Halt {

@@ -231,6 +231,11 @@ impl Location {
         self.cache_bytes
     }
 
+    /// What the units of a batch may take.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { filter_budget: self.filter_budget, recent_bytes: recent::limit(self.cache_bytes) }
+    }
+
     /// A file of this name in the directory of the store.
     pub(super) fn beside(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -434,8 +439,7 @@ impl Location {
                 return Ok(catalog);
             }
             log::info!("{} commits of {} are in its log alone, applying them", records.len(), self.file.display());
-            let limits = Limits { filter_budget: self.filter_budget, recent_bytes: recent::limit(self.cache_bytes) };
-            journal::replay(database, catalog, records, limits, steps, self.is_large())
+            journal::replay(database, catalog, records, self.limits(), steps, self.is_large())
                 .map_err(|error| self.unusable(error))
         })
     }
@@ -545,11 +549,17 @@ impl Location {
     }
 
     /// Verifies everything and writes it to a new file.
-    fn make_anew(&self) -> Result<(), OpenError> {
+    pub(super) fn make_anew(&self) -> Result<(), OpenError> {
+        let (database, catalog) = self.open_verified()?;
+        self.write_anew(|target| copy::everything(&database, &catalog, target))
+    }
+
+    /// Opens the database to look at all of it, after comparing all checksums.
+    pub(super) fn open_verified(&self) -> Result<(Database, Catalog), OpenError> {
         let mut found = self.open_aside()?;
         self.verify(&mut found.database)?;
         let catalog = self.bring_up(&found)?;
-        self.write_anew(|target| copy::everything(&found.database, &catalog, target))
+        Ok((found.database, catalog))
     }
 
     /// Reads the whole file and compares its checksums.

@@ -6,7 +6,6 @@
 use redb::{Database, ReadableTableMetadata};
 
 use super::catalog::Catalog;
-use super::copy;
 use super::failure;
 use super::open::{Location, OpenError, Ready};
 use super::pages::BESIDE;
@@ -50,10 +49,7 @@ pub(super) fn open_compacted(location: &Location) -> Result<Ready, OpenError> {
 /// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
 pub(super) fn compact(location: &Location) -> Result<Compacted, OpenError> {
     let before = location.taken_bytes();
-    let mut found = location.open_aside()?;
-    location.verify(&mut found.database)?;
-    let catalog = location.bring_up(&found)?;
-    location.write_anew(|target| copy::everything(&found.database, &catalog, target))?;
+    location.make_anew()?;
     Ok(Compacted { before, after: location.taken_bytes() })
 }
 

@@ -25,7 +25,6 @@ use super::failure;
 use super::journal::Journal;
 use super::open::{Location, OpenError, Ready};
 use super::prepare;
-use super::recent;
 use super::snapshot::Snapshot;
 use super::space;
 use super::tables::{META, META_COLLECTION, META_COMMIT};
@@ -97,7 +96,7 @@ impl Handle {
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let Ready { database, catalog, journal, is_unsaved } = space::open_compacted(&location)?;
-        let acknowledged = location.acknowledged(&catalog);
+        let (acknowledged, limits) = (location.acknowledged(&catalog), location.limits());
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
         let mut writer = Writer {
@@ -111,7 +110,7 @@ impl Handle {
             is_unsaved,
             is_removing: false,
             acknowledged,
-            limits: Limits { filter_budget: options.filter_budget, recent_bytes: recent::limit(options.cache_bytes) },
+            limits,
         };
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
@@ -454,11 +453,7 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Result<WriteTransaction, StoreError> {
-        let database = self.database()?;
-        let mut transaction = database.begin_write().map_err(|error| failure::unavailable(&error))?;
-        // Makes opening after a kill quick, and each commit slower: worth it where repairing would take long.
-        transaction.set_quick_repair(self.location.is_large());
-        Ok(transaction)
+        self.database()?.begin_write().map_err(|error| failure::unavailable(&error))
     }
 
     fn database(&mut self) -> Result<&Database, StoreError> {
@@ -481,9 +476,9 @@ impl Writer {
         catalog: Catalog,
         record: Option<&[u8]>,
     ) -> Result<(), StoreError> {
-        let file_bytes = self.location.file_bytes();
         self.journal.set_removing(self.is_removing);
-        let appended = record.map_or(Ok(false), |record| self.journal.append(catalog.commit, record, file_bytes));
+        let append = |record| self.journal.append(catalog.commit, record, self.location.file_bytes());
+        let appended = record.map_or(Ok(false), append);
         let is_durable = match appended {
             Ok(is_durable) => is_durable,
             Err(error) => {
@@ -492,8 +487,10 @@ impl Writer {
             }
         };
         if is_durable {
-            transaction.set_quick_repair(false);
             transaction.set_durability(Durability::None).map_err(|error| failure::unavailable(&error))?;
+        } else {
+            // Makes opening after a kill quick, and each such commit slower: worth it where repairing would take long.
+            transaction.set_quick_repair(self.location.is_large());
         }
         let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
         committed.map_err(|error| failure::unavailable(&error))?;
