@@ -29,8 +29,11 @@ const MAX_TIME: Duration = Duration::from_mins(1);
 /// Of redb.
 const PAGE_BYTES: u32 = 4096;
 
-/// Enough that a large store works newest entries of its indexes in as fast as they come.
-const MOST_INSERTS: u32 = 16_000;
+/// Of a run, and of bare redb, which is the same from the first object on.
+const MOST_INSERTS: u32 = 24_000;
+const MOST_INSERTS_BARE: u32 = 8_000;
+/// So many come before a large store is measured: then it works newest entries of its indexes in as fast as they come.
+const FILLING: u32 = 80_000;
 
 /// How often things are done in one run.
 struct Effort {
@@ -219,9 +222,13 @@ impl<'a> Turns<'a> {
     async fn insert(&self, clients: u32) -> Result<Row, Error> {
         let mut runners = Vec::new();
         for world in self.worlds {
-            let each = (world.objects / 2).clamp(2 * clients, MOST_INSERTS) / clients;
-            runners.push(runner(STORE, world, move || Box::pin(insert_by_port(world, clients, each))));
-            runners.push(runner(BARE, world, move || Box::pin(insert_bare(world, clients, each))));
+            if world.objects > 4 * FILLING && world.store_growth.is_none() {
+                insert_by_port(world, clients, FILLING / clients).await?;
+            }
+            let each = |most| (world.objects / 2).clamp(2 * clients, most) / clients;
+            let (own, bare) = (each(MOST_INSERTS), each(MOST_INSERTS_BARE));
+            runners.push(runner(STORE, world, move || Box::pin(insert_by_port(world, clients, own))));
+            runners.push(runner(BARE, world, move || Box::pin(insert_bare(world, clients, bare))));
         }
         let mut row = self.row(format!("durable insert, {clients} clients"), RowUnit::Rate, runners).await?;
         if let Some(world) = self.worlds.first()

@@ -52,9 +52,13 @@ impl Growth {
         (0..clients).map(move |client| first + client * each..first + (client + 1) * each)
     }
 
-    /// Whether it is more than a fifth; then it counts as removed.
+    pub(crate) fn is_none(&self) -> bool {
+        self.inserted.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether it is more than a quarter; then it counts as removed.
     fn is_much(&self) -> bool {
-        let is_much = self.inserted.load(Ordering::Relaxed) > self.objects / 5;
+        let is_much = self.inserted.load(Ordering::Relaxed) > self.objects / 4;
         if is_much {
             self.inserted.store(0, Ordering::Relaxed);
         }

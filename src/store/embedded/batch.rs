@@ -24,8 +24,7 @@ use super::index::keys_of;
 use super::journal::{Entry, Writing};
 use super::planner::Wanted;
 use super::point::Point;
-use super::recent::Recent;
-use super::tables::{IndexTable, Tables, Working};
+use super::tables::{Tables, Working};
 use super::validate;
 
 /// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
@@ -220,13 +219,12 @@ impl<'t> Batch<'t> {
         for number in &self.touched {
             let own = self.catalog.at_mut(*number);
             let next_row = own.next_row;
-            let tables = self.tables.get(number).map_or([].as_slice(), |tables| &tables.indexes);
+            let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
-                index.recent = match table {
-                    IndexTable::Plain(_, None) if index.is_multikey() => Some(Recent::since(next_row)),
-                    IndexTable::Plain(_, recent) => recent.clone(),
-                    IndexTable::Unique(_) => None,
-                };
+                if index.is_multikey() {
+                    table.pack(self.transaction, *number, index.number, next_row).map_err(failure::of_table)?;
+                }
+                index.recent = table.recent().cloned();
             }
         }
         for number in &self.touched {

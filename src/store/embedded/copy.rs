@@ -16,10 +16,11 @@ use super::batch::public_id;
 use super::catalog::{Catalog, Collection};
 use super::failure;
 use super::format;
+use super::packed::table as packed;
 use super::prepare;
 use super::snapshot::Snapshot;
 use super::tables::{
-    DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, index_name,
+    DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, table_name,
 };
 use super::validate;
 use super::writer::store_collections;
@@ -75,6 +76,7 @@ enum Part {
     Data(String),
     Unique(String),
     Plain(String),
+    Packed(String),
 }
 
 impl Part {
@@ -84,8 +86,12 @@ impl Part {
             let mut parts =
                 vec![Self::Data(data_name(collection.number)), Self::Unique(counts_name(collection.number))];
             parts.extend(collection.indexes.iter().map(|index| {
-                let name = index_name(collection.number, index.number);
-                if index.unique { Self::Unique(name) } else { Self::Plain(name) }
+                let name = table_name(collection.number, index);
+                match index.recent {
+                    _ if index.unique => Self::Unique(name),
+                    None => Self::Plain(name),
+                    Some(_) => Self::Packed(name),
+                }
             }));
             parts
         };
@@ -98,6 +104,7 @@ impl Part {
             Self::Data(name) => table(from, to, DataDefinition::new(name)),
             Self::Unique(name) => table(from, to, UniqueDefinition::new(name)),
             Self::Plain(name) => table(from, to, PlainDefinition::new(name)),
+            Self::Packed(name) => table(from, to, packed::Definition::new(name)),
         }
     }
 }
@@ -145,7 +152,7 @@ fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: 
         }
     }
     let indexes: Vec<u32> = own.indexes.iter().map(|index| index.number).collect();
-    indexes.into_iter().try_for_each(|index| prepare::build(catalog, number, index, &mut tables))?;
+    indexes.into_iter().try_for_each(|index| prepare::build(target, catalog, number, index, &mut tables))?;
     prepare::count_entries(catalog.at(number), &mut tables, &[]).map(drop)
 }
 

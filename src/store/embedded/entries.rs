@@ -1,36 +1,34 @@
 //! Entries of an index, read in order.
 
-use std::sync::Arc;
-
-use imbl::ordset::RangedIter;
-use imbl::shared_ptr::DefaultSharedPtr;
 use redb::{AccessGuard, Range, StorageError};
 
+use super::packed::table::Stored;
+use super::packed::{Held, InOrder};
 use super::tables::{length_of_key, row_behind};
-
-/// Entries of a table.
-type InTable<'a> = Range<'a, &'static [u8], ()>;
-/// Entries that are not in the table yet.
-type InMemory<'a> = RangedIter<'a, Arc<[u8]>, DefaultSharedPtr>;
 
 /// Entries of an index, ascending; or descending with [`Entries::next_back`].
 pub(super) enum Entries<'a> {
     Unique(Range<'a, &'static [u8], u64>),
-    Plain(InTable<'a>),
+    Plain(Range<'a, &'static [u8], ()>),
+    Packed(Box<Stored<'a>>),
     Both(Box<Both<'a>>),
 }
 
 impl<'a> Entries<'a> {
-    /// Those of a table and those that are not in it yet, in one order.
-    pub(super) fn both(stored: InTable<'a>, recent: InMemory<'a>) -> Self {
-        Self::Both(Box::new(Both { stored: Ends::of(stored), recent: Ends::of(recent) }))
+    /// Those of a table in blocks and those that are not in it yet, in one order.
+    pub(super) fn packed(stored: Stored<'a>, recent: Option<InOrder<'a>>) -> Self {
+        match recent {
+            None => Self::Packed(Box::new(stored)),
+            Some(recent) => Self::Both(Box::new(Both { stored: Ends::of(stored), recent: Ends::of(recent) })),
+        }
     }
 
     /// The last entry that was not given out yet.
     pub(super) fn next_back(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
         Some(match self {
             Self::Unique(range) => range.next_back()?.map(|(key, row)| Entry::of_unique(key, row.value())),
-            Self::Plain(range) => range.next_back()?.map(|(key, _)| Entry::of_plain(Stored::Page(key))),
+            Self::Plain(range) => range.next_back()?.map(|(key, _)| Entry::of_plain(Bytes::Page(key))),
+            Self::Packed(stored) => stored.next_back()?.map(of_held),
             Self::Both(both) => both.next_back()?,
         })
     }
@@ -42,44 +40,43 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         Some(match self {
             Self::Unique(range) => range.next()?.map(|(key, row)| Entry::of_unique(key, row.value())),
-            Self::Plain(range) => range.next()?.map(|(key, _)| Entry::of_plain(Stored::Page(key))),
+            Self::Plain(range) => range.next()?.map(|(key, _)| Entry::of_plain(Bytes::Page(key))),
+            Self::Packed(stored) => stored.next()?.map(of_held),
             Self::Both(both) => both.next()?,
         })
     }
 }
 
-/// See [`Entries::both`].
+/// See [`Entries::packed`].
 pub(super) struct Both<'a> {
-    stored: Ends<InTable<'a>>,
-    recent: Ends<InMemory<'a>>,
+    stored: Ends<Stored<'a>>,
+    recent: Ends<InOrder<'a>>,
 }
 
 impl<'a> Both<'a> {
     fn next(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
         let is_stored = match (self.stored.first(), self.recent.first()) {
-            (Some(Ok((stored, _))), Some(recent)) => stored.value() < &***recent,
+            (Some(Ok(stored)), Some(recent)) => **stored < **recent,
             (stored, _) => stored.is_some(),
         };
-        if is_stored { self.stored.next().map(of_stored) } else { self.recent.next().map(of_recent) }
+        if is_stored { Some(self.stored.next()?.map(of_held)) } else { self.recent.next().map(of_held).map(Ok) }
     }
 
     fn next_back(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
         let is_stored = match (self.stored.last(), self.recent.last()) {
-            (Some(Ok((stored, _))), Some(recent)) => stored.value() > &***recent,
+            (Some(Ok(stored)), Some(recent)) => **stored > **recent,
             (stored, _) => stored.is_some(),
         };
-        if is_stored { self.stored.next_back().map(of_stored) } else { self.recent.next_back().map(of_recent) }
+        if is_stored {
+            Some(self.stored.next_back()?.map(of_held))
+        } else {
+            self.recent.next_back().map(of_held).map(Ok)
+        }
     }
 }
 
-fn of_stored<'a>(
-    stored: Result<(AccessGuard<'a, &'static [u8]>, AccessGuard<'a, ()>), StorageError>,
-) -> Result<Entry<'a>, StorageError> {
-    stored.map(|(key, _)| Entry::of_plain(Stored::Page(key)))
-}
-
-fn of_recent(entry: &Arc<[u8]>) -> Result<Entry<'_>, StorageError> {
-    Ok(Entry::of_plain(Stored::Memory(entry)))
+fn of_held<'a>(entry: Held) -> Entry<'a> {
+    Entry::of_plain(Bytes::Held(entry))
 }
 
 /// An iterator whose ends can be looked at before they are taken.
@@ -123,20 +120,20 @@ impl<I: DoubleEndedIterator> Ends<I> {
 pub(super) struct Entry<'a> {
     /// The row of the document.
     pub(super) row: u64,
-    stored: Stored<'a>,
+    stored: Bytes<'a>,
     key_length: usize,
 }
 
-enum Stored<'a> {
+enum Bytes<'a> {
     Page(AccessGuard<'a, &'static [u8]>),
-    Memory(&'a [u8]),
+    Held(Held),
 }
 
-impl Stored<'_> {
+impl Bytes<'_> {
     fn value(&self) -> &[u8] {
         match self {
             Self::Page(guard) => guard.value(),
-            Self::Memory(bytes) => bytes,
+            Self::Held(bytes) => bytes,
         }
     }
 }
@@ -144,10 +141,10 @@ impl Stored<'_> {
 impl<'a> Entry<'a> {
     fn of_unique(stored: AccessGuard<'a, &'static [u8]>, row: u64) -> Self {
         let key_length = stored.value().len();
-        Self { row, stored: Stored::Page(stored), key_length }
+        Self { row, stored: Bytes::Page(stored), key_length }
     }
 
-    fn of_plain(stored: Stored<'a>) -> Self {
+    fn of_plain(stored: Bytes<'a>) -> Self {
         let (row, key_length) = (row_behind(stored.value()), length_of_key(stored.value()));
         Self { row, stored, key_length }
     }
@@ -165,13 +162,17 @@ impl<'a> Entry<'a> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use redb::backends::InMemoryBackend;
-    use redb::{Database, ReadableTable, TableDefinition};
+    use std::ops::Bound;
 
+    use proptest::prelude::*;
+    use redb::Database;
+    use redb::backends::InMemoryBackend;
+
+    use super::super::packed::{PackedSet, table as packed};
     use super::*;
 
-    const TABLE: TableDefinition<'static, &'static [u8], ()> = TableDefinition::new("entries");
+    const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+    const TABLE: packed::Definition<'static> = packed::Definition::new("entries");
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
@@ -184,16 +185,16 @@ mod tests {
             let database = Database::builder().create_with_backend(InMemoryBackend::new()).expect("a database");
             let transaction = database.begin_write().expect("a transaction");
             let mut table = transaction.open_table(TABLE).expect("a table");
-            let mut recent = imbl::OrdSet::<Arc<[u8]>>::new();
+            let mut recent = PackedSet::default();
             for (number, is_stored) in (0_u64..).zip(&places) {
                 let entry = number.to_be_bytes();
                 if *is_stored {
-                    table.insert(entry.as_slice(), ()).expect("writable");
+                    packed::insert(&mut table, &entry).expect("writable");
                 } else {
-                    recent.insert(Arc::from(entry));
+                    recent.insert(&entry);
                 }
             }
-            let mut entries = Entries::both(table.iter().expect("readable"), recent.range::<_, [u8]>(..));
+            let mut entries = Entries::packed(packed::range(&table, ALL).expect("readable"), Some(recent.range(ALL)));
             let mut expected: std::collections::VecDeque<u64> = (0..places.len() as u64).collect();
             for from_behind in ends {
                 let (entry, wanted) = if from_behind {

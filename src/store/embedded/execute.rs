@@ -422,7 +422,9 @@ impl<'a, A: Access> Reader<'a, A> {
         for range in scan.ranges.iter().rev() {
             let flow = match &tables.indexes[scan.index] {
                 table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, on_row)?,
-                table @ IndexTable::Plain(..) => self.descend_by_key(scan.index, table, range, &mut seen, on_row)?,
+                table @ (IndexTable::Plain(_) | IndexTable::Packed(..)) => {
+                    self.descend_by_key(scan.index, table, range, &mut seen, on_row)?
+                }
             };
             if flow.is_break() {
                 break;

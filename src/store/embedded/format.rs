@@ -6,6 +6,7 @@
 //! | 1 | entries of indexes may be counted wrongly: builds from before there were counts wrote such files as well |
 //! | 2 | counts are right; each file has an identity of its own |
 //! | 3 | the newest entries of indexes with arrays may be missing, see [`recent`](super::recent) |
+//! | 4 | entries of indexes with arrays are in blocks, see [`packed`](super::packed) |
 
 use bson::{Document, doc};
 use redb::{Database, ReadableTable, StorageError, WriteTransaction};
@@ -14,12 +15,15 @@ use crate::store::StoreError;
 
 use super::catalog::Catalog;
 use super::failure;
-use super::tables::{META, META_FORMAT, META_IDENTITY, Tables, Working};
+use super::tables::{IndexTable, META, META_FORMAT, META_IDENTITY, Tables, Working};
+use super::writer::restate_collections;
 
 /// The version that this build writes. It reads older ones too.
-pub(super) const FORMAT: i64 = 3;
+pub(super) const FORMAT: i64 = 4;
 /// From this version on entries are counted rightly.
 const COUNTED: i64 = 2;
+/// From this version on indexes with arrays have blocks.
+const PACKED: i64 = 4;
 /// The oldest version that this build reads.
 pub(super) const OLDEST: i64 = 1;
 
@@ -52,8 +56,11 @@ pub(super) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 ///
 /// # Errors
 /// As work on a whole file; nothing has changed then.
-pub(super) fn bring_up(database: &Database, catalog: &Catalog, version: i64) -> Result<(), StoreError> {
+pub(super) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
+    if version < PACKED {
+        pack(&transaction, catalog)?;
+    }
     for collection in catalog.iter().filter(|_| version < COUNTED) {
         let mut tables = Tables::<Working<'_>>::open(&transaction, collection).map_err(failure::of_table)?;
         for position in (0..collection.indexes.len()).filter(|position| collection.is_counted(*position)) {
@@ -64,4 +71,21 @@ pub(super) fn bring_up(database: &Database, catalog: &Catalog, version: i64) -> 
     }
     sign(&transaction).map_err(failure::of_engine)?;
     transaction.commit().map_err(|error| failure::of_engine(error.into()))
+}
+
+/// Puts the entries of indexes with arrays into blocks. Which of them are in the table stays as it is.
+fn pack(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(), StoreError> {
+    let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
+    for number in &numbers {
+        for index in &mut catalog.at_mut(*number).indexes {
+            // Its table was like those of all others.
+            let Some(marks) = index.recent.take() else { continue };
+            log::info!("packing the index {}", index.name);
+            let mut table = IndexTable::create(transaction, *number, index).map_err(failure::of_table)?;
+            table.pack(transaction, *number, index.number, 0).map_err(failure::of_table)?;
+            index.recent = Some(marks.with_stored(table.recent().map_or(0, |packed| packed.stored)));
+        }
+    }
+    // The commit keeps its number: what the log has beyond the tables goes on from there.
+    restate_collections(transaction, catalog, numbers)
 }

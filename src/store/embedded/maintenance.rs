@@ -15,7 +15,7 @@ use super::journal;
 use super::open::{Found, Location, OpenError};
 use super::snapshot::Snapshot;
 use super::space::{self, Compacted};
-use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index, index_name};
+use super::tables::{META, UniqueDefinition, counts_name, data_name, delete_index, table_name};
 use super::{Options, check, copy, failure};
 
 pub use super::backup::{RestoreError, backup, restore};
@@ -133,7 +133,7 @@ fn strangers(database: &Database, catalog: &Catalog) -> Result<Vec<String>, redb
             || catalog.iter().any(|own| {
                 name == data_name(own.number)
                     || name == counts_name(own.number)
-                    || own.indexes.iter().any(|index| name == index_name(own.number, index.number))
+                    || own.indexes.iter().any(|index| name == table_name(own.number, index))
             })
     };
     let transaction = database.begin_read()?;

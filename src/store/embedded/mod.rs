@@ -36,6 +36,7 @@ mod merge;
 mod number;
 mod open;
 mod overlay;
+mod packed;
 mod pages;
 mod picture;
 mod pieces;

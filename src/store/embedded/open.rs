@@ -431,7 +431,7 @@ impl Location {
             let (mut catalog, version) = self.read_catalog(database)?;
             if version != FORMAT {
                 log::info!("bringing {} from format {version} up to {FORMAT}", self.file.display());
-                format::bring_up(database, &catalog, version).map_err(|error| self.unusable(error))?;
+                format::bring_up(database, &mut catalog, version).map_err(|error| self.unusable(error))?;
                 catalog = self.read_catalog(database)?.0;
             }
             self.read_recent(database, &mut catalog)?;

@@ -40,7 +40,7 @@ pub(super) fn declare(
         }
         let mut tables = Tables::<Working<'_>>::open(transaction, catalog.at(number)).map_err(failure::of_table)?;
         for index in declared.added {
-            build(catalog, number, index, &mut tables)?;
+            build(transaction, catalog, number, index, &mut tables)?;
         }
         if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_new {
             changed.push(number);
@@ -89,16 +89,24 @@ pub(super) fn count_entries(
 ///
 /// # Errors
 /// As [`declare`].
-pub(super) fn build(
+pub(super) fn build<'t>(
+    transaction: &'t WriteTransaction,
     catalog: &mut Catalog,
     collection: u32,
     index: u32,
-    tables: &mut Tables<Working<'_>>,
+    tables: &mut Tables<Working<'t>>,
 ) -> Result<(), StoreError> {
     let own = catalog.at_mut(collection);
     let position = own.indexes.iter().position(|known| known.number == index).expect("it was just declared");
-    let name = &own.name;
+    let (name, next_row) = (&own.name, own.next_row);
     let index = &mut own.indexes[position];
+    let table = &mut tables.indexes[position];
+    let mut add = |keys: &mut Vec<(Vec<u8>, u64)>, index: &Index| {
+        if index.is_multikey() {
+            table.pack(transaction, collection, index.number, next_row).map_err(failure::of_table)?;
+        }
+        add_sorted(table, keys, name, index)
+    };
     let total = tables.data.len().map_err(failure::of_storage)?;
     let (mut done, mut waiting, mut bytes) = (0, Vec::new(), 0);
     for entry in tables.data.iter().map_err(failure::of_storage)? {
@@ -110,20 +118,22 @@ pub(super) fn build(
             bytes += size_of::<(Vec<u8>, u64)>() + key.len();
             waiting.push((key, row));
         }
-        if bytes >= SORTED_BYTES {
-            add_sorted(&mut tables.indexes[position], &mut waiting, name, index)?;
-            bytes = 0;
-        }
         index.has_cut_keys |= found.cut;
         for (component, arrays) in index.components.iter_mut().zip(found.arrays) {
             component.arrays |= arrays;
+        }
+        if bytes >= SORTED_BYTES {
+            add(&mut waiting, index)?;
+            bytes = 0;
         }
         done += 1;
         if done % DOCUMENTS_PER_REPORT == 0 {
             log::info!("index {} of {name}: {done} of {total} documents", index.name);
         }
     }
-    add_sorted(&mut tables.indexes[position], &mut waiting, name, index)
+    add(&mut waiting, index)?;
+    index.recent = table.recent().cloned();
+    Ok(())
 }
 
 /// Adds keys of rows to an index.
@@ -134,6 +144,10 @@ fn add_sorted(
     index: &Index,
 ) -> Result<(), StoreError> {
     keys.sort_unstable();
+    if !index.unique {
+        table.add_all(keys).map_err(failure::of_storage)?;
+        keys.clear();
+    }
     for (key, row) in keys.drain(..) {
         if table.row_of(&key).map_err(failure::of_storage)?.is_some() {
             return Err(StoreError::Duplicate { collection: collection.to_owned(), key: index.name.clone() });

@@ -14,13 +14,12 @@
 //!   transaction that moves them. So each is in one place: in the table or here, in every version of the store.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bson::raw::RawDocument;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
-use imbl::OrdSet;
 use redb::{Database, ReadableDatabase, StorageError, Table};
 
 use crate::store::StoreError;
@@ -28,6 +27,7 @@ use crate::store::StoreError;
 use super::catalog::{Catalog, CatalogError, Collection};
 use super::failure;
 use super::index::keys_of;
+use super::packed::{Met, PackedSet, table as packed};
 use super::tables::{DataDefinition, data_name, row_behind, with_row};
 
 /// The most that the entries of an index may take: reading their documents again is part of the start. Little in tests of this
@@ -37,8 +37,6 @@ const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 64 * 1024 * 1024 };
 const PART_OF_CACHE: usize = 4;
 /// So many bytes of documents are read again at a start, and as many that came while a round went on.
 const MOST_DOCUMENT_BYTES: usize = if cfg!(test) { 64 * 1024 } else { 64 * 1024 * 1024 };
-/// What an entry takes beside its own bytes: its place in the set and what its allocation takes.
-const ENTRY_BYTES: usize = 56;
 
 /// How much of a cache of this size the recent entries of an index may take; the rest is for pages.
 pub(super) fn limit(cache_bytes: usize) -> usize {
@@ -54,11 +52,11 @@ pub(super) struct Recent {
     settling: u64,
     /// How far that has come: of these rows, entries below this are in the table.
     reached: Vec<u8>,
+    /// How many entries the table has.
+    pub(super) stored: u64,
     /// Keys with their rows, as they stand in the table. Versions of the store share what they have in common.
-    entries: OrdSet<Arc<[u8]>>,
-    /// About how much memory they take.
-    bytes: usize,
-    /// How much came since entries were last worked in.
+    entries: PackedSet,
+    /// How many came since entries were last worked in.
     grown: usize,
     /// The bytes of the documents of rows from `settled` to below `settling`, and of those from there on.
     documents: [usize; 2],
@@ -72,6 +70,11 @@ impl Recent {
         Self { settled: row, settling: row, ..Self::default() }
     }
 
+    /// The same marks beside a table of so many entries.
+    pub(super) fn with_stored(self, stored: u64) -> Self {
+        Self { stored, ..self }
+    }
+
     /// Whether an entry of this row is here, if it is anywhere.
     pub(super) fn holds(&self, entry: &[u8], row: u64) -> bool {
         row >= self.settling || (row >= self.settled && entry >= self.reached.as_slice())
@@ -81,7 +84,7 @@ impl Recent {
     ///
     /// # Errors
     /// They are not known.
-    pub(super) fn entries(&self) -> Result<&OrdSet<Arc<[u8]>>, StorageError> {
+    pub(super) fn entries(&self) -> Result<&PackedSet, StorageError> {
         match &self.lost {
             None => Ok(&self.entries),
             Some(why) => Err(StorageError::Corrupted(format!("the newest entries of an index are not known: {why}"))),
@@ -90,17 +93,14 @@ impl Recent {
 
     /// Adds an entry that belongs here. Where entries are not known it is not needed: the next opening finds it out.
     pub(super) fn add(&mut self, entry: &[u8]) {
-        if self.lost.is_none() && self.entries.insert(entry.into()).is_none() {
-            self.bytes += ENTRY_BYTES + entry.len();
-            self.grown += ENTRY_BYTES + entry.len();
+        if self.lost.is_none() && self.entries.insert(entry) {
+            self.grown += 1;
         }
     }
 
     /// Takes an entry away that belongs here.
     pub(super) fn remove(&mut self, entry: &[u8]) {
-        if self.entries.remove(entry).is_some() {
-            self.bytes = self.bytes.saturating_sub(ENTRY_BYTES + entry.len());
-        }
+        self.entries.remove(entry);
     }
 
     /// Takes note of a document that was stored, as it will have to be read again.
@@ -115,7 +115,7 @@ impl Recent {
     /// Rows that come while a round goes on are the next round's, so that each round meets every page of the table once.
     pub(super) fn settle(
         &mut self,
-        table: &mut Table<'_, &'static [u8], ()>,
+        table: &mut Table<'_, &'static [u8], &'static [u8]>,
         next_row: u64,
         limit: usize,
     ) -> Result<(), StorageError> {
@@ -124,53 +124,58 @@ impl Recent {
         }
         let grown = std::mem::take(&mut self.grown);
         let is_late = self.documents[1] >= MOST_DOCUMENT_BYTES;
+        let bytes = self.entries.bytes();
         if self.settled == self.settling {
-            if self.bytes < limit && !is_late {
+            if bytes < limit && !is_late {
                 return Ok(());
             }
             self.settling = next_row;
             self.documents = [self.documents[1], 0];
         }
-        let of_late = if is_late { limit / 16 } else { 0 };
-        let wanted = (grown + grown / 8).max(self.bytes.saturating_sub(limit)).max(of_late);
+        let of_late = if is_late { self.entries.len() / 16 } else { 0 };
+        // Part of all, by what they take.
+        let too_many = self.entries.len() * bytes.saturating_sub(limit) / bytes.max(1);
+        let wanted = (grown + grown / 8).max(too_many).max(of_late);
         if wanted == 0 {
             return Ok(());
         }
-        let stretch = self.stretch(wanted);
-        for entry in &stretch.entries {
-            table.insert(&**entry, ())?;
-            self.remove(entry);
-        }
-        if stretch.is_last {
+        let (stretch, is_last) = self.take_stretch(wanted);
+        self.stored += packed::insert_all(table, &stretch)?;
+        if is_last {
             self.settled = self.settling;
             self.reached.clear();
             self.documents[0] = 0;
-        } else if let Some(last) = stretch.entries.last() {
+        } else if let Some(last) = stretch.last() {
             // The least that comes behind it.
             self.reached = [last, [0].as_slice()].concat();
         }
         Ok(())
     }
 
-    /// The next entries of the round that goes on, at least one if there is any.
-    fn stretch(&self, wanted: usize) -> Stretch {
-        let mut bytes = 0;
-        let mut entries = Vec::new();
-        let rest = (Bound::Included(self.reached.as_slice()), Bound::Unbounded);
-        for entry in self.entries.range::<_, [u8]>(rest).filter(|entry| row_behind(entry) < self.settling) {
-            if bytes >= wanted && !entries.is_empty() {
-                return Stretch { entries, is_last: false };
+    /// Takes the next entries of the round that goes on, and says whether no more are left of it.
+    fn take_stretch(&mut self, wanted: usize) -> (Vec<Vec<u8>>, bool) {
+        let (mut taken, settling) = (0, self.settling);
+        self.entries.take(&self.reached, |entry| {
+            if row_behind(entry) >= settling {
+                Met::Leave
+            } else if taken == wanted {
+                Met::Stop
+            } else {
+                taken += 1;
+                Met::Take
             }
-            bytes += ENTRY_BYTES + entry.len();
-            entries.push(Arc::clone(entry));
-        }
-        Stretch { entries, is_last: true }
+        })
     }
 
     /// As stored with its index.
     pub(super) fn to_document(&self) -> Document {
         let reached = Binary { subtype: BinarySubtype::Generic, bytes: self.reached.clone() };
-        doc! { "settled": self.settled.cast_signed(), "settling": self.settling.cast_signed(), "reached": reached }
+        doc! {
+            "settled": self.settled.cast_signed(),
+            "settling": self.settling.cast_signed(),
+            "reached": reached,
+            "stored": self.stored.cast_signed(),
+        }
     }
 
     /// Reads what [`Recent::to_document`] made; the entries are not there yet, see [`read`].
@@ -182,16 +187,11 @@ impl Recent {
             settled: stored.get_i64("settled")?.cast_unsigned(),
             settling: stored.get_i64("settling")?.cast_unsigned(),
             reached: stored.get_binary_generic("reached")?.clone(),
+            // Stores made before the table had blocks do not say; they are brought up to this version first.
+            stored: stored.get_i64("stored").unwrap_or_default().cast_unsigned(),
             ..Self::default()
         })
     }
-}
-
-/// Entries that are worked in together.
-struct Stretch {
-    entries: Vec<Arc<[u8]>>,
-    /// Whether no more are left of the round.
-    is_last: bool,
 }
 
 /// Finds the entries out that were in memory when the store was last used.
@@ -227,6 +227,7 @@ pub(super) fn read(database: &Database, catalog: &mut Catalog) -> Result<(), Sto
 /// What is in memory of each index.
 fn read_collection(database: &Database, collection: &Collection) -> Result<Vec<Option<Recent>>, StoreError> {
     let mut found: Vec<Option<Recent>> = collection.indexes.iter().map(|index| index.recent.clone()).collect();
+    let mut entries: Vec<Gathered> = found.iter().map(|_| Gathered::default()).collect();
     let first = found.iter().flatten().map(|recent| recent.settled).min().unwrap_or_default();
     let transaction = database.begin_read().map_err(|error| failure::of_engine(error.into()))?;
     let name = data_name(collection.number);
@@ -235,27 +236,49 @@ fn read_collection(database: &Database, collection: &Collection) -> Result<Vec<O
         let (row, stored) = entry.map_err(failure::of_storage)?;
         let (row, bytes) = (row.value(), stored.value());
         let document = RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&collection.name, row))?;
-        for (index, recent) in collection.indexes.iter().zip(&mut found) {
+        for ((index, recent), entries) in collection.indexes.iter().zip(&mut found).zip(&mut entries) {
             let Some(recent) = recent else { continue };
             recent.note_document(row, bytes.len());
             for key in keys_of(index, document)?.distinct {
                 let entry = with_row(&key, row);
                 if recent.holds(&entry, row) {
-                    recent.add(&entry);
+                    entries.add(&entry);
                 }
             }
-            recent.grown = 0;
+        }
+    }
+    for (recent, entries) in found.iter_mut().zip(entries) {
+        if let Some(recent) = recent {
+            recent.entries = entries.into_set();
         }
     }
     Ok(found)
 }
 
+/// Entries in no order.
+#[derive(Default)]
+struct Gathered {
+    bytes: Vec<u8>,
+    places: Vec<Range<usize>>,
+}
+
+impl Gathered {
+    fn add(&mut self, entry: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(entry);
+        self.places.push(start..self.bytes.len());
+    }
+
+    fn into_set(mut self) -> PackedSet {
+        let entry = |place: &Range<usize>| &self.bytes[place.clone()];
+        self.places.sort_unstable_by(|left, right| entry(left).cmp(entry(right)));
+        PackedSet::of_sorted(self.places.iter().map(entry))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-
-    use bson::raw::RawDocumentBuf;
-    use redb::ReadableTableMetadata;
 
     use super::super::maintenance::check;
     use super::super::tables::{IndexTable, Published, Tables};
@@ -263,7 +286,10 @@ mod tests {
     use super::*;
     use crate::query::Filter;
     use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
+    use bson::raw::RawDocumentBuf;
 
+    /// What an entry here takes at least, with its part of its block.
+    const ENTRY_BYTES: usize = 16;
     const THINGS: &str = "things";
     const INDEXES: &[IndexSpec] = &[IndexSpec::plain("tags", &[IndexKey { path: "tags", descending: false }])];
 
@@ -291,8 +317,8 @@ mod tests {
     fn numbers(store: &EmbeddedStore) -> (u64, usize) {
         let mut numbers = (0, 0);
         tables(store, |_, tables| {
-            let IndexTable::Plain(table, recent) = &tables.indexes[1] else { panic!("it is not unique") };
-            numbers = (table.len().expect("readable"), recent.as_ref().map_or(0, |recent| recent.entries.len()));
+            let IndexTable::Packed(_, recent) = &tables.indexes[1] else { panic!("it has arrays") };
+            numbers = (recent.stored, recent.entries.len());
         });
         numbers
     }

@@ -3,6 +3,8 @@
 //! - `meta`: text -> BSON; the format and the catalog.
 //! - `d<collection>`: row -> the bytes of a document. Rows ascend in the order of insertion.
 //! - `x<collection>.<index>`: of a unique index key -> row, of another one key and row -> nothing.
+//! - `m<collection>.<index>`: of an index with arrays: keys with their rows, in blocks; see `packed`. There is no table
+//!   `x` then.
 //! - `n<collection>`: the numbers of entries of all indexes without arrays, see `counts`.
 //!
 //! The newest entries of an index with arrays are not in its table yet, see `recent`.
@@ -17,6 +19,7 @@ use redb::{
 use super::catalog::{Collection, Index};
 use super::counts::{Blocks, BlocksMut};
 use super::entries::Entries;
+use super::packed::table as packed;
 use super::places::Places;
 use super::recent::Recent;
 
@@ -51,6 +54,11 @@ pub(super) fn index_name(collection: u32, index: u32) -> String {
     format!("x{collection}.{index}")
 }
 
+/// The name of the table of an index with arrays.
+pub(super) fn packed_name(collection: u32, index: u32) -> String {
+    format!("m{collection}.{index}")
+}
+
 /// The name of the table of a collection's numbers of entries.
 pub(super) fn counts_name(collection: u32) -> String {
     format!("n{collection}")
@@ -61,6 +69,7 @@ pub(super) trait Access {
     type Data: ReadableTable<u64, &'static [u8]>;
     type Unique: ReadableTable<&'static [u8], u64>;
     type Plain: ReadableTable<&'static [u8], ()>;
+    type Packed: ReadableTable<&'static [u8], &'static [u8]>;
 }
 
 /// Tables as of the last commit.
@@ -70,6 +79,7 @@ impl Access for Published {
     type Data = ReadOnlyTable<u64, &'static [u8]>;
     type Unique = ReadOnlyTable<&'static [u8], u64>;
     type Plain = ReadOnlyTable<&'static [u8], ()>;
+    type Packed = ReadOnlyTable<&'static [u8], &'static [u8]>;
 }
 
 /// Tables inside a write transaction, with its changes.
@@ -79,6 +89,7 @@ impl<'t> Access for Working<'t> {
     type Data = Table<'t, u64, &'static [u8]>;
     type Unique = Table<'t, &'static [u8], u64>;
     type Plain = Table<'t, &'static [u8], ()>;
+    type Packed = Table<'t, &'static [u8], &'static [u8]>;
 }
 
 /// The open tables of one collection.
@@ -96,19 +107,22 @@ pub(super) struct Tables<A: Access> {
 /// The open table of an index.
 pub(super) enum IndexTable<A: Access> {
     Unique(A::Unique),
-    /// With the entries that are not in the table yet.
-    Plain(A::Plain, Option<Recent>),
+    Plain(A::Plain),
+    /// Of an index with arrays, with the entries that are not in the table yet.
+    Packed(A::Packed, Recent),
 }
 
 impl Tables<Published> {
     pub(super) fn open(transaction: &ReadTransaction, collection: &Collection) -> Result<Self, TableError> {
         let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
         let indexes = collection.indexes.iter().map(|index| {
-            let name = index_name(collection.number, index.number);
-            Ok(if index.unique {
-                IndexTable::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
-            } else {
-                IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?, index.recent.clone())
+            let name = table_name(collection.number, index);
+            Ok(match &index.recent {
+                _ if index.unique => IndexTable::Unique(transaction.open_table(UniqueDefinition::new(&name))?),
+                None => IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?),
+                Some(recent) => {
+                    IndexTable::Packed(transaction.open_table(packed::Definition::new(&name))?, recent.clone())
+                }
             })
         });
         let counts = match transaction.open_table(UniqueDefinition::new(&counts_name(collection.number))) {
@@ -147,12 +161,16 @@ impl<A: Access> Tables<A> {
 }
 
 impl<'t> IndexTable<Working<'t>> {
-    fn create(transaction: &'t WriteTransaction, collection: u32, index: &Index) -> Result<Self, TableError> {
-        let name = index_name(collection, index.number);
-        Ok(if index.unique {
-            Self::Unique(transaction.open_table(UniqueDefinition::new(&name))?)
-        } else {
-            Self::Plain(transaction.open_table(PlainDefinition::new(&name))?, index.recent.clone())
+    pub(super) fn create(
+        transaction: &'t WriteTransaction,
+        collection: u32,
+        index: &Index,
+    ) -> Result<Self, TableError> {
+        let name = table_name(collection, index);
+        Ok(match &index.recent {
+            _ if index.unique => Self::Unique(transaction.open_table(UniqueDefinition::new(&name))?),
+            None => Self::Plain(transaction.open_table(PlainDefinition::new(&name))?),
+            Some(recent) => Self::Packed(transaction.open_table(packed::Definition::new(&name))?, recent.clone()),
         })
     }
 
@@ -160,12 +178,27 @@ impl<'t> IndexTable<Working<'t>> {
     pub(super) fn add(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
         match self {
             Self::Unique(table) => table.insert(key, row).map(drop),
-            Self::Plain(table, recent) => {
+            Self::Plain(table) => table.insert(with_row(key, row).as_slice(), ()).map(drop),
+            Self::Packed(table, recent) => {
                 let entry = with_row(key, row);
-                match recent {
-                    Some(recent) if recent.holds(&entry, row) => recent.add(&entry),
-                    _ => drop(table.insert(entry.as_slice(), ())?),
+                if recent.holds(&entry, row) {
+                    recent.add(&entry);
+                } else if packed::insert(table, &entry)? {
+                    recent.stored += 1;
                 }
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds keys of rows that have all been there before.
+    pub(super) fn add_all(&mut self, keys: &[(Vec<u8>, u64)]) -> Result<(), StorageError> {
+        match self {
+            Self::Unique(_) | Self::Plain(_) => keys.iter().try_for_each(|(key, row)| self.add(key, *row)),
+            Self::Packed(table, recent) => {
+                let mut entries: Vec<Vec<u8>> = keys.iter().map(|(key, row)| with_row(key, *row)).collect();
+                entries.sort_unstable();
+                recent.stored += packed::insert_all(table, &entries)?;
                 Ok(())
             }
         }
@@ -175,11 +208,13 @@ impl<'t> IndexTable<Working<'t>> {
     pub(super) fn remove(&mut self, key: &[u8], row: u64) -> Result<(), StorageError> {
         match self {
             Self::Unique(table) => table.remove(key).map(drop),
-            Self::Plain(table, recent) => {
+            Self::Plain(table) => table.remove(with_row(key, row).as_slice()).map(drop),
+            Self::Packed(table, recent) => {
                 let entry = with_row(key, row);
-                match recent {
-                    Some(recent) if recent.holds(&entry, row) => recent.remove(&entry),
-                    _ => drop(table.remove(entry.as_slice())?),
+                if recent.holds(&entry, row) {
+                    recent.remove(&entry);
+                } else if packed::remove(table, &entry)? {
+                    recent.stored -= 1;
                 }
                 Ok(())
             }
@@ -188,7 +223,7 @@ impl<'t> IndexTable<Working<'t>> {
 
     /// See [`Recent::note_document`].
     pub(super) fn note_document(&mut self, row: u64, bytes: usize) {
-        if let Self::Plain(_, Some(recent)) = self {
+        if let Self::Packed(_, recent) = self {
             recent.note_document(row, bytes);
         }
     }
@@ -196,25 +231,63 @@ impl<'t> IndexTable<Working<'t>> {
     /// Works newest entries into the table, see [`Recent::settle`].
     pub(super) fn settle(&mut self, next_row: u64, limit: usize) -> Result<(), StorageError> {
         match self {
-            Self::Plain(table, Some(recent)) => recent.settle(table, next_row, limit),
-            Self::Plain(_, None) | Self::Unique(_) => Ok(()),
+            Self::Packed(table, recent) => recent.settle(table, next_row, limit),
+            Self::Plain(_) | Self::Unique(_) => Ok(()),
         }
     }
+
+    /// Makes the table one of an index with arrays, whose entries of rows from `next_row` on are new.
+    pub(super) fn pack(
+        &mut self,
+        transaction: &'t WriteTransaction,
+        collection: u32,
+        index: u32,
+        next_row: u64,
+    ) -> Result<(), TableError> {
+        let Self::Plain(plain) = self else { return Ok(()) };
+        let (plain_name, name) = (index_name(collection, index), packed_name(collection, index));
+        let mut table = transaction.open_table(packed::Definition::new(&name))?;
+        let mut recent = Recent::since(next_row);
+        let mut entries = plain.iter()?.map(|entry| entry.map(|(entry, _)| entry.value().to_vec())).peekable();
+        while entries.peek().is_some() {
+            let piece = entries.by_ref().take(PIECE).collect::<Result<Vec<_>, _>>()?;
+            recent.stored += packed::insert_all(&mut table, &piece)?;
+        }
+        drop(entries);
+        *self = Self::Packed(table, recent);
+        transaction.delete_table(PlainDefinition::new(&plain_name)).map(drop)
+    }
+}
+
+/// So many entries are packed at once.
+const PIECE: usize = 8192;
+
+/// The name of the table that an index has.
+pub(super) fn table_name(collection: u32, index: &Index) -> String {
+    if index.recent.is_some() { packed_name(collection, index.number) } else { index_name(collection, index.number) }
 }
 
 /// Makes the tables of an index disappear.
 pub(super) fn delete_index(transaction: &WriteTransaction, collection: u32, index: u32) -> Result<(), TableError> {
-    let name = index_name(collection, index);
     // Only the name counts for deleting, and a table that was never made is none to delete.
-    transaction.delete_table(PlainDefinition::new(&name)).map(drop)
+    transaction.delete_table(PlainDefinition::new(&index_name(collection, index)))?;
+    transaction.delete_table(packed::Definition::new(&packed_name(collection, index))).map(drop)
 }
 
 impl<A: Access> IndexTable<A> {
+    /// What is not in the table yet, of an index with arrays.
+    pub(super) fn recent(&self) -> Option<&Recent> {
+        match self {
+            Self::Packed(_, recent) => Some(recent),
+            Self::Unique(_) | Self::Plain(_) => None,
+        }
+    }
+
     /// The row that has this key in a unique index.
     pub(super) fn row_of(&self, key: &[u8]) -> Result<Option<u64>, StorageError> {
         match self {
             Self::Unique(table) => Ok(table.get(key)?.map(|row| row.value())),
-            Self::Plain(..) => Ok(None),
+            Self::Plain(_) | Self::Packed(..) => Ok(None),
         }
     }
 
@@ -222,7 +295,7 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn entry_of(&self, key: &[u8], row: u64) -> Vec<u8> {
         match self {
             Self::Unique(_) => key.to_vec(),
-            Self::Plain(..) => with_row(key, row),
+            Self::Plain(_) | Self::Packed(..) => with_row(key, row),
         }
     }
 
@@ -230,7 +303,7 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn shared_key<'e>(&self, entry: &'e [u8]) -> Option<&'e [u8]> {
         match self {
             Self::Unique(_) => None,
-            Self::Plain(..) => entry.len().checked_sub(ROW).map(|length| &entry[..length]),
+            Self::Plain(_) | Self::Packed(..) => entry.len().checked_sub(ROW).map(|length| &entry[..length]),
         }
     }
 
@@ -238,11 +311,13 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn contains(&self, key: &[u8], row: u64) -> Result<bool, StorageError> {
         match self {
             Self::Unique(_) => Ok(self.row_of(key)? == Some(row)),
-            Self::Plain(table, recent) => {
+            Self::Plain(table) => Ok(table.get(with_row(key, row).as_slice())?.is_some()),
+            Self::Packed(table, recent) => {
                 let entry = with_row(key, row);
-                match recent {
-                    Some(recent) if recent.holds(&entry, row) => Ok(recent.entries()?.contains(entry.as_slice())),
-                    _ => Ok(table.get(entry.as_slice())?.is_some()),
+                if recent.holds(&entry, row) {
+                    Ok(recent.entries()?.contains(&entry))
+                } else {
+                    packed::contains(table, &entry)
                 }
             }
         }
@@ -252,8 +327,8 @@ impl<A: Access> IndexTable<A> {
     pub(super) fn len(&self) -> Result<u64, StorageError> {
         match self {
             Self::Unique(table) => table.len(),
-            Self::Plain(table, None) => table.len(),
-            Self::Plain(table, Some(recent)) => Ok(table.len()? + recent.entries()?.len() as u64),
+            Self::Plain(table) => table.len(),
+            Self::Packed(_, recent) => Ok(recent.stored + recent.entries()?.len() as u64),
         }
     }
 
@@ -270,12 +345,10 @@ impl<A: Access> IndexTable<A> {
     fn range(&self, keys: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Entries<'_>, StorageError> {
         Ok(match self {
             Self::Unique(table) => Entries::Unique(table.range::<&[u8]>(keys)?),
-            Self::Plain(table, recent) => {
-                let stored = table.range::<&[u8]>(keys)?;
-                match recent.as_ref().map(Recent::entries).transpose()? {
-                    Some(recent) if !recent.is_empty() => Entries::both(stored, recent.range::<_, [u8]>(keys)),
-                    _ => Entries::Plain(stored),
-                }
+            Self::Plain(table) => Entries::Plain(table.range::<&[u8]>(keys)?),
+            Self::Packed(table, recent) => {
+                let (stored, recent) = (packed::range(table, keys)?, recent.entries()?);
+                Entries::packed(stored, if recent.is_empty() { None } else { Some(recent.range(keys)) })
             }
         })
     }

@@ -19,6 +19,7 @@ use super::catalog::Collection;
 use super::execute::{Reader, Work};
 use super::failure;
 use super::find::{Answer, Best, Question, Rows};
+use super::pages::reading_ahead;
 use super::planner::Plan;
 use super::tables::{Published, Tables};
 
@@ -38,7 +39,7 @@ pub(super) fn ask(
     }
     let budget = question.deadline.budget();
     let reader = Reader::new(collection, tables, question.deadline.clone());
-    let found = Scan::new(question, collection, tables).run()?;
+    let found = reading_ahead(|| Scan::new(question, collection, tables).run())?;
     let documents = question.read(found.list, &reader, &budget)?;
     let hint = question.hint(collection, found.work, documents.len() as u64);
     Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
@@ -51,7 +52,7 @@ pub(super) fn rows(
     tables: &Tables<Published>,
 ) -> Result<Rows, StoreError> {
     if pays(question, tables) {
-        Scan::new(question, collection, tables).run()
+        reading_ahead(|| Scan::new(question, collection, tables).run())
     } else {
         question.rows(&mut Reader::new(collection, tables, question.deadline.clone()))
     }
@@ -93,7 +94,7 @@ impl<'a> Scan<'a> {
     fn run(&self) -> Result<Rows, StoreError> {
         thread::scope(|scope| {
             let (sender, others) = channel();
-            scope.spawn(move || self.help(&sender));
+            scope.spawn(move || reading_ahead(|| self.help(&sender)));
             let mut merged = Merged::new(self.question);
             let mut waiting: BTreeMap<u64, Result<Found, StoreError>> = BTreeMap::new();
             let outcome = (0..self.pieces).try_for_each(|wanted| {

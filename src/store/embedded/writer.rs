@@ -607,8 +607,20 @@ pub(super) fn store_collections(
     numbers: impl IntoIterator<Item = u32>,
 ) -> Result<(), StoreError> {
     catalog.commit += 1;
+    {
+        let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+        meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
+    }
+    restate_collections(transaction, catalog, numbers)
+}
+
+/// Stores what the catalog says of these collections, in other words than before: no commit of a caller's is behind it.
+pub(super) fn restate_collections(
+    transaction: &WriteTransaction,
+    catalog: &Catalog,
+    numbers: impl IntoIterator<Item = u32>,
+) -> Result<(), StoreError> {
     let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
-    meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
     for number in numbers {
         let name = format!("{META_COLLECTION}{number}");
         let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;

@@ -19,6 +19,7 @@
 //!   records, nor a page that counts in either.
 //! - Opening a file does not write to it.
 
+mod ahead;
 mod layout;
 mod records;
 mod recovery;
@@ -32,6 +33,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use redb::{BackendError, StorageBackend};
 
+use self::ahead::Version;
+pub(super) use self::ahead::reading_ahead;
 use self::layout::{
     Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
 };
@@ -112,6 +115,8 @@ pub(super) struct Log {
 struct Shared {
     length: u64,
     map: Vec<Place>,
+    /// Another one with each change of the map.
+    version: Version,
     /// Pages that are not in the file yet.
     staged: BTreeMap<u32, Box<[u8]>>,
 }
@@ -228,7 +233,7 @@ impl Log {
             pages_for_a_slot: USUAL_PAGES_FOR_A_SLOT,
             buffer: Vec::new(),
         };
-        let shared = Shared { length: log.length, map: log.map, staged: BTreeMap::new() };
+        let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
         let was_closed = log.superblock.is_closed && log.slots == 0;
         let is_removing = AtomicBool::new(false);
         Self { file, was_closed, is_removing, shared: RwLock::new(shared), writer: Mutex::new(writer) }
@@ -278,7 +283,7 @@ impl Log {
                 run += 1;
             }
             let piece = &mut out[done * SLOT..(done + run) * SLOT];
-            match self.file.read(offset(place.slot), piece) {
+            match ahead::read(&*self.file, shared.version, place.slot, piece) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 read => read?,
             }
@@ -416,6 +421,7 @@ impl Log {
             let before = shared.map.get_mut(*number as usize).map(|known| std::mem::replace(known, place));
             writer.replaced.extend(before.map(|before| before.slot).filter(|slot| *slot > 0));
         }
+        shared.version = Version::new();
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.written += numbers.len();
@@ -650,6 +656,7 @@ impl Shared {
 
     fn set_length(&mut self, length: u64) {
         self.length = length;
+        self.version = Version::new();
         resize(&mut self.map, length);
     }
 }

@@ -1,6 +1,7 @@
 //! Files of older versions: they are brought up when they are opened, and say so.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +14,13 @@ use super::{directory, location, options, start};
 use crate::query::{Filter, Limits};
 use crate::store::Store;
 use crate::store::embedded::format::FORMAT;
+use crate::store::embedded::packed::table as packed;
 use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::{Storage, Watched};
-use crate::store::embedded::tables::{META, META_FORMAT, META_IDENTITY, UniqueDefinition, counts_name};
+use crate::store::embedded::tables::{
+    META, META_COLLECTION, META_FORMAT, META_IDENTITY, PlainDefinition, UniqueDefinition, counts_name, index_name,
+    packed_name,
+};
 use crate::store::embedded::{maintenance, space};
 
 fn opened(memory: &Arc<Memory>) -> Database {
@@ -71,7 +76,46 @@ async fn of_format_1() -> Arc<Memory> {
     memory
 }
 
-fn version(memory: &Arc<Memory>) -> i64 {
+/// Makes the tables those of a build of format 3, in which each entry of an index with arrays has a row of its own.
+pub(super) fn set_format_3(memory: &Arc<Memory>) {
+    tamper(memory, |transaction| {
+        let mut meta = transaction.open_table(META).expect("it is there");
+        let stored: Vec<(String, Document)> = redb::ReadableTable::iter(&meta)
+            .expect("readable")
+            .map(|entry| entry.expect("readable"))
+            .filter(|(name, _)| name.value().starts_with(META_COLLECTION))
+            .map(|(name, stored)| (name.value().to_owned(), Document::from_reader(stored.value()).expect("it is BSON")))
+            .collect();
+        let mut unpacked = 0;
+        for (name, mut collection) in stored {
+            let number = u32::try_from(collection.get_i64("number").expect("it has one")).expect("it is small");
+            for index in collection.get_array_mut("indexes").expect("it has some") {
+                let index = index.as_document_mut().expect("it is one");
+                let Ok(recent) = index.get_document_mut("recent") else { continue };
+                recent.remove("stored");
+                let of_index = u32::try_from(index.get_i64("number").expect("it has one")).expect("it is small");
+                let (packed_name, plain_name) = (packed_name(number, of_index), index_name(number, of_index));
+                let packed_table = transaction.open_table(packed::Definition::new(&packed_name)).expect("it is there");
+                let mut plain = transaction.open_table(PlainDefinition::new(&plain_name)).expect("it can be made");
+                let all = (Bound::Unbounded, Bound::Unbounded);
+                for entry in packed::range(&packed_table, all).expect("readable") {
+                    plain.insert(&*entry.expect("readable"), ()).expect("it can be written");
+                    unpacked += 1;
+                }
+                drop(packed_table);
+                transaction.delete_table(packed::Definition::new(&packed_name)).expect("it is there");
+            }
+            let stored = collection.to_vec().expect("it is BSON");
+            meta.insert(name.as_str(), stored.as_slice()).expect("it can be written");
+        }
+        assert!(unpacked > 0, "no index has arrays");
+        let format = doc! { "version": 3_i64 }.to_vec().expect("a number is BSON");
+        meta.insert(META_FORMAT, format.as_slice()).expect("it can be written");
+    });
+}
+
+/// The format that a closed file says it has.
+pub(super) fn version(memory: &Arc<Memory>) -> i64 {
     let database = opened(memory);
     let transaction = redb::ReadableDatabase::begin_read(&database).expect("a transaction");
     let meta = transaction.open_table(META).expect("it is there");

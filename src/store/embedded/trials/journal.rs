@@ -8,10 +8,11 @@ use std::time::Duration;
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 
-use super::formats::tamper;
+use super::formats::{set_format_3, tamper, version};
 use super::memory::Memory;
 use super::{directory, location, options, start, up};
 use crate::query::Filter;
+use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::journal::Steps;
 use crate::store::embedded::open::FILE;
 use crate::store::embedded::pages::{Opened, Pages};
@@ -133,6 +134,38 @@ async fn a_repair_passes_on_what_is_in_the_log_alone() {
     let repaired = maintenance::repair_at(&location(&memory)).expect("the documents are sound");
     assert!(!repaired.before.is_sound() && repaired.after.is_sound(), "{repaired:?}");
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
+}
+
+#[tokio::test]
+async fn a_store_of_format_3_that_was_killed_is_brought_up_with_what_is_in_the_log_alone() {
+    let memory = Memory::of(BTreeMap::new());
+    let store = start(&memory, &options());
+    store.prepare(COLLECTIONS).await.expect("it can be declared");
+    for id in 1..=60 {
+        store.commit(Unit::of(insertion(id))).await.expect("it is free");
+    }
+    drop(store);
+    let store = start(&memory, &options());
+    for id in 61..=80 {
+        store.commit(Unit::of(insertion(id)).and(replacement(id - 60, 0))).await.expect("it is as it was");
+    }
+    store.commit(Unit::of(Change::Delete { collection: THINGS, before: document(30, 0) })).await.expect("it is there");
+    let there = found(&store, Filter::all()).await.expect("an answer");
+    let memory = Memory::of(memory.contents());
+    set_format_3(&memory);
+    assert!(in_the_log_alone(&memory) > 3);
+    let files = memory.contents();
+    assert_eq!(maintenance::check_at(&location(&memory)).expect("it can be opened").problems, []);
+    assert!(memory.contents() == files, "checking changed the file");
+    let store = start(&memory, &options());
+    assert_eq!(found(&store, Filter::all()).await.expect("an answer"), there);
+    for tag in 0..5 {
+        let expected = there.iter().filter(|(id, version)| id % 5 == tag || *version == tag).copied().collect();
+        assert_eq!(found(&store, Filter::equals("tags", tag)).await.expect("an answer"), expected, "tag {tag}");
+    }
+    assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
+    drop(store);
+    assert_eq!(version(&memory), FORMAT);
 }
 
 #[tokio::test]

@@ -1,0 +1,341 @@
+//! Strings in order in one piece, each packed by what it has in common with the one before it.
+//!
+//! | of each string but the first, which stands apart | |
+//! |---|---|
+//! | how many bytes it has in common with the one before | LEB128 |
+//! | how many others it has | LEB128 |
+//! | these | |
+
+use std::ops::{Bound, Deref, Range};
+use std::sync::Arc;
+
+/// A first string, and the others packed.
+pub(super) type Block = (Vec<u8>, Vec<u8>);
+
+/// The packed strings with one more among them, which is not in front of the first; `None` when it is there.
+pub(super) fn with(string: &[u8], first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
+    let Spot::Missing { at, in_common, next } = Spot::of(string, first, rest) else { return None };
+    let mut packed = Vec::with_capacity(rest.len() + string.len() + 8);
+    packed.extend_from_slice(&rest[..at]);
+    pack(&mut packed, in_common, &[&string[in_common..]]);
+    if let Some((next, in_common)) = next {
+        pack(&mut packed, in_common, &[&next.rest[in_common - next.shared..]]);
+        packed.extend_from_slice(&rest[next.end..]);
+    }
+    Some(packed)
+}
+
+/// The packed strings behind one that comes in front of the first of them.
+pub(super) fn behind(string: &[u8], first: &[u8], rest: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(rest.len() + first.len() + 8);
+    let shared = common(string, first);
+    pack(&mut packed, shared, &[&first[shared..]]);
+    packed.extend_from_slice(rest);
+    packed
+}
+
+/// A block that a string was taken out of.
+pub(super) enum Without {
+    /// It was not there.
+    Missing,
+    /// The first string is what it was.
+    Rest(Vec<u8>),
+    /// It was the first one; nothing is left, or this.
+    First(Option<Block>),
+}
+
+/// The block without a string.
+pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
+    match Spot::of(string, first, rest) {
+        Spot::Missing { .. } => Without::Missing,
+        Spot::There(gone) => {
+            let mut packed = Vec::with_capacity(rest.len());
+            packed.extend_from_slice(&rest[..gone.start]);
+            if let Some(next) = Item::at(rest, gone.end) {
+                // What it has in common with the one that goes, and that one not with the one before.
+                let lost = &gone.rest[..next.shared.saturating_sub(gone.shared)];
+                pack(&mut packed, next.shared.min(gone.shared), &[lost, next.rest]);
+                packed.extend_from_slice(&rest[next.end..]);
+            }
+            Without::Rest(packed)
+        }
+        Spot::First => Without::First(
+            Item::at(rest, 0).map(|next| ([&first[..next.shared], next.rest].concat(), rest[next.end..].to_vec())),
+        ),
+    }
+}
+
+/// Whether a string is in a block that does not begin behind it.
+pub(super) fn contains(string: &[u8], first: &[u8], rest: &[u8]) -> bool {
+    !matches!(Spot::of(string, first, rest), Spot::Missing { .. })
+}
+
+/// Strings and others together in one block, and how many of the others are new. Both are in order.
+pub(super) fn merged<'s>(
+    known: impl Iterator<Item = &'s [u8]>,
+    strings: impl Iterator<Item = &'s [u8]>,
+) -> (Block, u64) {
+    let (mut known, mut packing, mut added) = (known.peekable(), Packing::up_to(usize::MAX), 0);
+    for string in strings {
+        while let Some(before) = known.next_if(|known| *known < string) {
+            packing.push(before);
+        }
+        if known.next_if_eq(&string).is_none() {
+            added += 1;
+        }
+        packing.push(string);
+    }
+    known.for_each(|rest| packing.push(rest));
+    (packing.blocks.pop().unwrap_or_default(), added)
+}
+
+/// The block in pieces of about the same length, of so many packed bytes at the most if a single string has no more.
+pub(super) fn cut_up((first, packed): Block, most: usize) -> Vec<Block> {
+    let count = packed.len().div_ceil(most.max(1)).max(1);
+    if count == 1 {
+        return vec![(first, packed)];
+    }
+    let length = packed.len() / count;
+    let mut string = first.clone();
+    let (mut pieces, mut piece_first, mut start, mut at) = (Vec::with_capacity(count), first, 0, 0);
+    while let Some(item) = Item::at(&packed, at) {
+        string.truncate(item.shared);
+        string.extend_from_slice(item.rest);
+        at = item.end;
+        if at - start > length {
+            let before = std::mem::replace(&mut piece_first, string.clone());
+            pieces.push((before, packed[start..item.start].to_vec()));
+            start = at;
+        }
+    }
+    pieces.push((piece_first, packed[start..].to_vec()));
+    pieces
+}
+
+/// Blocks that are made from strings in order.
+pub(super) struct Packing {
+    /// So many packed bytes are enough for a block.
+    enough: usize,
+    pub(super) blocks: Vec<Block>,
+    last: Vec<u8>,
+    pub(super) count: usize,
+}
+
+impl Packing {
+    pub(super) fn up_to(enough: usize) -> Self {
+        Self { enough, blocks: Vec::new(), last: Vec::new(), count: 0 }
+    }
+
+    pub(super) fn push(&mut self, string: &[u8]) {
+        self.count += 1;
+        match self.blocks.last_mut().filter(|(_, packed)| packed.len() < self.enough) {
+            None => self.blocks.push((string.to_vec(), Vec::new())),
+            Some((_, packed)) => {
+                let shared = common(&self.last, string);
+                pack(packed, shared, &[&string[shared..]]);
+            }
+        }
+        self.last.clear();
+        self.last.extend_from_slice(string);
+    }
+}
+
+/// A string of a block, which lives as long as it is held.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Held {
+    flat: Arc<Flat>,
+    place: Range<usize>,
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.flat.bytes[self.place.clone()]
+    }
+}
+
+/// The strings of a block, as they are.
+#[derive(Debug, Default)]
+pub(super) struct Flat {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Flat {
+    /// `None` when this is no block.
+    pub(super) fn of(first: &[u8], rest: &[u8]) -> Option<Self> {
+        let mut flat = Self { bytes: Vec::with_capacity(4 * rest.len() + first.len()), ends: Vec::with_capacity(64) };
+        flat.bytes.extend_from_slice(first);
+        flat.ends.push(first.len());
+        let (mut at, mut before) = (0, 0);
+        while at < rest.len() {
+            let item = Item::at(rest, at)?;
+            let start = flat.bytes.len();
+            if before + item.shared > start {
+                return None;
+            }
+            flat.bytes.extend_from_within(before..before + item.shared);
+            flat.bytes.extend_from_slice(item.rest);
+            flat.ends.push(flat.bytes.len());
+            (at, before) = (item.end, start);
+        }
+        Some(flat)
+    }
+
+    fn place(&self, number: usize) -> Range<usize> {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start..self.ends[number]
+    }
+
+    pub(super) fn strings(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|number| &self.bytes[self.place(number)])
+    }
+
+    /// Those between two places.
+    pub(super) fn between(self, start: &Bound<Vec<u8>>, end: &Bound<Vec<u8>>) -> Between {
+        let from = self.first_where(|string| match start {
+            Bound::Included(start) => string >= start.as_slice(),
+            Bound::Excluded(start) => string > start.as_slice(),
+            Bound::Unbounded => true,
+        });
+        let to = self.first_where(|string| match end {
+            Bound::Included(end) => string > end.as_slice(),
+            Bound::Excluded(end) => string >= end.as_slice(),
+            Bound::Unbounded => false,
+        });
+        Between { flat: Arc::new(self), numbers: from..to }
+    }
+
+    /// The number of the first string that this holds for, as it does for all behind it.
+    fn first_where(&self, holds: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if holds(&self.bytes[self.place(middle)]) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+}
+
+/// Strings of a block that were not given out yet.
+pub(super) struct Between {
+    flat: Arc<Flat>,
+    numbers: Range<usize>,
+}
+
+impl Between {
+    fn held(&self, number: usize) -> Held {
+        Held { place: self.flat.place(number), flat: Arc::clone(&self.flat) }
+    }
+}
+
+impl Iterator for Between {
+    type Item = Held;
+
+    fn next(&mut self) -> Option<Held> {
+        self.numbers.next().map(|number| self.held(number))
+    }
+}
+
+impl DoubleEndedIterator for Between {
+    fn next_back(&mut self) -> Option<Held> {
+        self.numbers.next_back().map(|number| self.held(number))
+    }
+}
+
+/// A string in a block, packed.
+#[derive(Debug, Clone, Copy)]
+struct Item<'p> {
+    /// How many bytes it has in common with the one before.
+    shared: usize,
+    /// The others.
+    rest: &'p [u8],
+    /// Where it begins in the block.
+    start: usize,
+    /// Where the next one does.
+    end: usize,
+}
+
+impl<'p> Item<'p> {
+    fn at(packed: &'p [u8], start: usize) -> Option<Self> {
+        let mut at = start;
+        let shared = number(packed, &mut at)?;
+        let length = number(packed, &mut at)?;
+        Some(Self { shared, rest: packed.get(at..at + length)?, start, end: at + length })
+    }
+}
+
+/// Where a string is in a block that does not begin behind it.
+enum Spot<'p> {
+    First,
+    There(Item<'p>),
+    /// It would be at `at`, with so many bytes in common with the one before; the one behind would have so many with it.
+    Missing {
+        at: usize,
+        in_common: usize,
+        next: Option<(Item<'p>, usize)>,
+    },
+}
+
+impl<'p> Spot<'p> {
+    fn of(string: &[u8], first: &[u8], rest: &'p [u8]) -> Self {
+        let mut in_common = common(string, first);
+        if in_common == string.len() && string.len() == first.len() {
+            return Self::First;
+        }
+        let mut at = 0;
+        while let Some(item) = Item::at(rest, at) {
+            // One that has more in common with the one before it than `string` has is smaller, as that one is.
+            if item.shared <= in_common {
+                let (wanted, more) = (&string[item.shared..], common(&string[item.shared..], item.rest));
+                if more == wanted.len() && more == item.rest.len() {
+                    return Self::There(item);
+                }
+                if wanted < item.rest {
+                    return Self::Missing { at, in_common, next: Some((item, item.shared + more)) };
+                }
+                in_common = item.shared + more;
+            }
+            at = item.end;
+        }
+        Self::Missing { at, in_common, next: None }
+    }
+}
+
+/// How many bytes both begin with.
+fn common(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+fn pack(packed: &mut Vec<u8>, shared: usize, rest: &[&[u8]]) {
+    write_number(packed, shared);
+    write_number(packed, rest.iter().map(|piece| piece.len()).sum());
+    rest.iter().for_each(|piece| packed.extend_from_slice(piece));
+}
+
+fn write_number(packed: &mut Vec<u8>, mut number: usize) {
+    while number > 0x7f {
+        packed.push(0x80 | u8::try_from(number & 0x7f).unwrap_or_default());
+        number >>= 7;
+    }
+    packed.push(u8::try_from(number).unwrap_or_default());
+}
+
+fn number(packed: &[u8], at: &mut usize) -> Option<usize> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let byte = *packed.get(*at)?;
+        *at += 1;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
