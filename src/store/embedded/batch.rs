@@ -24,7 +24,7 @@ use super::index::keys_of;
 use super::journal::{Entry, Writing};
 use super::planner::Wanted;
 use super::point::Point;
-use super::tables::{Tables, Working};
+use super::tables::{IndexTable, Tables, Working};
 use super::validate;
 
 /// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
@@ -330,6 +330,10 @@ impl<'t> Batch<'t> {
         }
         let started = Instant::now();
         let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
+        if let Some(tables) = self.tables.get_mut(&number) {
+            tables.indexes.iter_mut().for_each(IndexTable::gather);
+        }
+        let collection = self.catalog.at(number);
         let mut reader = Reader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };
         let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;

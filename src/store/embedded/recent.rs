@@ -56,6 +56,8 @@ pub(super) struct Recent {
     pub(super) stored: u64,
     /// Keys with their rows, as they stand in the table. Versions of the store share what they have in common.
     entries: PackedSet,
+    /// Came while a batch goes on, and are not among the others yet: together they take less time.
+    pending: Gathered,
     /// How many came since entries were last worked in.
     grown: usize,
     /// The bytes of the documents of rows from `settled` to below `settling`, and of those from there on.
@@ -86,20 +88,30 @@ impl Recent {
     /// They are not known.
     pub(super) fn entries(&self) -> Result<&PackedSet, StorageError> {
         match &self.lost {
-            None => Ok(&self.entries),
+            None if self.pending.is_empty() => Ok(&self.entries),
+            None => Err(StorageError::Corrupted("newest entries of an index were not put in order".to_owned())),
             Some(why) => Err(StorageError::Corrupted(format!("the newest entries of an index are not known: {why}"))),
         }
     }
 
     /// Adds an entry that belongs here. Where entries are not known it is not needed: the next opening finds it out.
     pub(super) fn add(&mut self, entry: &[u8]) {
-        if self.lost.is_none() && self.entries.insert(entry) {
-            self.grown += 1;
+        if self.lost.is_none() {
+            self.pending.add(entry);
         }
+    }
+
+    /// Puts what was added among the others. Before that nobody can be told what is here.
+    pub(super) fn gather(&mut self) {
+        let mut pending = std::mem::take(&mut self.pending);
+        self.grown += self.entries.insert_all(&pending.sorted());
+        pending.clear();
+        self.pending = pending;
     }
 
     /// Takes an entry away that belongs here.
     pub(super) fn remove(&mut self, entry: &[u8]) {
+        self.gather();
         self.entries.remove(entry);
     }
 
@@ -122,6 +134,7 @@ impl Recent {
         if self.lost.is_some() {
             return Ok(());
         }
+        self.gather();
         let grown = std::mem::take(&mut self.grown);
         let is_late = self.documents[1] >= MOST_DOCUMENT_BYTES;
         let bytes = self.entries.bytes();
@@ -249,30 +262,39 @@ fn read_collection(database: &Database, collection: &Collection) -> Result<Vec<O
     }
     for (recent, entries) in found.iter_mut().zip(entries) {
         if let Some(recent) = recent {
-            recent.entries = entries.into_set();
+            recent.entries = PackedSet::of_sorted(entries.sorted().into_iter());
         }
     }
     Ok(found)
 }
 
 /// Entries in no order.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Gathered {
     bytes: Vec<u8>,
     places: Vec<Range<usize>>,
 }
 
 impl Gathered {
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     fn add(&mut self, entry: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(entry);
         self.places.push(start..self.bytes.len());
     }
 
-    fn into_set(mut self) -> PackedSet {
-        let entry = |place: &Range<usize>| &self.bytes[place.clone()];
-        self.places.sort_unstable_by(|left, right| entry(left).cmp(entry(right)));
-        PackedSet::of_sorted(self.places.iter().map(entry))
+    fn sorted(&self) -> Vec<&[u8]> {
+        let mut entries: Vec<&[u8]> = self.places.iter().map(|place| &self.bytes[place.clone()]).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
     }
 }
 

@@ -228,6 +228,13 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
+    /// See [`Recent::gather`].
+    pub(super) fn gather(&mut self) {
+        if let Self::Packed(_, recent) = self {
+            recent.gather();
+        }
+    }
+
     /// Works newest entries into the table, see [`Recent::settle`].
     pub(super) fn settle(&mut self, next_row: u64, limit: usize) -> Result<(), StorageError> {
         match self {

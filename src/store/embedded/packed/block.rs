@@ -6,6 +6,7 @@
 //! | how many others it has | LEB128 |
 //! | these | |
 
+use std::cmp::Ordering;
 use std::ops::{Bound, Deref, Range};
 use std::sync::Arc;
 
@@ -14,15 +15,8 @@ pub(super) type Block = (Vec<u8>, Vec<u8>);
 
 /// The packed strings with one more among them, which is not in front of the first; `None` when it is there.
 pub(super) fn with(string: &[u8], first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
-    let Spot::Missing { at, in_common, next } = Spot::of(string, first, rest) else { return None };
-    let mut packed = Vec::with_capacity(rest.len() + string.len() + 8);
-    packed.extend_from_slice(&rest[..at]);
-    pack(&mut packed, in_common, &[&string[in_common..]]);
-    if let Some((next, in_common)) = next {
-        pack(&mut packed, in_common, &[&next.rest[in_common - next.shared..]]);
-        packed.extend_from_slice(&rest[next.end..]);
-    }
-    Some(packed)
+    let Merged { packed, added, .. } = with_all(first, rest, &[string], true);
+    (added > 0).then_some(packed)
 }
 
 /// The packed strings behind one that comes in front of the first of them.
@@ -47,7 +41,7 @@ pub(super) enum Without {
 /// The block without a string.
 pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
     match Spot::of(string, first, rest) {
-        Spot::Missing { .. } => Without::Missing,
+        Spot::Missing => Without::Missing,
         Spot::There(gone) => {
             let mut packed = Vec::with_capacity(rest.len());
             packed.extend_from_slice(&rest[..gone.start]);
@@ -67,26 +61,86 @@ pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
 
 /// Whether a string is in a block that does not begin behind it.
 pub(super) fn contains(string: &[u8], first: &[u8], rest: &[u8]) -> bool {
-    !matches!(Spot::of(string, first, rest), Spot::Missing { .. })
+    !matches!(Spot::of(string, first, rest), Spot::Missing)
 }
 
-/// Strings and others together in one block, and how many of the others are new. Both are in order.
-pub(super) fn merged<'s>(
-    known: impl Iterator<Item = &'s [u8]>,
-    strings: impl Iterator<Item = &'s [u8]>,
-) -> (Block, u64) {
-    let (mut known, mut packing, mut added) = (known.peekable(), Packing::up_to(usize::MAX), 0);
-    for string in strings {
-        while let Some(before) = known.next_if(|known| *known < string) {
-            packing.push(before);
+/// What strings do to a block.
+pub(super) struct Merged {
+    /// The packed strings then.
+    pub(super) packed: Vec<u8>,
+    /// How many of the strings are in the block now, from the first one on.
+    pub(super) taken: usize,
+    /// How many of these are new.
+    pub(super) added: usize,
+}
+
+/// The packed strings with others among them, which are in order and behind the first one of the block. Of those behind
+/// the last string of the block all are taken if `takes_all`, else one if it is the first of them.
+///
+/// What is not next to a new string is copied as it is.
+pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S], takes_all: bool) -> Merged {
+    let more: usize = strings.iter().take(64).map(|string| string.as_ref().len() + 4).sum();
+    let mut merged = Merged { packed: Vec::with_capacity(rest.len() + more), taken: 0, added: 0 };
+    let Some(mut string) = strings.first().map(AsRef::as_ref) else {
+        merged.packed.extend_from_slice(rest);
+        return merged;
+    };
+    // With the string before, old or new.
+    let mut in_common = common(string, first);
+    let mut is_there = in_common == string.len() && string.len() == first.len();
+    // Up to here the block is copied.
+    let mut copied = 0;
+    let mut next = Item::at(rest, 0);
+    loop {
+        if !is_there && let Some(item) = next {
+            // One that has more in common with the one before it than `string` has is smaller, as that one is.
+            let order = match item.shared.cmp(&in_common) {
+                Ordering::Greater => Ordering::Less,
+                Ordering::Less => Ordering::Greater,
+                Ordering::Equal => item.rest.cmp(&string[in_common..]),
+            };
+            if order != Ordering::Greater {
+                if item.shared == in_common {
+                    in_common += common(&string[in_common..], item.rest);
+                }
+                is_there = order == Ordering::Equal;
+                if item.is_changed {
+                    pack(&mut merged.packed, item.shared, &[item.rest]);
+                    copied = item.end;
+                }
+                next = Item::at(rest, item.end);
+                continue;
+            }
         }
-        if known.next_if_eq(&string).is_none() {
-            added += 1;
+        let is_behind = next.is_none() && !is_there;
+        if is_behind && !takes_all && merged.taken > 0 {
+            break;
         }
-        packing.push(string);
+        if !is_there {
+            let at = next.map_or(rest.len(), |item| item.start);
+            merged.packed.extend_from_slice(&rest[copied..at.max(copied)]);
+            copied = at.max(copied);
+            pack(&mut merged.packed, in_common, &[&string[in_common..]]);
+            merged.added += 1;
+            if let Some(item) = &mut next {
+                // From now on it comes behind this one.
+                let shared = if item.shared < in_common { 0 } else { common(&string[item.shared..], item.rest) };
+                item.rest = &item.rest[shared..];
+                item.shared += shared;
+                item.is_changed = true;
+            }
+        }
+        merged.taken += 1;
+        let Some(following) = strings.get(merged.taken).map(AsRef::as_ref) else { break };
+        (in_common, is_there) = (common(following, string), following == string);
+        string = following;
     }
-    known.for_each(|rest| packing.push(rest));
-    (packing.blocks.pop().unwrap_or_default(), added)
+    if let Some(item) = next.filter(|item| item.is_changed) {
+        pack(&mut merged.packed, item.shared, &[item.rest]);
+        copied = item.end;
+    }
+    merged.packed.extend_from_slice(&rest[copied..]);
+    merged
 }
 
 /// The block in pieces of about the same length, of so many packed bytes at the most if a single string has no more.
@@ -260,6 +314,8 @@ struct Item<'p> {
     start: usize,
     /// Where the next one does.
     end: usize,
+    /// Whether it is no longer what the block says, as another one has come in front of it.
+    is_changed: bool,
 }
 
 impl<'p> Item<'p> {
@@ -267,7 +323,7 @@ impl<'p> Item<'p> {
         let mut at = start;
         let shared = number(packed, &mut at)?;
         let length = number(packed, &mut at)?;
-        Some(Self { shared, rest: packed.get(at..at + length)?, start, end: at + length })
+        Some(Self { shared, rest: packed.get(at..at + length)?, start, end: at + length, is_changed: false })
     }
 }
 
@@ -275,12 +331,7 @@ impl<'p> Item<'p> {
 enum Spot<'p> {
     First,
     There(Item<'p>),
-    /// It would be at `at`, with so many bytes in common with the one before; the one behind would have so many with it.
-    Missing {
-        at: usize,
-        in_common: usize,
-        next: Option<(Item<'p>, usize)>,
-    },
+    Missing,
 }
 
 impl<'p> Spot<'p> {
@@ -298,13 +349,13 @@ impl<'p> Spot<'p> {
                     return Self::There(item);
                 }
                 if wanted < item.rest {
-                    return Self::Missing { at, in_common, next: Some((item, item.shared + more)) };
+                    return Self::Missing;
                 }
                 in_common = item.shared + more;
             }
             at = item.end;
         }
-        Self::Missing { at, in_common, next: None }
+        Self::Missing
     }
 }
 

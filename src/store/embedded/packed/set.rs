@@ -96,6 +96,27 @@ impl PackedSet {
         true
     }
 
+    /// Adds strings that are in order; returns how many were not there.
+    pub(in super::super) fn insert_all(&mut self, strings: &[&[u8]]) -> usize {
+        let (before, mut left) = (self.len, strings);
+        while let Some(next) = left.first() {
+            let found = self.block_at(next).map(|(first, rest)| (Arc::clone(first), Arc::clone(rest)));
+            let Some((first, rest)) = found else {
+                self.insert(next);
+                left = &left[1..];
+                continue;
+            };
+            let merged = block::with_all(&first, &rest, left, false);
+            if merged.added > 0 {
+                self.len += merged.added;
+                self.bytes -= size(&first, &rest);
+                self.put(first, merged.packed);
+            }
+            left = &left[merged.taken..];
+        }
+        self.len - before
+    }
+
     /// Takes a string out; `false` when it is not there.
     pub(in super::super) fn remove(&mut self, string: &[u8]) -> bool {
         let found = self.block_at(string).map(|(first, rest)| (Arc::clone(first), Arc::clone(rest)));
@@ -226,6 +247,7 @@ pub(super) mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Insert(Vec<u8>),
+        InsertAll(BTreeSet<Vec<u8>>),
         Remove(Vec<u8>),
         /// From where on, how many, and of which lengths.
         Take(Vec<u8>, usize, usize),
@@ -234,6 +256,7 @@ pub(super) mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             6 => string().prop_map(Step::Insert),
+            1 => prop::collection::btree_set(string(), 0..60).prop_map(Step::InsertAll),
             2 => string().prop_map(Step::Remove),
             1 => (string(), 0_usize..20, 1_usize..4).prop_map(|(start, most, of)| Step::Take(start, most, of)),
         ]
@@ -253,6 +276,11 @@ pub(super) mod tests {
                 versions.push((set.clone(), expected.clone()));
                 match step {
                     Step::Insert(string) => prop_assert_eq!(set.insert(&string), expected.insert(string)),
+                    Step::InsertAll(strings) => {
+                        let sorted: Vec<&[u8]> = strings.iter().map(Vec::as_slice).collect();
+                        let new = strings.iter().filter(|string| expected.insert((*string).clone())).count();
+                        prop_assert_eq!(set.insert_all(&sorted), new);
+                    }
                     Step::Remove(string) => prop_assert_eq!(set.remove(&string), expected.remove(&string)),
                     Step::Take(start, most, of) => {
                         let mut met = 0;

@@ -61,32 +61,24 @@ pub(in super::super) fn insert_all(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     strings: &[Vec<u8>],
 ) -> Result<u64, StorageError> {
-    let (mut rest, mut added) = (strings, 0);
-    while let Some(next) = rest.first() {
-        let known = match block_at(table, next)? {
-            None => table.first()?,
-            found => found,
+    let (mut left, mut added) = (strings, 0);
+    while let Some(next) = left.first() {
+        let known = block_at(table, next)?.map(|(first, rest)| (first.value().to_vec(), rest.value().to_vec()));
+        let Some((first, rest)) = known else {
+            insert_in_front(table, next)?;
+            (left, added) = (&left[1..], added + 1);
+            continue;
         };
-        let known = known.map(|(first, rest)| Ok::<_, StorageError>((first.value().to_vec(), flat(&first, &rest)?)));
-        let known = known.transpose()?;
-        let count = match &known {
-            None => rest.len(),
-            Some((first, _)) => {
-                let behind = (Bound::Excluded(first.as_slice()), Bound::Unbounded);
-                let end = table.range::<&[u8]>(behind)?.next().transpose()?;
-                let is_before = |string: &Vec<u8>| end.as_ref().is_none_or(|(end, _)| string.as_slice() < end.value());
-                rest.partition_point(is_before)
-            }
-        };
-        let (here, later) = rest.split_at(count);
-        let known_strings = known.iter().flat_map(|(_, flat)| flat.strings());
-        let (block, new) = block::merged(known_strings, here.iter().map(Vec::as_slice));
-        if let Some((first, _)) = known.filter(|(first, _)| *first != block.0) {
-            table.remove(first.as_slice())?;
+        let behind = (Bound::Excluded(first.as_slice()), Bound::Unbounded);
+        let end = table.range::<&[u8]>(behind)?.next().transpose()?;
+        let is_here = |string: &Vec<u8>| end.as_ref().is_none_or(|(end, _)| string.as_slice() < end.value());
+        let (here, later) = left.split_at(left.partition_point(is_here));
+        drop(end);
+        let merged = block::with_all(&first, &rest, here, true);
+        if merged.added > 0 {
+            put(table, (first, merged.packed))?;
         }
-        put(table, block)?;
-        added += new;
-        rest = later;
+        (left, added) = (later, added + merged.added as u64);
     }
     Ok(added)
 }
