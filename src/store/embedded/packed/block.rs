@@ -367,7 +367,9 @@ fn common(left: &[u8], right: &[u8]) -> usize {
 fn pack(packed: &mut Vec<u8>, shared: usize, rest: &[&[u8]]) {
     write_number(packed, shared);
     write_number(packed, rest.iter().map(|piece| piece.len()).sum());
-    rest.iter().for_each(|piece| packed.extend_from_slice(piece));
+    for piece in rest {
+        packed.extend_from_slice(piece);
+    }
 }
 
 fn write_number(packed: &mut Vec<u8>, mut number: usize) {

@@ -14,11 +14,14 @@ const MOST_BYTES: usize = if cfg!(test) { 64 } else { 1024 };
 /// What a block takes beside its strings: two allocations, their counters, and its place in the tree.
 const BLOCK: usize = 112;
 
+/// Bytes that versions share.
+type Shared = Arc<[u8]>;
+
 /// The set. A clone takes no time.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct PackedSet {
     /// The first string of each block -> the others, packed.
-    blocks: OrdMap<Arc<[u8]>, Arc<[u8]>>,
+    blocks: OrdMap<Shared, Shared>,
     len: usize,
     bytes: usize,
 }
@@ -176,7 +179,7 @@ impl PackedSet {
     }
 
     /// The block that a string is in, if it is in any.
-    fn block_at(&self, string: &[u8]) -> Option<(&Arc<[u8]>, &Arc<[u8]>)> {
+    fn block_at(&self, string: &[u8]) -> Option<(&Shared, &Shared)> {
         self.blocks.get_prev(string)
     }
 
@@ -186,7 +189,7 @@ impl PackedSet {
     }
 
     /// Puts a block in, as two if it is long.
-    fn put(&mut self, first: Arc<[u8]>, packed: Vec<u8>) {
+    fn put(&mut self, first: Shared, packed: Vec<u8>) {
         if packed.len() <= MOST_BYTES {
             return self.put_block(first, packed.into());
         }
@@ -195,7 +198,7 @@ impl PackedSet {
         }
     }
 
-    fn put_block(&mut self, first: Arc<[u8]>, rest: Arc<[u8]>) {
+    fn put_block(&mut self, first: Shared, rest: Shared) {
         self.bytes += size(&first, &rest);
         self.blocks.insert(first, rest);
     }

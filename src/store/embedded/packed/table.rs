@@ -250,7 +250,7 @@ mod tests {
             let all = range(&table, (Bound::Unbounded, Bound::Unbounded)).expect("readable");
             let all: Vec<_> = all.map(|held| held.expect("readable").to_vec()).collect();
             prop_assert_eq!(all, expected.iter().cloned().collect::<Vec<_>>());
-            prop_assert!(table.len().expect("readable") as usize <= expected.len());
+            prop_assert!(table.len().expect("readable") <= expected.len() as u64);
             for (left, right) in probes {
                 prop_assert_eq!(contains(&table, &left).expect("readable"), expected.contains(&left));
                 let (low, high) = if left < right { (left, right) } else { (right, left) };
