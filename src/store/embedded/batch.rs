@@ -78,6 +78,9 @@ pub(super) struct Batch<'t> {
     spent: Duration,
 }
 
+/// A group that packs an index of more keys, because an array has come into it, is durable in the tables at once.
+const MOST_PACKED: u64 = 1024;
+
 /// A row that was written, with all that it takes to write it back.
 struct Written {
     collection: u32,
@@ -221,8 +224,12 @@ impl<'t> Batch<'t> {
             let next_row = own.next_row;
             let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
-                if index.is_multikey() {
+                if index.is_multikey() && !index.unique && table.recent().is_none() {
                     table.pack(self.transaction, *number, index.number, next_row).map_err(failure::of_table)?;
+                    if table.recent().is_some_and(|recent| recent.stored > MOST_PACKED) {
+                        // Room is kept for what the rows of a record need, not for a whole index.
+                        self.writing.give_up();
+                    }
                 }
                 index.recent = table.recent().cloned();
             }

@@ -145,8 +145,7 @@ fn add_sorted(
 ) -> Result<(), StoreError> {
     keys.sort_unstable();
     if !index.unique {
-        table.add_all(keys).map_err(failure::of_storage)?;
-        keys.clear();
+        return table.add_all(keys.drain(..)).map_err(failure::of_storage);
     }
     for (key, row) in keys.drain(..) {
         if table.row_of(&key).map_err(failure::of_storage)?.is_some() {

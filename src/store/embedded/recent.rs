@@ -14,13 +14,16 @@
 //!   transaction that moves them. So each is in one place: in the table or here, in every version of the store.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use bson::raw::RawDocument;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
-use redb::{Database, ReadableDatabase, StorageError, Table};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, StorageError, Table};
 
 use crate::store::StoreError;
 
@@ -28,6 +31,7 @@ use super::catalog::{Catalog, CatalogError, Collection};
 use super::failure;
 use super::index::keys_of;
 use super::packed::{Met, PackedSet, table as packed};
+use super::pages::reading_ahead;
 use super::tables::{DataDefinition, data_name, row_behind, with_row};
 
 /// The most that the entries of an index may take: reading their documents again is part of the start. Little in tests of this
@@ -36,7 +40,11 @@ const MOST_BYTES: usize = if cfg!(test) { 2 * 1024 } else { 64 * 1024 * 1024 };
 /// Which part of the cache is theirs.
 const PART_OF_CACHE: usize = 4;
 /// So many bytes of documents are read again at a start, and as many that came while a round went on.
-const MOST_DOCUMENT_BYTES: usize = if cfg!(test) { 64 * 1024 } else { 64 * 1024 * 1024 };
+const MOST_DOCUMENT_BYTES: usize = if cfg!(test) { 64 * 1024 } else { 48 * 1024 * 1024 };
+/// So many threads read them.
+const MOST_READERS: u64 = 4;
+/// A thread for fewer rows is not worth its start.
+const LEAST_ROWS: u64 = if cfg!(test) { 8 } else { 2048 };
 
 /// How much of a cache of this size the recent entries of an index may take; the rest is for pages.
 pub(super) fn limit(cache_bytes: usize) -> usize {
@@ -104,7 +112,8 @@ impl Recent {
     /// Puts what was added among the others. Before that nobody can be told what is here.
     pub(super) fn gather(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
-        self.grown += self.entries.insert_all(&pending.sorted());
+        pending.sort();
+        self.grown += self.entries.insert_all(&pending.all().collect::<Vec<_>>());
         pending.clear();
         self.pending = pending;
     }
@@ -145,7 +154,7 @@ impl Recent {
             self.settling = next_row;
             self.documents = [self.documents[1], 0];
         }
-        let of_late = if is_late { self.entries.len() / 16 } else { 0 };
+        let of_late = if is_late { (self.entries.len() / 16).max(1) } else { 0 };
         // Part of all, by what they take.
         let too_many = self.entries.len() * bytes.saturating_sub(limit) / bytes.max(1);
         let wanted = (grown + grown / 8).max(too_many).max(of_late);
@@ -239,31 +248,70 @@ pub(super) fn read(database: &Database, catalog: &mut Catalog) -> Result<(), Sto
 
 /// What is in memory of each index.
 fn read_collection(database: &Database, collection: &Collection) -> Result<Vec<Option<Recent>>, StoreError> {
-    let mut found: Vec<Option<Recent>> = collection.indexes.iter().map(|index| index.recent.clone()).collect();
-    let mut entries: Vec<Gathered> = found.iter().map(|_| Gathered::default()).collect();
-    let first = found.iter().flatten().map(|recent| recent.settled).min().unwrap_or_default();
+    let marks: Vec<Option<Recent>> = collection.indexes.iter().map(|index| index.recent.clone()).collect();
+    let first = marks.iter().flatten().map(|recent| recent.settled).min().unwrap_or_default();
+    let rows = collection.next_row.saturating_sub(first);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get) as u64;
+    let readers = cores.min(MOST_READERS).min(rows / LEAST_ROWS).max(1);
     let transaction = database.begin_read().map_err(|error| failure::of_engine(error.into()))?;
     let name = data_name(collection.number);
-    let documents = transaction.open_table(DataDefinition::new(&name)).map_err(failure::of_table)?;
-    for entry in documents.range(first..).map_err(failure::of_storage)? {
+    let documents = &transaction.open_table(DataDefinition::new(&name)).map_err(failure::of_table)?;
+    let begin = |reader: u64| first + rows * reader / readers;
+    let parts = thread::scope(|scope| {
+        // What lies behind the rows that are known is looked at, too: it would be a mistake of somebody else, and `check` tells it.
+        let end = |reader: u64| if reader + 1 == readers { u64::MAX } else { begin(reader + 1) };
+        let read = |reader: u64| (begin(reader)..end(reader), marks.clone());
+        let others: Vec<_> = (1..readers)
+            .map(&read)
+            .map(|(rows, marks)| {
+                scope
+                    .spawn(move || failure::guarded(|| reading_ahead(|| read_rows(documents, collection, rows, marks))))
+            })
+            .collect();
+        let (rows, own) = read(0);
+        let own = reading_ahead(|| read_rows(documents, collection, rows, own));
+        let others = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        std::iter::once(own).chain(others).collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut found = marks;
+    for (position, recent) in found.iter_mut().enumerate() {
+        let Some(recent) = recent else { continue };
+        let parts: Vec<&Recent> = parts.iter().filter_map(|part| part[position].as_ref()).collect();
+        for part in &parts {
+            recent.documents = [0, 1].map(|which| recent.documents[which] + part.documents[which]);
+        }
+        let mut entries: Vec<&[u8]> = parts.iter().flat_map(|part| part.pending.all()).collect();
+        // Each part is in order: that is found out, and they are merged.
+        entries.sort();
+        recent.entries = PackedSet::of_sorted(entries.into_iter());
+    }
+    Ok(found)
+}
+
+/// What is in memory of the documents of some rows: each index has it pending, in order.
+fn read_rows(
+    documents: &ReadOnlyTable<u64, &'static [u8]>,
+    collection: &Collection,
+    rows: Range<u64>,
+    mut found: Vec<Option<Recent>>,
+) -> Result<Vec<Option<Recent>>, StoreError> {
+    for entry in documents.range(rows).map_err(failure::of_storage)? {
         let (row, stored) = entry.map_err(failure::of_storage)?;
         let (row, bytes) = (row.value(), stored.value());
         let document = RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&collection.name, row))?;
-        for ((index, recent), entries) in collection.indexes.iter().zip(&mut found).zip(&mut entries) {
+        for (index, recent) in collection.indexes.iter().zip(&mut found) {
             let Some(recent) = recent else { continue };
             recent.note_document(row, bytes.len());
             for key in keys_of(index, document)?.distinct {
                 let entry = with_row(&key, row);
                 if recent.holds(&entry, row) {
-                    entries.add(&entry);
+                    recent.pending.add(&entry);
                 }
             }
         }
     }
-    for (recent, entries) in found.iter_mut().zip(entries) {
-        if let Some(recent) = recent {
-            recent.entries = PackedSet::of_sorted(entries.sorted().into_iter());
-        }
+    for recent in found.iter_mut().flatten() {
+        recent.pending.sort();
     }
     Ok(found)
 }
@@ -286,10 +334,13 @@ impl Gathered {
         self.places.push(start..self.bytes.len());
     }
 
-    fn sorted(&self) -> Vec<&[u8]> {
-        let mut entries: Vec<&[u8]> = self.places.iter().map(|place| &self.bytes[place.clone()]).collect();
-        entries.sort_unstable();
-        entries
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.places.sort_unstable_by(|left, right| bytes[left.clone()].cmp(&bytes[right.clone()]));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().map(|place| &self.bytes[place.clone()])
     }
 
     fn clear(&mut self) {

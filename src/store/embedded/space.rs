@@ -3,13 +3,14 @@
 //! Space that documents gave up is used again, but pages that redb has no use for are moved along in the log as the others are. After
 //! many deletions they are most of it; then it is compacted at the next start.
 
-use redb::{Database, ReadableTableMetadata};
+use redb::{Database, ReadableTable, ReadableTableMetadata};
 
 use super::catalog::Catalog;
 use super::failure;
 use super::open::{Location, OpenError, Ready};
 use super::pages::BESIDE;
 use super::snapshot::Snapshot;
+use super::tables::IndexTable;
 
 /// Smaller files are left alone when a store is opened.
 const WORTH_FROM_BYTES: u64 = 64 * 1024 * 1024;
@@ -96,6 +97,14 @@ fn estimate(database: &Database, catalog: &Catalog) -> Result<u64, redb::Error> 
         bytes += sizes.all(tables.data.len()?);
         for index in &tables.indexes {
             let mut sizes = EntrySizes::default();
+            if let IndexTable::Packed(blocks, _) = index {
+                for block in blocks.iter()?.take(SAMPLES) {
+                    let (first, rest) = block?;
+                    sizes.add((first.value().len() + rest.value().len()) as u64);
+                }
+                bytes += sizes.all(blocks.len()?);
+                continue;
+            }
             for entry in index.all()?.take(SAMPLES) {
                 sizes.add(entry?.stored_key().len() as u64);
             }

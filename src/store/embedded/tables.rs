@@ -192,11 +192,12 @@ impl<'t> IndexTable<Working<'t>> {
     }
 
     /// Adds keys of rows that have all been there before.
-    pub(super) fn add_all(&mut self, keys: &[(Vec<u8>, u64)]) -> Result<(), StorageError> {
+    pub(super) fn add_all(&mut self, keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StorageError> {
+        let mut keys = keys;
         match self {
-            Self::Unique(_) | Self::Plain(_) => keys.iter().try_for_each(|(key, row)| self.add(key, *row)),
+            Self::Unique(_) | Self::Plain(_) => keys.try_for_each(|(key, row)| self.add(&key, row)),
             Self::Packed(table, recent) => {
-                let mut entries: Vec<Vec<u8>> = keys.iter().map(|(key, row)| with_row(key, *row)).collect();
+                let mut entries: Vec<Vec<u8>> = keys.map(|(key, row)| with_row(&key, row)).collect();
                 entries.sort_unstable();
                 recent.stored += packed::insert_all(table, &entries)?;
                 Ok(())
@@ -214,7 +215,7 @@ impl<'t> IndexTable<Working<'t>> {
                 if recent.holds(&entry, row) {
                     recent.remove(&entry);
                 } else if packed::remove(table, &entry)? {
-                    recent.stored -= 1;
+                    recent.stored = recent.stored.saturating_sub(1);
                 }
                 Ok(())
             }

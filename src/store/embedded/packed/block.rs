@@ -223,14 +223,12 @@ impl Flat {
         let mut flat = Self { bytes: Vec::with_capacity(4 * rest.len() + first.len()), ends: Vec::with_capacity(64) };
         flat.bytes.extend_from_slice(first);
         flat.ends.push(first.len());
-        let (mut at, mut before) = (0, 0);
+        let (mut at, mut before) = (0, 0_usize);
         while at < rest.len() {
             let item = Item::at(rest, at)?;
             let start = flat.bytes.len();
-            if before + item.shared > start {
-                return None;
-            }
-            flat.bytes.extend_from_within(before..before + item.shared);
+            let shared = before.checked_add(item.shared).filter(|end| *end <= start)?;
+            flat.bytes.extend_from_within(before..shared);
             flat.bytes.extend_from_slice(item.rest);
             flat.ends.push(flat.bytes.len());
             (at, before) = (item.end, start);
@@ -323,7 +321,8 @@ impl<'p> Item<'p> {
         let mut at = start;
         let shared = number(packed, &mut at)?;
         let length = number(packed, &mut at)?;
-        Some(Self { shared, rest: packed.get(at..at + length)?, start, end: at + length, is_changed: false })
+        let end = at.checked_add(length)?;
+        Some(Self { shared, rest: packed.get(at..end)?, start, end, is_changed: false })
     }
 }
 
@@ -385,7 +384,7 @@ fn number(packed: &[u8], at: &mut usize) -> Option<usize> {
     loop {
         let byte = *packed.get(*at)?;
         *at += 1;
-        number |= usize::from(byte & 0x7f) << shift;
+        number |= usize::from(byte & 0x7f).checked_shl(shift)?;
         if byte < 0x80 {
             return Some(number);
         }
