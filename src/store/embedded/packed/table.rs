@@ -1,6 +1,6 @@
 //! Sorted byte strings in a table of the file: the first string of each block -> the others, packed.
 //!
-//! A page holds three times as many strings as with a row for each, and strings that come together are put into their block at
+//! A page holds more strings than with a row for each, and strings that come together are put into their block at
 //! once.
 
 use std::ops::Bound;
