@@ -224,12 +224,12 @@ impl<'t> Batch<'t> {
             let next_row = own.next_row;
             let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
-                if index.is_multikey() && !index.unique && table.recent().is_none() {
-                    table.pack(self.transaction, *number, index.number, next_row).map_err(failure::of_table)?;
-                    if table.recent().is_some_and(|recent| recent.stored > MOST_PACKED) {
-                        // Room is kept for what the rows of a record need, not for a whole index.
-                        self.writing.give_up();
-                    }
+                if index.is_multikey()
+                    && table.pack(self.transaction, *number, index.number, next_row).map_err(failure::of_table)?
+                        > MOST_PACKED
+                {
+                    // Room is kept for what the rows of a record need, not for a whole index.
+                    self.writing.give_up();
                 }
                 index.recent = table.recent().cloned();
             }

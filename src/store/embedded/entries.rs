@@ -10,7 +10,7 @@ use super::tables::{length_of_key, row_behind};
 pub(super) enum Entries<'a> {
     Unique(Range<'a, &'static [u8], u64>),
     Plain(Range<'a, &'static [u8], ()>),
-    Packed(Box<Stored<'a>>),
+    Packed(Stored<'a>),
     Both(Box<Both<'a>>),
 }
 
@@ -18,7 +18,7 @@ impl<'a> Entries<'a> {
     /// Those of a table in blocks and those that are not in it yet, in one order.
     pub(super) fn packed(stored: Stored<'a>, recent: Option<InOrder<'a>>) -> Self {
         match recent {
-            None => Self::Packed(Box::new(stored)),
+            None => Self::Packed(stored),
             Some(recent) => Self::Both(Box::new(Both { stored: Ends::of(stored), recent: Ends::of(recent) })),
         }
     }

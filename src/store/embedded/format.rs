@@ -79,11 +79,11 @@ fn pack(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(), Sto
     for number in &numbers {
         for index in &mut catalog.at_mut(*number).indexes {
             // Its table was like those of all others.
-            let Some(marks) = index.recent.take() else { continue };
+            let Some(mut marks) = index.recent.take() else { continue };
             log::info!("packing the index {}", index.name);
             let mut table = IndexTable::create(transaction, *number, index).map_err(failure::of_table)?;
-            table.pack(transaction, *number, index.number, 0).map_err(failure::of_table)?;
-            index.recent = Some(marks.with_stored(table.recent().map_or(0, |packed| packed.stored)));
+            marks.stored = table.pack(transaction, *number, index.number, 0).map_err(failure::of_table)?;
+            index.recent = Some(marks);
         }
     }
     // The commit keeps its number: what the log has beyond the tables goes on from there.

@@ -80,11 +80,6 @@ impl Recent {
         Self { settled: row, settling: row, ..Self::default() }
     }
 
-    /// The same marks beside a table of so many entries.
-    pub(super) fn with_stored(self, stored: u64) -> Self {
-        Self { stored, ..self }
-    }
-
     /// Whether an entry of this row is here, if it is anywhere.
     pub(super) fn holds(&self, entry: &[u8], row: u64) -> bool {
         row >= self.settling || (row >= self.settled && entry >= self.reached.as_slice())
@@ -353,13 +348,14 @@ impl Gathered {
 mod tests {
     use std::collections::BTreeMap;
 
+    use bson::raw::RawDocumentBuf;
+
     use super::super::maintenance::check;
     use super::super::tables::{IndexTable, Published, Tables};
     use super::super::{EmbeddedStore, Options};
     use super::*;
     use crate::query::Filter;
     use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
-    use bson::raw::RawDocumentBuf;
 
     /// What an entry here takes at least, with its part of its block.
     const ENTRY_BYTES: usize = 16;

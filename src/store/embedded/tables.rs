@@ -192,8 +192,7 @@ impl<'t> IndexTable<Working<'t>> {
     }
 
     /// Adds keys of rows that have all been there before.
-    pub(super) fn add_all(&mut self, keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StorageError> {
-        let mut keys = keys;
+    pub(super) fn add_all(&mut self, mut keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StorageError> {
         match self {
             Self::Unique(_) | Self::Plain(_) => keys.try_for_each(|(key, row)| self.add(&key, row)),
             Self::Packed(table, recent) => {
@@ -244,15 +243,16 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
-    /// Makes the table one of an index with arrays, whose entries of rows from `next_row` on are new.
+    /// Makes the table one of an index with arrays, whose entries of rows from `next_row` on are new, if it could be one and is none.
+    /// Returns how many entries that took.
     pub(super) fn pack(
         &mut self,
         transaction: &'t WriteTransaction,
         collection: u32,
         index: u32,
         next_row: u64,
-    ) -> Result<(), TableError> {
-        let Self::Plain(plain) = self else { return Ok(()) };
+    ) -> Result<u64, TableError> {
+        let Self::Plain(plain) = self else { return Ok(0) };
         let (plain_name, name) = (index_name(collection, index), packed_name(collection, index));
         let mut table = transaction.open_table(packed::Definition::new(&name))?;
         let mut recent = Recent::since(next_row);
@@ -262,8 +262,10 @@ impl<'t> IndexTable<Working<'t>> {
             recent.stored += packed::insert_all(&mut table, &piece)?;
         }
         drop(entries);
+        let stored = recent.stored;
         *self = Self::Packed(table, recent);
-        transaction.delete_table(PlainDefinition::new(&plain_name)).map(drop)
+        transaction.delete_table(PlainDefinition::new(&plain_name))?;
+        Ok(stored)
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn ask(
     }
     let budget = question.deadline.budget();
     let reader = Reader::new(collection, tables, question.deadline.clone());
-    let found = reading_ahead(|| Scan::new(question, collection, tables).run())?;
+    let found = Scan::new(question, collection, tables).run()?;
     let documents = question.read(found.list, &reader, &budget)?;
     let hint = question.hint(collection, found.work, documents.len() as u64);
     Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
@@ -52,7 +52,7 @@ pub(super) fn rows(
     tables: &Tables<Published>,
 ) -> Result<Rows, StoreError> {
     if pays(question, tables) {
-        reading_ahead(|| Scan::new(question, collection, tables).run())
+        Scan::new(question, collection, tables).run()
     } else {
         question.rows(&mut Reader::new(collection, tables, question.deadline.clone()))
     }
@@ -92,9 +92,13 @@ impl<'a> Scan<'a> {
     }
 
     fn run(&self) -> Result<Rows, StoreError> {
+        reading_ahead(|| self.run_here())
+    }
+
+    fn run_here(&self) -> Result<Rows, StoreError> {
         thread::scope(|scope| {
             let (sender, others) = channel();
-            scope.spawn(move || reading_ahead(|| self.help(&sender)));
+            scope.spawn(move || self.help(&sender));
             let mut merged = Merged::new(self.question);
             let mut waiting: BTreeMap<u64, Result<Found, StoreError>> = BTreeMap::new();
             let outcome = (0..self.pieces).try_for_each(|wanted| {
@@ -119,10 +123,12 @@ impl<'a> Scan<'a> {
     }
 
     fn help(&self, findings: &Sender<Findings>) {
-        while let Some(piece) = self.take() {
-            // Nobody listens any more after an error.
-            let _ = findings.send((piece, self.look_in(piece)));
-        }
+        reading_ahead(|| {
+            while let Some(piece) = self.take() {
+                // Nobody listens any more after an error.
+                let _ = findings.send((piece, self.look_in(piece)));
+            }
+        });
     }
 
     fn take(&self) -> Option<u64> {

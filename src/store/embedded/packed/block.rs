@@ -87,7 +87,7 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S],
     };
     // With the string before, old or new.
     let mut in_common = common(string, first);
-    let mut is_there = in_common == string.len() && string.len() == first.len();
+    let mut is_there = string == first;
     // Up to here the block is copied.
     let mut copied = 0;
     let mut next = Item::at(rest, 0);
@@ -118,8 +118,8 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S],
         }
         if !is_there {
             let at = next.map_or(rest.len(), |item| item.start);
-            merged.packed.extend_from_slice(&rest[copied..at.max(copied)]);
-            copied = at.max(copied);
+            merged.packed.extend_from_slice(&rest[copied..at]);
+            copied = at;
             pack(&mut merged.packed, in_common, &[&string[in_common..]]);
             merged.added += 1;
             if let Some(item) = &mut next {

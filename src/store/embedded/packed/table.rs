@@ -5,9 +5,9 @@
 
 use std::ops::Bound;
 
-use redb::{AccessGuard, Range, ReadableTable, StorageError, Table, TableDefinition};
+use redb::{AccessGuard, ReadableTable, StorageError, Table, TableDefinition};
 
-use super::block::{self, Between, Block, Flat, Held, Without};
+use super::block::{self, Block, Flat, Held, Without};
 
 /// A block with its first string is about a page of the file at the most. Little in tests of this crate, so that few strings are many
 /// blocks.
@@ -106,7 +106,10 @@ pub(in super::super) fn remove(
     Ok(true)
 }
 
-/// The strings between two places, in order from either end.
+/// Strings of a table in order, from either end.
+pub(in super::super) type Stored<'a> = Box<dyn DoubleEndedIterator<Item = Result<Held, StorageError>> + 'a>;
+
+/// The strings between two places.
 pub(in super::super) fn range<'a>(
     table: &'a impl ReadableTable<&'static [u8], &'static [u8]>,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
@@ -119,58 +122,12 @@ pub(in super::super) fn range<'a>(
     };
     let from = first.as_deref().map_or(Bound::Unbounded, Bound::Included);
     let blocks = table.range::<&[u8]>((from, end))?;
-    Ok(Stored { blocks, front: None, back: None, start: start.map(<[u8]>::to_vec), end: end.map(<[u8]>::to_vec) })
-}
-
-/// Strings of a table in order, from either end.
-pub(in super::super) struct Stored<'a> {
-    blocks: Range<'a, &'static [u8], &'static [u8]>,
-    /// Of the first block what was not given out yet, and of the last one.
-    front: Option<Between>,
-    back: Option<Between>,
-    start: Bound<Vec<u8>>,
-    end: Bound<Vec<u8>>,
-}
-
-impl Stored<'_> {
-    fn between(&self, block: Result<Guards<'_>, StorageError>) -> Result<Between, StorageError> {
-        let (first, rest) = block?;
-        Ok(flat(&first, &rest)?.between(&self.start, &self.end))
-    }
-}
-
-impl Iterator for Stored<'_> {
-    type Item = Result<Held, StorageError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(held) = self.front.as_mut().and_then(Iterator::next) {
-                return Some(Ok(held));
-            }
-            let Some(block) = self.blocks.next() else { break };
-            match self.between(block) {
-                Ok(strings) => self.front = Some(strings),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        self.back.as_mut().and_then(Iterator::next).map(Ok)
-    }
-}
-
-impl DoubleEndedIterator for Stored<'_> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(held) = self.back.as_mut().and_then(DoubleEndedIterator::next_back) {
-                return Some(Ok(held));
-            }
-            let Some(block) = self.blocks.next_back() else { break };
-            match self.between(block) {
-                Ok(strings) => self.back = Some(strings),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        self.front.as_mut().and_then(DoubleEndedIterator::next_back).map(Ok)
-    }
+    let (start, end) = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+    Ok(Box::new(blocks.flat_map(move |block| {
+        let strings = block.and_then(|(first, rest)| Ok(flat(&first, &rest)?.between(&start, &end)));
+        let (strings, error) = strings.map_or_else(|error| (None, Some(Err(error))), |strings| (Some(strings), None));
+        strings.into_iter().flatten().map(Ok).chain(error)
+    })))
 }
 
 /// The block that a string would be in, unless that is in front of all.
