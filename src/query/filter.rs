@@ -60,6 +60,16 @@ struct Inner {
     tree: Node,
     server: Option<&'static str>,
     names_no_element: Option<&'static str>,
+    guarded: Option<Guarded>,
+}
+
+/// The two halves of a filter that is evaluated on some documents only, see [`Filter::guarded_by`].
+#[derive(Debug, Clone)]
+pub struct Guarded {
+    /// Decides first. One of our own, which cannot fail.
+    pub guard: Filter,
+    /// Evaluated where the guard holds.
+    pub question: Filter,
 }
 
 /// A test of our own: most are only ever run, and never sent to a server.
@@ -96,7 +106,7 @@ impl Filter {
         parser.check_size(document)?;
         let tree = parser.document(document, Level::Top)?.settled();
         let (server, names_no_element) = (parser.server, parser.names_no_element);
-        Ok(Self::made(Inner { document: document.clone().into(), made_of: None, tree, server, names_no_element }))
+        Ok(Self::made(Inner { server, names_no_element, ..Inner::of(document.clone(), tree) }))
     }
 
     /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
@@ -128,20 +138,57 @@ impl Filter {
         Self::of_test(path, "$nin", values.into(), test)
     }
 
-    /// Both hold.
+    /// Both hold. A guard of either guards both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        if self.document().is_empty() {
-            return other;
+        match (self.guarded().cloned(), other.guarded().cloned()) {
+            (None, None) if self.document().is_empty() => other,
+            (None, None) if other.document().is_empty() => self,
+            (None, None) => {
+                let tree = Node::all_of(vec![self.tree().clone(), other.tree().clone()]);
+                Self::made(self.joined(&other, tree))
+            }
+            (Some(Guarded { guard, question }), None) => question.and(other).guarded_by(guard),
+            (None, Some(Guarded { guard, question })) => self.and(question).guarded_by(guard),
+            (Some(one), Some(two)) => one.question.and(two.question).guarded_by(one.guard.and(two.guard)),
         }
-        if other.document().is_empty() {
-            return self;
+    }
+
+    /// The same question, evaluated only on documents for which `guard` holds. On all others no part of it is evaluated, so
+    /// that it can neither fail nor take time there.
+    ///
+    /// The compiled form begins with the guard. A server decides itself in which order it evaluates conditions; an adapter
+    /// that sends the question to one has to see to it, see [`Filter::guarded`].
+    #[must_use]
+    pub fn guarded_by(self, guard: Self) -> Self {
+        let tree = match self.tree().clone() {
+            Node::Always | Node::Holds => guard.tree().clone(),
+            Node::Never => Node::Never,
+            Node::And(parts) => Node::And([guard.tree().clone()].into_iter().chain(parts).collect()),
+            question => Node::And(vec![guard.tree().clone(), question]),
+        };
+        let inner = guard.joined(&self, tree);
+        Self::made(Inner { guarded: Some(Guarded { guard, question: self }), ..inner })
+    }
+
+    /// Guard and question, where the filter has a guard.
+    pub fn guarded(&self) -> Option<&Guarded> {
+        self.inner.guarded.as_ref()
+    }
+
+    /// Both, with what their trees make together.
+    fn joined(&self, other: &Self, tree: Node) -> Inner {
+        let (server, names_no_element) = (self.inner.server, self.inner.names_no_element);
+        let document = match (self.document(), other.document()) {
+            (one, none) if none.is_empty() => one.clone(),
+            (none, other) if none.is_empty() => other.clone(),
+            (one, other) => doc! { "$and": [one.clone(), other.clone()] },
+        };
+        Inner {
+            server: server.or(other.inner.server),
+            names_no_element: names_no_element.or(other.inner.names_no_element),
+            ..Inner::of(document, tree)
         }
-        let document = doc! { "$and": [self.document().clone(), other.document().clone()] };
-        let server = self.inner.server.or(other.inner.server);
-        let tree = Node::all_of(vec![self.tree().clone(), other.tree().clone()]);
-        let names_no_element = self.inner.names_no_element.or(other.inner.names_no_element);
-        Self::made(Inner { document: document.into(), made_of: None, tree, server, names_no_element })
     }
 
     /// The document that MongoDB is sent.
@@ -187,19 +234,26 @@ impl Filter {
     }
 
     fn from_parts(document: Document, tree: Node) -> Self {
-        Self::made(Inner { document: document.into(), made_of: None, tree, server: None, names_no_element: None })
+        Self::made(Inner::of(document, tree))
     }
 
     /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
     fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
         let made_of = OwnTest { operator, value };
         let Some(test) = test else { return Self::from_parts(made_of.to_document(path), Node::Never) };
-        let (tree, made_of) = (Node::Path(Path::new(path), test), Some(made_of));
-        Self::made(Inner { document: OnceLock::new(), made_of, tree, server: None, names_no_element: None })
+        let tree = Node::Path(Path::new(path), test);
+        Self::made(Inner { document: OnceLock::new(), made_of: Some(made_of), ..Inner::of(Document::new(), tree) })
     }
 
     fn made(inner: Inner) -> Self {
         Self { inner: Arc::new(inner) }
+    }
+}
+
+impl Inner {
+    fn of(document: Document, tree: Node) -> Self {
+        let document = document.into();
+        Self { document, made_of: None, tree, server: None, names_no_element: None, guarded: None }
     }
 }
 

@@ -34,7 +34,7 @@ pub use self::budget::Budget;
 pub use self::computed::Computed;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
-pub use self::filter::{Filter, Limits};
+pub use self::filter::{Filter, Guarded, Limits};
 pub use self::list::ListQuery;
 pub use self::path::{Leaf, Part, Path};
 pub use self::projection::Projection;

@@ -37,6 +37,8 @@ pub struct RenderContext {
     pub now_ms: i64,
     /// The group whose permissions decide which referenced objects are shown.
     pub group_id: i64,
+    /// Whether the access list of some type hides its objects from the group.
+    pub hides_types: bool,
     /// Whether the caller may edit objects. Who may not sees no value of a password field, wherever it would appear.
     pub may_edit: bool,
 }

@@ -40,8 +40,9 @@ impl<'a> Trail<'a> {
 /// - For a field of a `ref-section` also `fields`: those of the target's section in its order, only the selected ones
 ///   where some are selected, each as on the page itself. Empty when the section is gone, or the target is one of the
 ///   objects that led here. In fields taken in over three objects, `reference` is left out.
-/// - `{"protected": true}` when the caller's group may not read objects of the target's type.
-/// - A target that is gone: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
+/// - `{"protected": true}` when the target is hidden from the caller's group. So too when it is gone and the field may refer
+///   to a type that is hidden from the group: the view must not tell whether a hidden object exists.
+/// - Any other target that is gone: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
 ///   So too when the value is no id. When only the target's type is gone, the ids are its own.
 pub(super) fn write_reference<C: Catalog + ?Sized>(
     view: &FieldView<'_, C>,
@@ -55,8 +56,9 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
         return Ok(());
     }
     out.extend_from_slice(b",\"reference\":");
-    let Some((object_id, document)) = value.as_integer().and_then(|id| Some((id, view.catalog.object(id)?))) else {
-        object(out, |members| write_dangling(0, 0, members));
+    let id = value.as_integer();
+    let Some((object_id, document)) = id.and_then(|id| Some((id, view.catalog.object(id)?))) else {
+        write_unseen(id.is_some() && may_be_hidden(view, object_type, field), out);
         return Ok(());
     };
     let stored = StoredObject::read_referred(document)?;
@@ -66,7 +68,7 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
         return Ok(());
     };
     if !target_type.acl.allows(view.context.group_id, Permission::Read) {
-        object(out, |members| members.boolean("protected", true));
+        write_unseen(may_be_hidden(view, object_type, field), out);
         return Ok(());
     }
     let section = section_of(object_type, field);
@@ -79,6 +81,27 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
             None => Ok(()),
         }
     })
+}
+
+/// Whether the field may refer to objects of a type that is hidden from the group. One that lists no types may refer to all.
+fn may_be_hidden<C: Catalog + ?Sized>(view: &FieldView<'_, C>, object_type: &ObjectType, field: &Field) -> bool {
+    let hides = |id| {
+        let target = view.catalog.object_type(id);
+        target.is_some_and(|target| !target.acl.allows(view.context.group_id, Permission::Read))
+    };
+    let mut targets = object_type.targets(field).peekable();
+    view.context.hides_types && (targets.peek().is_none() || targets.any(hides))
+}
+
+/// A target that the caller does not see: hidden or gone.
+fn write_unseen(may_be_hidden: bool, out: &mut Vec<u8>) {
+    object(out, |members| {
+        if may_be_hidden {
+            members.boolean("protected", true);
+        } else {
+            write_dangling(0, 0, members);
+        }
+    });
 }
 
 /// The values that the reference shows: without a section those of a summary, which often are the first ones.

@@ -262,10 +262,7 @@ pub async fn delete_selected(
 /// The selected objects, when they are as many as expected.
 async fn select(services: &Services, caller: &Caller, selection: &Selection) -> Result<Documents, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let filter = match types.visible_to(caller) {
-        Some(visible) => selection.filter.clone().and(visible),
-        None => selection.filter.clone(),
-    };
+    let filter = types.scope(caller, selection.filter.clone());
     let query = FindQuery::new(filter, services.max_time).sorted(Sort::by("public_id", false));
     let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
     let count = found.len() as u64;

@@ -90,10 +90,8 @@ pub async fn export_objects(
             Some(entry)
         }
     };
-    if let Access::Of(caller) = access
-        && let Some(visible) = types.visible_to(caller)
-    {
-        filter = filter.and(visible);
+    if let Access::Of(caller) = access {
+        filter = types.scope(caller, filter);
     }
     let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());

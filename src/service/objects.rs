@@ -54,9 +54,7 @@ pub async fn list_objects(
     view: Seen,
 ) -> Result<Listed, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    if let Some(visible) = types.visible_to(caller) {
-        query.filter = query.filter.and(visible);
-    }
+    query.filter = types.scope(caller, query.filter);
     if view == Seen::Rendered {
         query.projection = None;
     }
@@ -75,26 +73,37 @@ pub enum Seen {
 /// The object with this id, if the caller may see it.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`], or [`ServiceError::Forbidden`] by the type's ACL.
+/// As [`seen`].
 pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result<RawDocumentBuf, ServiceError> {
-    let object = resource::get::<Objects>(services, id).await?;
-    permit_read(services, caller, &object).await?;
-    Ok(object)
+    let object = resource::find::<Objects>(services, id).await?;
+    seen(services, caller, id, object).await
 }
 
-/// Refuses a caller whom the type's ACL does not let read the object.
+/// What was found under an id, if the caller may see it.
 ///
 /// # Errors
-/// [`ServiceError::Forbidden`].
-pub(super) async fn permit_read(
+/// [`ServiceError::NotFound`] for a caller from whom nothing is hidden. A caller from whom some type is hidden gets
+/// [`ServiceError::Forbidden`], whether the object is hidden or does not exist: the answer must not tell which.
+pub(super) async fn seen(
     services: &Services,
     caller: &Caller,
-    object: &RawDocument,
-) -> Result<(), ServiceError> {
-    match type_of(services, object).await? {
-        Some(entry) => entry.permit(caller, Permission::Read),
-        None => Ok(()),
+    id: i64,
+    found: Option<RawDocumentBuf>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let Some(visible) = types.visible_to(caller) else {
+        return found.ok_or_else(|| ServiceError::not_found(Objects::NAME, id));
+    };
+    match found {
+        Some(object) if visible.matches(&object).map_err(StoreError::from)? => Ok(object),
+        _ => Err(unseen(id)),
     }
+}
+
+/// No such object, for a caller from whom some type is hidden.
+pub(super) fn unseen(id: i64) -> ServiceError {
+    let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
+    ServiceError::forbidden("acl_denied", message)
 }
 
 /// Stores a new object.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use super::objects::{get_object, permit_read};
+use super::objects::{get_object, seen};
 use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::Types;
@@ -100,19 +100,21 @@ pub async fn render_objects(
     page: &Documents,
     mut views: Views,
 ) -> Result<Views, ServiceError> {
-    let context = context(services, caller);
+    let context = context(services, caller).await?;
     let subjects = subjects(page, &context)?;
-    let catalog = gather(services, &subjects, Documents::new()).await?.0;
+    let catalog = gather(services, caller, &subjects, Documents::new()).await?.0;
     views.text.reserve(page.bytes() * GROWTH);
     render(&subjects, &catalog, views)
 }
 
-fn context(services: &Services, caller: &Caller) -> RenderContext {
-    RenderContext {
+async fn context(services: &Services, caller: &Caller) -> Result<RenderContext, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(RenderContext {
         now_ms: services.now().timestamp_millis(),
         group_id: caller.group_id,
         may_edit: caller.rights.grants(EDIT),
-    }
+        hides_types: types.visible_to(caller).is_some(),
+    })
 }
 
 fn subjects<'a>(page: &'a Documents, context: &'a RenderContext) -> Result<Vec<Subject<'a>>, ServiceError> {
@@ -147,9 +149,9 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
         Some(expected) => get_together(services, caller, id, expected).await?,
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
     };
-    let context = context(services, caller);
+    let context = context(services, caller).await?;
     let subjects = subjects(&page, &context)?;
-    let (catalog, fetched) = gather(services, &subjects, beside).await?;
+    let (catalog, fetched) = gather(services, caller, &subjects, beside).await?;
     services.companions.note(services, id, expected.is_some(), &fetched);
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
@@ -172,9 +174,8 @@ async fn get_together(
     let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
     let found = services.store.find(Objects::COLLECTION, &query).await?;
     let object = found.iter().find(|object| integer(object, "public_id") == Some(id));
-    let object = object.ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
-    permit_read(services, caller, object).await?;
-    Ok((Documents::of_one(object), found))
+    let object = seen(services, caller, id, object.map(RawDocument::to_owned)).await?;
+    Ok((Documents::of_one(&object), found))
 }
 
 /// The part of a view that a projection asks for; the budget is the whole page's.
@@ -197,12 +198,14 @@ pub fn project(
 /// What the views of a page are looked up in, given what is there already; and the ids of the objects that were fetched.
 async fn gather(
     services: &Services,
+    caller: &Caller,
     subjects: &[Subject<'_>],
     known: Documents,
 ) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
+    let visible = types.visible_to(caller);
     let mut catalog = PageCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
-    catalog.add(known);
+    catalog.add(only(visible.as_ref(), known)?);
     let mut fetched = Vec::new();
     let mut gathering = Gathering::new();
     while let Some(needed) = gathering.next_round(subjects, &catalog).map_err(corrupt)? {
@@ -213,13 +216,26 @@ async fn gather(
             fetched.extend_from_slice(&needed.objects);
             let ids = needed.objects.iter().copied().map(Bson::Int64).collect();
             let query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
-            catalog.add(services.store.find(Objects::COLLECTION, &query).await?);
+            let found = services.store.find(Objects::COLLECTION, &query).await?;
+            catalog.add(only(visible.as_ref(), found)?);
         }
         if !gathering.leads_on() {
             break;
         }
     }
     Ok((catalog, fetched))
+}
+
+/// Those of the objects that the caller may see; a hidden one is as one that does not exist.
+fn only(visible: Option<&Filter>, found: Documents) -> Result<Documents, ServiceError> {
+    let Some(visible) = visible else { return Ok(found) };
+    let mut seen = Documents::new();
+    for object in found.iter() {
+        if visible.matches(object).map_err(StoreError::from)? {
+            seen.push(object);
+        }
+    }
+    Ok(seen)
 }
 
 fn corrupt(error: CorruptBson) -> ServiceError {

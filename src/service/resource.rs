@@ -141,13 +141,18 @@ const MAX_PAGE_IN_MEMORY: u64 = 100;
 /// What the store reports.
 pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     let question = query.to_find(services);
+    // Counts of what was examined tell of documents that the guard hides.
+    let hides = question.filter.guarded().is_some();
     if query.explain {
-        return Ok(Listed::Explained(services.store.explain(R::COLLECTION, &question).await?));
+        let explanation = services.store.explain(R::COLLECTION, &question).await?;
+        return Ok(Listed::Explained(if hides { explanation.without_counts() } else { explanation }));
     }
     if query.limit > MAX_PAGE_IN_MEMORY {
-        return Ok(Listed::Pieces(services.store.pieces(R::COLLECTION, &question).await?));
+        let pieces = services.store.pieces(R::COLLECTION, &question).await?;
+        return Ok(Listed::Pieces(Pieces { hint: pieces.hint.filter(|_| !hides), ..pieces }));
     }
-    Ok(Listed::Page(services.store.page(R::COLLECTION, &question).await?))
+    let page = services.store.page(R::COLLECTION, &question).await?;
+    Ok(Listed::Page(Page { hint: page.hint.filter(|_| !hides), ..page }))
 }
 
 /// The document with this id, if there is one.

@@ -32,12 +32,12 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
         store: services.store.kind(),
         plan: Step::Memory,
         sort: SortedBy::Memory,
-        keys_examined: 0,
-        documents_examined: CATALOGUE.len() as u64,
+        keys_examined: Some(0),
+        documents_examined: Some(CATALOGUE.len() as u64),
         returned: page.documents.len() as u64,
         total: page.total,
         total_from: TotalFrom::Documents,
-        time_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        time_us: u64::try_from(started.elapsed().as_micros()).ok(),
         hint: None,
     }))
 }

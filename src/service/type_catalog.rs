@@ -98,6 +98,16 @@ impl Types {
         self.by_id.values()
     }
 
+    /// The same question about objects, evaluated only on those that the caller may read. Objects that an access list hides
+    /// show in no answer, error, count or time of it.
+    #[must_use]
+    pub fn scope(&self, caller: &Caller, question: Filter) -> Filter {
+        match self.visible_to(caller) {
+            Some(visible) => question.guarded_by(visible),
+            None => question,
+        }
+    }
+
     /// The condition that leaves out objects which the caller may not have, or `None` when there are none such.
     pub fn visible_to(&self, caller: &Caller) -> Option<Filter> {
         self.allowed_to(caller, Permission::Read)

@@ -7,7 +7,8 @@ use super::hint::Hint;
 
 /// How the documents of a question and their total were found, and what work that was.
 ///
-/// The question was really asked; the figures are those of the store.
+/// The question was really asked; the figures are those of the store. Figures about documents that the caller may not see are
+/// left out, see [`Explanation::without_counts`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = ListExplanation)]
 pub struct Explanation {
@@ -19,9 +20,13 @@ pub struct Explanation {
     /// How they came into their order.
     pub sort: SortedBy,
     /// How many keys of indexes were read, those for the total included.
-    pub keys_examined: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub keys_examined: Option<u64>,
     /// How many documents were looked at, those for the total included.
-    pub documents_examined: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub documents_examined: Option<u64>,
     /// How many documents the page has.
     pub returned: u64,
     /// How many documents match in all.
@@ -29,11 +34,22 @@ pub struct Explanation {
     /// Where that number comes from.
     pub total_from: TotalFrom,
     /// How long it took, in microseconds. MongoDB measures whole milliseconds.
-    pub time_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub time_us: Option<u64>,
     /// What would make it less work, where it was much for little.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
     pub hint: Option<Hint>,
+}
+
+impl Explanation {
+    /// The same plan without anything that tells of documents that were examined and not returned: for a caller who may not
+    /// see all of them.
+    #[must_use]
+    pub fn without_counts(self) -> Self {
+        Self { keys_examined: None, documents_examined: None, time_us: None, hint: None, ..self }
+    }
 }
 
 /// A way to documents.

@@ -34,12 +34,12 @@ pub(super) fn explain(
             plan if plan.is_ordered(&query.sort) => SortedBy::Index,
             _ => SortedBy::Memory,
         },
-        keys_examined: answer.work.keys,
-        documents_examined: answer.work.documents,
+        keys_examined: Some(answer.work.keys),
+        documents_examined: Some(answer.work.documents),
         returned: answer.documents.len() as u64,
         total: answer.total.unwrap_or_default(),
         total_from: question.total_from(),
-        time_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        time_us: u64::try_from(started.elapsed().as_micros()).ok(),
         hint: answer.hint,
     })
 }
@@ -49,12 +49,12 @@ fn never_written(query: &FindQuery) -> Explanation {
         store: super::KIND,
         plan: Step::Nothing,
         sort: if query.sort.is_empty() { SortedBy::None } else { SortedBy::Index },
-        keys_examined: 0,
-        documents_examined: 0,
+        keys_examined: Some(0),
+        documents_examined: Some(0),
         returned: 0,
         total: 0,
         total_from: TotalFrom::Collection,
-        time_us: 0,
+        time_us: Some(0),
         hint: None,
     }
 }

@@ -10,7 +10,8 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
-use super::find::{entry_pipeline, is_by_entry, plain_order, total_from};
+use super::find::{is_by_entry, is_by_key, pipeline, plain_order, total_from};
+use super::guarded::Parts;
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
@@ -22,12 +23,12 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
     let mut explanation = Explanation {
         store: super::KIND,
         sort: sorted_by(query, &answer),
-        keys_examined: page.keys,
-        documents_examined: page.documents,
+        keys_examined: Some(page.keys),
+        documents_examined: Some(page.documents),
         returned: page.returned,
         total: 0,
         total_from: TotalFrom::Page,
-        time_us: page.time_us,
+        time_us: Some(page.time_us),
         hint: None,
         plan,
     };
@@ -39,7 +40,8 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
         Step::Key(used) | Step::Index(used) => Some(used.keys.iter().map(|key| key.path.as_str()).collect()),
         _ => None,
     };
-    let hint = Hint::about(query, explanation.documents_examined, explanation.returned, used.into_iter());
+    let examined = explanation.documents_examined.unwrap_or_default();
+    let hint = Hint::about(query, examined, explanation.returned, used.into_iter());
     explanation.hint = hint;
     Ok(explanation)
 }
@@ -52,7 +54,11 @@ async fn add_total(
     explanation: &mut Explanation,
 ) -> Result<(), StoreError> {
     let filter = query.filter.document();
-    explanation.total = totals::count(inner, collection, filter, query.max_time).await?;
+    explanation.total = totals::count(inner, collection, &query.filter, query.max_time).await?;
+    if Parts::of(&query.filter).is_some() {
+        explanation.total_from = TotalFrom::Documents;
+        return Ok(());
+    }
     if filter.is_empty() && inner.topology != Topology::Sharded {
         explanation.total_from = TotalFrom::Collection;
         return Ok(());
@@ -60,16 +66,20 @@ async fn add_total(
     let counted = run(inner, doc! { "count": collection, "query": filter }, query.max_time).await?;
     let counting = Stats::of(&counted);
     explanation.total_from = if counting.documents == 0 { TotalFrom::Keys } else { TotalFrom::Documents };
-    explanation.keys_examined += counting.keys;
-    explanation.documents_examined += counting.documents;
-    explanation.time_us += counting.time_us;
+    add(&mut explanation.keys_examined, counting.keys);
+    add(&mut explanation.documents_examined, counting.documents);
+    add(&mut explanation.time_us, counting.time_us);
     Ok(())
+}
+
+fn add(figure: &mut Option<u64>, more: u64) {
+    *figure = figure.map(|figure| figure + more);
 }
 
 fn question(collection: &str, query: &FindQuery) -> Document {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    if is_by_entry(query) {
-        return doc! { "aggregate": collection, "pipeline": entry_pipeline(query), "cursor": {}, "allowDiskUse": true };
+    if let Some(pipeline) = pipeline(query) {
+        return doc! { "aggregate": collection, "pipeline": pipeline, "cursor": {}, "allowDiskUse": true };
     }
     let mut command = doc! { "find": collection, "filter": query.filter.document() };
     if let Some(projection) = &query.projection {
@@ -211,13 +221,18 @@ fn is_point(interval: &String) -> bool {
 fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
     if query.sort.is_empty() {
         SortedBy::None
-    } else if is_by_entry(query) || has_stage(answer, "SORT") {
+    } else if is_by_entry(query) || has_stage(answer, "SORT") || is_sorted_behind(query) {
         SortedBy::Memory
     } else if has_stage(answer, "SORT_MERGE") {
         SortedBy::Merge
     } else {
         SortedBy::Index
     }
+}
+
+/// Whether the documents of a guarded question are sorted after they were found.
+fn is_sorted_behind(query: &FindQuery) -> bool {
+    Parts::of(&query.filter).is_some() && !is_by_key(query)
 }
 
 /// Whether the winning plan has such a stage anywhere.

@@ -6,10 +6,11 @@ use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
 use mongodb::Cursor;
 use mongodb::error::Error;
-use mongodb::options::ReadConcern;
+use mongodb::options::{Hint, ReadConcern};
 
 use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
+use super::guarded::Parts;
 use super::totals::count;
 use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test};
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
@@ -41,7 +42,7 @@ pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> 
     let left = whole_milliseconds(query.max_time.saturating_sub(started.elapsed()));
     let total = match total_from(query, documents.len() as u64) {
         Some(total) => total,
-        None => count(inner, collection, query.filter.document(), left).await?,
+        None => count(inner, collection, &query.filter, left).await?,
     };
     // The server tells how much work a question was only when it is asked to explain it, which is asking again.
     Ok(Page { documents, total, hint: None })
@@ -77,7 +78,7 @@ impl Trouble {
 
 /// As [`page`], read while it is taken.
 pub(super) async fn pieces(inner: &Inner, collection: &str, query: &FindQuery) -> Result<(u64, Reading), StoreError> {
-    let total = count(inner, collection, query.filter.document(), whole_milliseconds(query.max_time)).await?;
+    let total = count(inner, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
     let concern = inner.topology.read_concern();
     let reading = match Reading::open(inner, collection, query, concern, PIECE).await {
         Err(error) if is_snapshot_lost(&error) => {
@@ -111,8 +112,8 @@ impl Reading {
         concern: ReadConcern,
         batch: u32,
     ) -> Result<Self, Error> {
-        if is_by_entry(query) {
-            let cursor = read_by_entry(inner, collection, query, concern, batch).await?;
+        if let Some(pipeline) = pipeline(query) {
+            let cursor = read_pipeline(inner, collection, (query, pipeline), concern, batch).await?;
             let projection = query.projection.clone().map(|projection| (projection, query.filter.clone()));
             return Ok(Self { cursor, projection });
         }
@@ -186,29 +187,74 @@ async fn read_plain(
     question.await
 }
 
-/// A sort by an entry of an array of named values, which `find` cannot do: the keys are computed beside the documents.
-///
-/// Reads all that match, keeps the `skip + limit` first. The projection is applied here, since the stage of the same name knows
-/// other operators than `find`.
-async fn read_by_entry(
+/// A question that `find` cannot ask. The projection is applied here, since the stage of the same name knows other operators
+/// than `find`.
+async fn read_pipeline(
     inner: &Inner,
     collection: &str,
-    query: &FindQuery,
+    (query, pipeline): (&FindQuery, Vec<Document>),
     concern: ReadConcern,
     batch: u32,
 ) -> Result<Cursor<RawDocumentBuf>, Error> {
     let documents = inner.collection(collection);
-    let question = documents
-        .aggregate(entry_pipeline(query))
+    let mut question = documents
+        .aggregate(pipeline)
         .read_concern(concern)
         .batch_size(batch)
         .allow_disk_use(true)
-        .max_time(whole_milliseconds(query.max_time))
-        .with_type::<RawDocumentBuf>();
-    question.await
+        .max_time(whole_milliseconds(query.max_time));
+    if query.sort.is_reversed() {
+        question = question.hint(Hint::Keys(plain_order(query)));
+    }
+    question.with_type::<RawDocumentBuf>().await
 }
 
-pub(super) fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
+/// The stages for what `find` cannot do; `None` where it can.
+pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
+    match (Parts::of(&query.filter), is_by_entry(query)) {
+        (parts, true) => {
+            let stages = parts.map_or_else(|| vec![doc! { "$match": query.filter.document() }], |it| it.stages(None));
+            Some(by_entry(query, stages))
+        }
+        (Some(parts), false) => Some(guarded(query, parts)),
+        (None, false) => None,
+    }
+}
+
+/// Whether an index gives the order, so that the stages of a guarded question keep it.
+pub(super) fn is_by_key(query: &FindQuery) -> bool {
+    let first = query.sort.keys().first();
+    matches!(first, Some(SortKey::Path { path, .. }) if ["public_id", "_id"].contains(&path.as_str()))
+}
+
+fn guarded(query: &FindQuery, parts: Parts) -> Vec<Document> {
+    if query.sort.is_reversed() || query.sort.is_empty() {
+        return paged(query, parts.stages(None));
+    }
+    if is_by_key(query) {
+        // Behind a unique key no other one counts.
+        let order = plain_order(query).into_iter().take(1).collect();
+        return paged(query, parts.stages(Some(order)));
+    }
+    let mut stages = parts.stages(None);
+    stages.push(doc! { "$sort": plain_order(query) });
+    paged(query, stages)
+}
+
+fn paged(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    if query.skip > 0 {
+        stages.push(doc! { "$skip": number(query.skip) });
+    }
+    if query.limit > 0 {
+        stages.push(doc! { "$limit": number(query.limit) });
+    }
+    stages
+}
+
+/// A sort by an entry of an array of named values: the keys are computed beside the documents. Reads all that match, keeps the
+/// `skip + limit` first.
+fn by_entry(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
     let keys = query.sort.keys();
     let mut beside = doc! { "document": "$$ROOT" };
     for (index, key) in keys.iter().enumerate() {
@@ -217,16 +263,10 @@ pub(super) fn entry_pipeline(query: &FindQuery) -> Vec<Document> {
         }
     }
     let orders: Document = keys.iter().enumerate().map(|(index, key)| order(index, key, "document.")).collect();
-    let mut pipeline =
-        vec![doc! { "$match": query.filter.document() }, doc! { "$replaceWith": beside }, doc! { "$sort": orders }];
-    if query.skip > 0 {
-        pipeline.push(doc! { "$skip": i64::try_from(query.skip).unwrap_or(i64::MAX) });
-    }
-    if query.limit > 0 {
-        pipeline.push(doc! { "$limit": i64::try_from(query.limit).unwrap_or(i64::MAX) });
-    }
-    pipeline.push(doc! { "$replaceWith": "$document" });
-    pipeline
+    stages.extend([doc! { "$replaceWith": beside }, doc! { "$sort": orders }]);
+    let mut stages = paged(query, stages);
+    stages.push(doc! { "$replaceWith": "$document" });
+    stages
 }
 
 /// The `value` of the first element of the array whose `name` is `name`; nothing where there is none.

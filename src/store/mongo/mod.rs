@@ -21,6 +21,7 @@ mod counters;
 mod error;
 mod explain;
 mod find;
+mod guarded;
 mod indexes;
 mod inspect;
 mod marks;
@@ -239,7 +240,7 @@ impl Store for MongoStore {
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         let count = |inner: Arc<Inner>, collection: String, filter: Filter| async move {
-            totals::count(&inner, &collection, filter.document(), max_time).await
+            totals::count(&inner, &collection, &filter, max_time).await
         };
         self.ask(query_bound(max_time), (collection, filter), count).await
     }

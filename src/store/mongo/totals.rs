@@ -17,6 +17,8 @@ use bson::{Document, doc};
 use super::Inner;
 use super::connect::Topology;
 use super::error::{command_error, query_error};
+use super::guarded::Parts;
+use crate::query::Filter;
 use crate::store::StoreError;
 
 /// Counts the times that connections to the server broke.
@@ -66,14 +68,30 @@ impl Totals {
 pub(super) async fn count(
     inner: &Inner,
     collection: &str,
-    filter: &Document,
+    filter: &Filter,
     max_time: Duration,
 ) -> Result<u64, StoreError> {
-    if filter.is_empty() {
-        count_all(inner, collection, max_time).await
-    } else {
-        matching(inner, collection, filter, max_time).await
+    if let Some(parts) = Parts::of(filter) {
+        return count_guarded(inner, collection, parts, max_time).await;
     }
+    match filter.document() {
+        all if all.is_empty() => count_all(inner, collection, max_time).await,
+        filter => matching(inner, collection, filter, max_time).await,
+    }
+}
+
+async fn count_guarded(inner: &Inner, collection: &str, parts: Parts, max_time: Duration) -> Result<u64, StoreError> {
+    let mut stages = parts.stages(None);
+    stages.push(doc! { "$count": "n" });
+    let documents = inner.collection(collection);
+    let counting = documents.aggregate(stages).max_time(max_time).await;
+    let mut counted = counting.map_err(|error| query_error(&error))?;
+    // Where nothing matches the server gives no document.
+    if !counted.advance().await.map_err(|error| query_error(&error))? {
+        return Ok(0);
+    }
+    let counted = counted.deserialize_current().map_err(|error| query_error(&error))?;
+    number_in(&counted)
 }
 
 async fn count_all(inner: &Inner, collection: &str, max_time: Duration) -> Result<u64, StoreError> {
@@ -125,6 +143,10 @@ async fn count_command(
     let max_time = i64::try_from(max_time.as_millis()).unwrap_or(i64::MAX);
     let command = doc! { "count": collection, "query": filter.clone(), "maxTimeMS": max_time };
     let answer = inner.database.run_command(command).await.map_err(|error| query_error(&error))?;
+    number_in(&answer)
+}
+
+fn number_in(answer: &Document) -> Result<u64, StoreError> {
     let counted = answer.get("n").and_then(super::counters::whole_number);
     counted
         .and_then(|counted| u64::try_from(counted).ok())

@@ -27,7 +27,7 @@ struct World {
 impl World {
     /// Nothing at all, seen by a member of group 1 who may edit.
     fn new() -> Self {
-        let context = RenderContext { now_ms: 1_700_000_000_000, group_id: 1, may_edit: true };
+        let context = RenderContext { now_ms: 1_700_000_000_000, group_id: 1, hides_types: true, may_edit: true };
         Self { catalog: PageCatalog::new(), context }
     }
 

@@ -130,7 +130,7 @@ fn the_same_input_gives_the_same_bytes() {
 #[test]
 fn bytes_that_are_not_bson_are_an_error_and_leave_nothing_behind() {
     let mut bytes = raw(object(7, 1, doc! { "a": "text" })).into_bytes();
-    let context = RenderContext { now_ms: 0, group_id: 1, may_edit: true };
+    let context = RenderContext { now_ms: 0, group_id: 1, hides_types: false, may_edit: true };
     for at in 4..bytes.len() - 1 {
         let before = std::mem::replace(&mut bytes[at], 0xee);
         let mut out = b"kept".to_vec();

@@ -1,0 +1,99 @@
+//! Questions with a guard, written so that the server evaluates the guard first.
+//!
+//! The server chooses the order in which it evaluates the conditions of a `$match`. So only conditions that cannot fail and that
+//! take next to no time stand beside the guard: plain comparisons, which may use an index. Expressions, schemas and regular
+//! expressions wait in a second `$match`. Between the two stands a `$limit` that no collection reaches: the server must not move
+//! a `$match` across a `$limit`, for that would change which documents are counted.
+//!
+//! On a sharded cluster the second part runs where the shards' answers are merged. Questions without such conditions, and all
+//! questions of callers from whom nothing is hidden, are asked as they are.
+
+use bson::{Bson, Document, doc};
+
+use crate::query::{Filter, Guarded, Limits};
+
+/// A filter in two parts.
+#[derive(Debug, PartialEq)]
+pub(super) struct Parts {
+    /// The guard, and what may be evaluated beside it.
+    beside: Document,
+    /// What is evaluated only where the guard holds.
+    behind: Document,
+}
+
+impl Parts {
+    /// `None` where the whole filter may be sent as one condition.
+    pub(super) fn of(filter: &Filter) -> Option<Self> {
+        let Guarded { guard, question } = filter.guarded().filter(|halves| halves.question.tree().is_costly())?;
+        let (mut beside, mut behind) = (vec![guard.document().clone()], Vec::new());
+        sort_out(question.document(), &mut beside, &mut behind);
+        Some(Self { beside: doc! { "$and": beside }, behind: doc! { "$and": behind } })
+    }
+
+    /// The stages that find the documents; `order`, of an index, is kept by all of them.
+    pub(super) fn stages(self, order: Option<Document>) -> Vec<Document> {
+        let order = order.map(|order| doc! { "$sort": order });
+        let stages = [doc! { "$match": self.beside }].into_iter().chain(order);
+        stages.chain([doc! { "$limit": i64::MAX }, doc! { "$match": self.behind }]).collect()
+    }
+}
+
+/// Distributes the conditions of a filter that must all hold.
+fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Document>) {
+    for (name, value) in filter {
+        match value {
+            Bson::Array(parts) if name == "$and" => {
+                parts.iter().filter_map(Bson::as_document).for_each(|part| sort_out(part, beside, behind));
+            }
+            value => {
+                let condition = doc! { name: value.clone() };
+                let list = if may_stand_beside(&condition) { &mut *beside } else { &mut *behind };
+                list.push(condition);
+            }
+        }
+    }
+}
+
+/// What cannot be parsed alone waits: the server decides what it thinks of it.
+fn may_stand_beside(condition: &Document) -> bool {
+    Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(question: Document) -> Option<Parts> {
+        let question = Filter::parse(&question, &Limits::NONE).expect("a filter");
+        Parts::of(&question.guarded_by(Filter::none_of("type_id", vec![Bson::Int64(7)])))
+    }
+
+    #[test]
+    fn what_can_fail_or_take_long_waits_for_the_guard() {
+        let divides = doc! { "$expr": { "$divide": [1, "$a"] } };
+        let split = parts(doc! { "$and": [{ "a": 1, "b": { "$regex": "x" } }, divides.clone()] }).expect("two parts");
+        let guard = doc! { "type_id": { "$nin": [7_i64] } };
+        assert_eq!(split.beside, doc! { "$and": [guard, { "a": 1 }] });
+        assert_eq!(split.behind, doc! { "$and": [{ "b": { "$regex": "x" } }, divides] });
+    }
+
+    #[test]
+    fn an_alternative_waits_as_a_whole() {
+        let either = doc! { "$or": [{ "a": 1 }, { "b": { "$in": [bson::Regex { pattern: "x".try_into().expect("no zero byte"), options: bson::raw::cstr!("").into() }] } }] };
+        assert_eq!(parts(either.clone()).expect("two parts").behind, doc! { "$and": [either] });
+    }
+
+    #[test]
+    fn plain_comparisons_and_filters_without_a_guard_are_sent_as_they_are() {
+        assert_eq!(parts(doc! { "a": 1, "b": { "$elemMatch": { "c": { "$gt": 2 } } } }), None);
+        let unguarded = Filter::parse(&doc! { "$expr": "$a" }, &Limits::NONE).expect("a filter");
+        assert_eq!(Parts::of(&unguarded), None);
+    }
+
+    #[test]
+    fn an_order_stands_in_front_of_the_limit() {
+        let stages = parts(doc! { "$expr": "$a" }).expect("two parts").stages(Some(doc! { "public_id": 1 }));
+        let names: Vec<&String> = stages.iter().flat_map(Document::keys).collect();
+        assert_eq!(names, ["$match", "$sort", "$limit", "$match"]);
+    }
+}
