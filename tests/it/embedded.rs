@@ -289,7 +289,10 @@ async fn totals_by_an_index_read_few_keys_and_stay_right() {
     store_many(&store, THINGS, &documents).await;
     let page = query(doc! { "kind": 1 }).sorted(Sort::by("public_id", false)).limited(10);
     let explained = store.explain(THINGS, &page).await.expect("an answer");
-    assert_eq!((explained.total, explained.total_from, explained.documents_examined.unwrap()), (4800, TotalFrom::Keys, 10));
+    assert_eq!(
+        (explained.total, explained.total_from, explained.documents_examined.unwrap()),
+        (4800, TotalFrom::Keys, 10)
+    );
     // At most a block at each end, and the page.
     assert!(explained.keys_examined.unwrap() < 4200, "{explained:?}");
     let gone = Filter::parse(&doc! { "size": { "$gt": 1000, "$lte": 2500 } }, &Limits::default()).expect("a filter");
@@ -346,7 +349,10 @@ async fn a_page_far_behind_is_the_one_that_walking_would_come_to() {
     let explained = store.explain(THINGS, &last).await.expect("an answer");
     // Less than two blocks, and the page.
     assert!(explained.keys_examined.unwrap() < 1100, "{explained:?}");
-    assert_eq!(store.explain(THINGS, &last).await.expect("an answer").keys_examined.unwrap(), explained.keys_examined.unwrap());
+    assert_eq!(
+        store.explain(THINGS, &last).await.expect("an answer").keys_examined.unwrap(),
+        explained.keys_examined.unwrap()
+    );
 }
 
 #[tokio::test]

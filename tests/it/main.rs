@@ -25,6 +25,7 @@ mod filters_page;
 mod fuzz_laws;
 mod fuzz_seeds;
 mod group_crash;
+mod hidden;
 mod hostile;
 mod import_crash;
 mod logs;

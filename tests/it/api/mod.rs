@@ -12,7 +12,7 @@ mod lists;
 mod malformed;
 mod objects;
 mod once;
-mod people;
+pub(crate) mod people;
 mod rendering;
 mod rights;
 mod settings;

@@ -63,7 +63,10 @@ pub(crate) async fn explain_tells_a_scan_and_a_sort_in_memory(store: Arc<dyn Sto
     let explanation = explained(&*store, PLAIN, &page).await;
     assert_eq!((&explanation.plan, explanation.sort), (&Step::Scan, SortedBy::Memory));
     assert_eq!((explanation.total, explanation.total_from), (50, TotalFrom::Documents));
-    assert!(explanation.documents_examined.unwrap() >= 100 && explanation.keys_examined.unwrap() == 0, "{explanation:?}");
+    assert!(
+        explanation.documents_examined.unwrap() >= 100 && explanation.keys_examined.unwrap() == 0,
+        "{explanation:?}"
+    );
 }
 
 pub(crate) async fn explain_tells_the_branches_of_a_union(store: Arc<dyn Store>) {

@@ -17,7 +17,7 @@ mod lanes;
 mod operators;
 mod projections;
 mod questions;
-mod random;
+pub(crate) mod random;
 mod schemas;
 mod shrink;
 mod values;

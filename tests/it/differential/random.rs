@@ -4,11 +4,11 @@ use bson::Bson;
 
 /// A source of numbers: splitmix64.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The source that the seed and a number within it give.
-    pub(super) fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         let mut random = Self(seed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03));
         random.next();
         random
@@ -23,34 +23,34 @@ impl Random {
     }
 
     /// Below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).expect("lengths fit");
         usize::try_from(self.next() % bound).expect("below a length")
     }
 
     /// A whole number from `low` to `high`.
-    pub(super) fn between(&mut self, low: i32, high: i32) -> i32 {
+    pub(crate) fn between(&mut self, low: i32, high: i32) -> i32 {
         let span = usize::try_from(i64::from(high) - i64::from(low) + 1).expect("low is not above high");
         low + i32::try_from(self.below(span)).expect("a small span")
     }
 
     /// True so many times of a hundred.
-    pub(super) fn percent(&mut self, of_hundred: usize) -> bool {
+    pub(crate) fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred
     }
 
     /// One of the items.
-    pub(super) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
     /// One of the words, as a value.
-    pub(super) fn word(&mut self, words: &[&str]) -> Bson {
+    pub(crate) fn word(&mut self, words: &[&str]) -> Bson {
         Bson::String((*self.pick(words)).to_owned())
     }
 
     /// The position of one of the weights, the heavier the likelier.
-    pub(super) fn weighted(&mut self, weights: &[usize]) -> usize {
+    pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (position, weight) in weights.iter().enumerate() {
             if left < *weight {

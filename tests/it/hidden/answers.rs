@@ -1,0 +1,54 @@
+//! Answers as far as they have to be equal.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::app::Answer;
+
+/// What is another time or number with each request.
+const VARYING_HEADERS: [&str; 3] = ["date", "x-request-id", "content-length"];
+const VARYING_MEMBERS: [&str; 3] = ["request_id", "time", "current_render_time"];
+/// Which index is chosen may depend on all objects that are stored; docs/security.md says so.
+const MEMBERS_OF_A_PLAN: [&str; 3] = ["plan", "sort", "total_from"];
+
+/// The part of an answer that does not vary.
+#[derive(Debug, PartialEq)]
+pub(super) struct Comparable {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Comparable {
+    pub(super) fn of(answer: &Answer) -> Self {
+        let headers = answer.headers.iter().filter(|(name, _)| !VARYING_HEADERS.contains(&name.as_str()));
+        let headers = headers.map(|(name, value)| (name.to_string(), format!("{value:?}"))).collect();
+        let body = match serde_json::from_str::<Value>(&answer.text) {
+            Ok(mut body) => {
+                if body.get("plan").is_some() {
+                    without(&mut body, &MEMBERS_OF_A_PLAN);
+                }
+                without(&mut body, &VARYING_MEMBERS);
+                body.to_string()
+            }
+            Err(_) => answer.text.clone(),
+        };
+        Self { status: answer.status.as_u16(), headers, body }
+    }
+
+    pub(super) fn status(&self) -> u16 {
+        self.status
+    }
+}
+
+fn without(value: &mut Value, names: &[&str]) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !names.contains(&name.as_str()));
+            members.values_mut().for_each(|member| without(member, names));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| without(item, names)),
+        _ => {}
+    }
+}

@@ -1,0 +1,249 @@
+//! Requests that change nothing.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::world::{HIDDEN, OPEN, SEEN, UNSEEN};
+use crate::differential::random::Random;
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) parameters: Vec<(&'static str, String)>,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Option<String>,
+}
+
+impl Asked {
+    fn new(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), parameters: Vec::new(), headers: Vec::new(), body: None }
+    }
+
+    fn get(path: impl Into<String>) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.parameters.push((name, value.to_string()));
+        self
+    }
+
+    fn saying(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    fn sending(mut self, kind: &str, body: impl ToString) -> Self {
+        self.body = Some(body.to_string());
+        self.saying("Content-Type", kind)
+    }
+
+    fn json(self, body: &Value) -> Self {
+        self.sending("application/json", body)
+    }
+
+    /// Whether it would change something if it were not refused.
+    pub(super) fn changes_nothing(&self) -> bool {
+        let reads = [Method::GET, Method::HEAD].contains(&self.method)
+            || self.method.as_str() == "QUERY"
+            || self.path == "/objects/query"
+            || self.parameters.iter().any(|(name, _)| *name == "dry_run");
+        !reads
+    }
+}
+
+fn query() -> Method {
+    Method::from_bytes(b"QUERY").expect("a method")
+}
+
+/// Each route, with ids that are seen, hidden and nobody's.
+pub(super) fn walked() -> Vec<Asked> {
+    let mut all = Vec::new();
+    for id in SEEN.chain(UNSEEN).chain([999]) {
+        for path in ["", "/native", "/references", "/state"] {
+            all.push(Asked::get(format!("/objects/{id}{path}")));
+            all.push(Asked::new(Method::HEAD, format!("/objects/{id}{path}")));
+        }
+        all.push(Asked::get(format!("/objects/{id}/references")).with("view", "render").with("explain", "true"));
+    }
+    for id in UNSEEN.chain([999]) {
+        let path = format!("/objects/{id}");
+        for body in
+            [json!({"author_id": 1}), json!({"author_id": 1, "fields": [{"name": "name", "value": "x"}]}), json!([])]
+        {
+            all.push(Asked::new(Method::PUT, &*path).json(&body));
+            all.push(Asked::new(Method::PATCH, &*path).json(&body));
+            all.push(Asked::new(Method::PATCH, &*path).json(&body).saying("If-Match", "\"0\""));
+        }
+        all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(true)));
+        all.push(Asked::new(Method::PUT, format!("{path}/state")).json(&json!(false)));
+        for references in ["keep", "refuse", "clear"] {
+            all.push(Asked::new(Method::DELETE, &*path).with("on_references", references));
+            all.push(Asked::new(Method::DELETE, format!("/objects/{id},{id}")).with("on_references", references));
+            all.push(Asked::new(Method::DELETE, format!("/objects/delete/1,{id}")).with("on_references", references));
+        }
+        all.push(Asked::new(Method::DELETE, &*path).saying("If-Match", "\"0\""));
+        for field in ["to_open", "to_hidden"] {
+            // A reference to a hidden object is refused as one to no object.
+            let fields = json!([{"name": field, "value": id}]);
+            let body = json!({"type_id": OPEN, "author_id": 1, "fields": fields});
+            all.push(Asked::new(Method::POST, "/objects/").json(&body));
+            all.push(Asked::new(Method::POST, "/objects/bulk").with("atomic", "true").json(&json!([body])));
+            all.push(Asked::new(Method::PATCH, "/objects/9").json(&json!({"fields": fields})));
+            if field == "to_open" {
+                all.push(Asked::new(Method::PATCH, "/objects/1").json(&json!({"fields": fields})));
+            }
+        }
+    }
+    for references in ["refuse", "clear"] {
+        all.push(Asked::new(Method::DELETE, "/objects/1").with("on_references", references));
+    }
+    for type_id in HIDDEN {
+        all.push(Asked::get(format!("/objects/clean/{type_id}")));
+        all.push(Asked::new(Method::PUT, format!("/objects/clean/{type_id}")));
+        all.push(Asked::get("/export/objects").with("type_id", type_id));
+        all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")));
+        all.push(Asked::new(Method::DELETE, format!("/types/{type_id}")).with("cascade", "true"));
+    }
+    for type_id in [OPEN, HIDDEN[0], HIDDEN[1]] {
+        all.push(Asked::get(format!("/types/{type_id}")));
+        for (parameters, file) in [
+            ("public_id", "public_id,name\n101,x\n102,x\n"),
+            ("name", "name\nsecret-aaaaaaaaaaaaaaaaaaaaaaaaaaaa\nother-1\nnew\n"),
+            ("to_open", "to_open,name\n101,x\n1,y\n"),
+        ] {
+            let import = Asked::new(Method::POST, "/import/objects").with("type_id", type_id).with("dry_run", "true");
+            all.push(import.clone().sending("text/csv", file));
+            all.push(import.with("key", parameters).sending("text/csv", file));
+        }
+    }
+    for path in [
+        "/objects/",
+        "/types/",
+        "/categories/",
+        "/users/",
+        "/groups/",
+        "/rights/",
+        "/export/objects",
+        "/users/1/settings/",
+        "/users/1/tokens/",
+        "/rights/levels",
+    ] {
+        all.push(Asked::get(path));
+        all.push(Asked::get(path).with("explain", "true"));
+    }
+    all
+}
+
+/// Questions by chance.
+pub(super) fn generated(seed: u64, cases: u64) -> Vec<Asked> {
+    (0..cases).map(|number| Generator(Random::new(seed, number)).asked()).collect()
+}
+
+struct Generator(Random);
+
+impl Generator {
+    fn asked(&mut self) -> Asked {
+        let filter = self.filter(2);
+        match self.0.weighted(&[50, 8, 8, 6, 8, 5, 5]) {
+            0 => {
+                let mut asked = Asked::get("/objects/").with("filter", &filter);
+                if self.0.percent(40) {
+                    asked = asked.with(
+                        "sort",
+                        self.0.pick(&["views", "-views", "fields.name", "-fields.size,views", "type_id", "-public_id"]),
+                    );
+                }
+                if self.0.percent(25) {
+                    asked = asked.with("projection", self.projection());
+                }
+                if self.0.percent(25) {
+                    asked = asked.with("view", "render");
+                }
+                if self.0.percent(30) {
+                    asked = asked.with("limit", self.0.pick(&[1, 3, 200])).with("page", self.0.pick(&[1, 2]));
+                }
+                if self.0.percent(15) {
+                    asked = asked.with("explain", "true");
+                }
+                asked
+            }
+            1 => Asked::new(Method::POST, "/objects/query").json(&json!({"filter": filter, "limit": 4})),
+            2 => Asked::new(query(), "/objects/").json(&json!({"filter": filter, "view": "render"})),
+            3 => Asked::get(format!("/objects/clean/{}", self.0.between(1, 3))).with("filter", &filter),
+            4 => Asked::get("/export/objects").with("filter", &filter).with("format", "ndjson"),
+            5 => {
+                let patch = json!({"fields": [{"name": "name", "value": "changed"}]});
+                Asked::new(Method::PATCH, "/objects/").with("filter", &filter).with("expected_count", 77).json(&patch)
+            }
+            _ => Asked::new(Method::DELETE, "/objects/").with("filter", &filter).with("expected_count", 77),
+        }
+    }
+
+    fn filter(&mut self, depth: usize) -> Value {
+        let parts = |generator: &mut Self| -> Vec<Value> {
+            (0..=generator.0.below(2) + 1).map(|_| generator.filter(depth - 1)).collect()
+        };
+        match self.0.below(if depth == 0 { 7 } else { 10 }) {
+            0 => json!({"public_id": {*self.0.pick(&["$eq", "$gt", "$lte", "$ne"]): self.0.between(1, 108)}}),
+            1 => json!({"type_id": {"$in": [self.0.between(-1, 3), self.0.between(1, 3)]}}),
+            2 => json!({"fields": {"$elemMatch": {"name": "name", "value": self.text()}}}),
+            3 => json!({"fields.value": self.text()}),
+            4 => json!({"$jsonSchema": {"properties": {"views": {"maximum": self.0.between(0, 50)}}}}),
+            5 | 6 => json!({"$expr": {"$ne": [0, self.failing()]}}),
+            7 => json!({"$and": parts(self)}),
+            8 => json!({"$or": parts(self)}),
+            _ => json!({"$nor": parts(self)}),
+        }
+    }
+
+    fn text(&mut self) -> Value {
+        match self.0.below(4) {
+            0 => json!("other-1"),
+            1 => json!({"$regex": "^secret"}),
+            // Goes back and forth without end on the texts that hidden objects have.
+            2 => json!({"$regex": "^secret-(a|a)*(a|a)*b$"}),
+            _ => json!({"$in": ["seen-3", "other-0"]}),
+        }
+    }
+
+    /// Holds for some hidden objects in some worlds.
+    fn condition(&mut self) -> Value {
+        let number = self.0.between(95, 109);
+        let text = *self.0.pick(&["other-0", "other-1", "other-2", "much"]);
+        match self.0.below(4) {
+            0 => json!({"$eq": ["$public_id", number]}),
+            1 => json!({"$gt": ["$views", self.0.between(9, 40)]}),
+            2 => json!({"$in": [text, {"$ifNull": ["$fields.value", []]}]}),
+            _ => json!({"$and": [{"$gt": ["$type_id", 1]}, {"$lt": ["$public_id", number]}]}),
+        }
+    }
+
+    /// Fails on documents for which the condition holds.
+    fn failing(&mut self) -> Value {
+        let condition = self.condition();
+        match self.0.below(7) {
+            0 => json!({"$divide": [1, {"$cond": [condition, 0, 1]}]}),
+            1 => json!({"$toInt": {"$cond": [condition, "x", "1"]}}),
+            2 => json!({"$convert": {"input": {"$cond": [condition, "x", "1"]}, "to": "date", "onNull": 0}}),
+            3 => json!({"$strLenCP": {"$cond": [condition, 1, "a"]}}),
+            4 => json!({"$size": {"$range": [0, {"$cond": [condition, 90_000_000, 1]}]}}),
+            5 => json!({"$arrayElemAt": [{"$cond": [condition, 1, [1]]}, 0]}),
+            _ => {
+                let pattern = json!({"$cond": [condition, "(", "a"]});
+                json!({"$regexMatch": {"input": "secret", "regex": {"$concat": [pattern, ""]}}})
+            }
+        }
+    }
+
+    fn projection(&mut self) -> Value {
+        match self.0.below(4) {
+            0 => json!({"public_id": 1, "views": 1}),
+            1 => json!({"fields": 0}),
+            2 => json!({"found": self.failing()}),
+            _ => json!({"fields": {"$slice": 1}, "made": self.condition()}),
+        }
+    }
+}
