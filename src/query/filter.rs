@@ -469,6 +469,26 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_decides_before_the_question() {
+        let fails = Filter::parse(&doc! { "$expr": { "$divide": [1, "$zero"] } }, &Limits::NONE).expect("a filter");
+        let guard = Filter::none_of("hidden", vec![true.into()]);
+        let hidden = RawDocumentBuf::try_from(&doc! { "hidden": true, "zero": 0, "a": 1 }).unwrap();
+        assert!(fails.matches(&hidden).is_err());
+        for guarded in [
+            fails.clone().guarded_by(guard.clone()),
+            Filter::equals("a", 1).and(fails.clone()).guarded_by(guard.clone()),
+            fails.clone().guarded_by(guard.clone()).and(Filter::equals("a", 1)),
+            Filter::equals("a", 1).and(fails.clone().guarded_by(guard.clone())),
+            Filter::all().guarded_by(guard.clone()).and(fails.clone()),
+            fails.guarded_by(guard.clone()).guarded_by(Filter::equals("a", 1)),
+        ] {
+            assert_eq!(guarded.matches(&hidden).ok(), Some(false), "{guarded:?}");
+            assert!(guarded.guarded().is_some());
+        }
+        assert_eq!(Filter::all().guarded_by(guard.clone()).document(), guard.document());
+    }
+
+    #[test]
     fn what_only_a_server_can_answer_is_marked() {
         for (filter, operator) in [
             (doc! { "$text": { "$search": "x" } }, "$text"),

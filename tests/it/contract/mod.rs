@@ -6,6 +6,7 @@ mod concurrency;
 mod copying;
 mod explaining;
 mod finding;
+mod guards;
 mod indexes;
 pub(crate) mod support;
 mod units;
@@ -133,6 +134,11 @@ pub(crate) mod all {
             an_answer_without_documents_has_no_piece
             count_agrees_with_find
             a_short_time_budget_ends_in_an_answer_or_a_timeout
+        }
+        guards {
+            a_question_does_not_fail_on_what_its_guard_leaves_out
+            a_guarded_question_is_sorted_and_paged_as_any
+            a_guarded_question_is_projected_as_any
         }
         explaining {
             explain_names_the_index_and_its_bounds

@@ -4,6 +4,7 @@
 //! is in `edge`; who may do what in `accounts` and `api`.
 
 mod heads;
+mod oracles;
 mod queries;
 mod values;
 

@@ -1,0 +1,80 @@
+//! Questions with a guard: evaluated on no document that the guard leaves out.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+use futures::TryStreamExt;
+use inventory_service::query::{Filter, Projection, Sort};
+use inventory_service::store::{FindQuery, Store};
+
+use super::THINGS;
+use super::support::{BUDGET, filter, ids_of, numbers, sort, store_all, thing};
+
+/// Of ten things the odd ones are hidden; dividing by their `part` fails.
+async fn half_hidden(store: &dyn Store) {
+    let things: Vec<Document> = (1..=10)
+        .map(|id| {
+            let is_odd = id % 2 == 1;
+            let fields = doc! { "name": "n", "value": -id };
+            thing(id, doc! { "hidden": is_odd, "part": i32::from(!is_odd), "size": -id, "fields": [fields] })
+        })
+        .collect();
+    store_all(store, THINGS, &things).await;
+}
+
+fn guarded(question: Document) -> FindQuery {
+    FindQuery::new(filter(question).guarded_by(Filter::none_of("hidden", vec![Bson::Boolean(true)])), BUDGET)
+}
+
+fn fails_where_hidden() -> Document {
+    doc! { "$or": [{ "size": 100 }, { "$expr": { "$gt": [{ "$divide": [1, "$part"] }, 0] } }] }
+}
+
+pub(crate) async fn a_question_does_not_fail_on_what_its_guard_leaves_out(store: Arc<dyn Store>) {
+    half_hidden(&*store).await;
+    for question in [
+        fails_where_hidden(),
+        doc! { "public_id": { "$gt": 0 }, "$expr": { "$divide": [1, "$part"] } },
+        doc! { "$nor": [{ "$expr": { "$not": [{ "$divide": [1, "$part"] }] } }] },
+        doc! { "$and": [{ "name": { "$regex": "^thing" } }, fails_where_hidden()] },
+    ] {
+        let query = guarded(question).sorted(sort(doc! { "public_id": 1 }));
+        let page = store.page(THINGS, &query).await.expect("an answer");
+        assert_eq!((ids_of(&page.documents), page.total), (numbers(&[2, 4, 6, 8, 10]), 5), "{:?}", query.filter);
+        assert_eq!(store.count(THINGS, &query.filter, BUDGET).await.expect("an answer"), 5);
+        assert_eq!(store.explain(THINGS, &query).await.expect("an answer").total, 5);
+    }
+}
+
+pub(crate) async fn a_guarded_question_is_sorted_and_paged_as_any(store: Arc<dyn Store>) {
+    half_hidden(&*store).await;
+    for (order, expected) in [
+        (sort(doc! { "public_id": -1 }), [8, 6]),
+        (sort(doc! { "size": 1 }), [8, 6]),
+        (sort(doc! { "kind": 1, "public_id": 1 }), [4, 6]),
+        (Sort::default().then_entry("fields", "n", false), [8, 6]),
+        (Sort::default().then_entry("fields", "n", true).then("public_id", false), [4, 6]),
+    ] {
+        let mut query = guarded(fails_where_hidden()).sorted(order).limited(2);
+        query.skip = 1;
+        let page = store.page(THINGS, &query).await.expect("an answer");
+        assert_eq!((ids_of(&page.documents), page.total), (numbers(&expected), 5), "{:?}", query.sort);
+        let pieces = store.pieces(THINGS, &query).await.expect("an answer");
+        assert_eq!(pieces.total, 5);
+        let pieces: Vec<_> = pieces.documents.try_collect().await.expect("pieces");
+        assert_eq!(pieces.iter().flat_map(ids_of).collect::<Vec<_>>(), numbers(&expected));
+    }
+}
+
+pub(crate) async fn a_guarded_question_is_projected_as_any(store: Arc<dyn Store>) {
+    half_hidden(&*store).await;
+    let mut query = guarded(doc! { "name": { "$regex": "^thing" }, "fields.value": { "$lt": -7 } });
+    query.projection = Some(
+        Projection::parse(&doc! { "fields.$": 1, "half": { "$divide": ["$public_id", 2] } }, &query.filter)
+            .expect("a projection"),
+    );
+    let found = store.find(THINGS, &query.sorted(sort(doc! { "public_id": 1 }))).await.expect("an answer");
+    let found: Vec<Document> = found.iter().map(|found| Document::try_from(found).expect("it is BSON")).collect();
+    let expected = |id: i32| doc! { "_id": id, "fields": [{ "name": "n", "value": -id }], "half": f64::from(id) / 2.0 };
+    assert_eq!(found, [expected(8), expected(10)]);
+}
