@@ -124,6 +124,19 @@ impl FieldRules {
     /// # Errors
     /// Everything that is wrong, with pointers into the body.
     pub fn check(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Vec<Violation>> {
+        self.check_by(sent, stored, true)
+    }
+
+    /// As [`FieldRules::check`], for a sender who may not read what is stored: whether a body is taken depends on the body
+    /// and the type alone.
+    ///
+    /// # Errors
+    /// As [`FieldRules::check`].
+    pub fn check_unread(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Vec<Violation>> {
+        self.check_by(sent, stored, false)
+    }
+
+    fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], is_read: bool) -> Result<Accepted, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut references = Vec::new();
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
@@ -140,7 +153,7 @@ impl FieldRules {
                 continue;
             }
             let pointer = format!("/fields/{index}/value");
-            if stored.contains(entry) {
+            if is_read && stored.contains(entry) {
                 // What is read can be sent back, whatever the type says of it by now.
                 values.insert(position, entry.value.clone());
                 continue;
@@ -149,7 +162,7 @@ impl FieldRules {
             match self.rules[position].check(&entry.value, &pointer, &mut references) {
                 Ok(value) => {
                     // The same for a reference whose object is gone, which JSON may have made a shorter integer.
-                    if stored.iter().any(|old| old.name == entry.name && old.value == value) {
+                    if is_read && stored.iter().any(|old| old.name == entry.name && old.value == value) {
                         references.truncate(confirmed);
                     }
                     values.insert(position, value);
@@ -165,7 +178,8 @@ impl FieldRules {
             } else if places[position].is_some() {
                 continue;
             }
-            if rule.required && is_empty(&field.value) {
+            let is_said = is_read || places[position].is_some();
+            if is_said && rule.required && is_empty(&field.value) {
                 let pointer =
                     places[position].map_or_else(|| "/fields".to_owned(), |index| format!("/fields/{index}/value"));
                 violations.push(Violation::new(pointer, format!("the field {} needs a value", rule.name)));

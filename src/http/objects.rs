@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use actix_web::http::StatusCode;
+use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use super::conditional::{self, Precondition};
 use super::description::{
     Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
     ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
+    WrittenObject,
 };
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
@@ -26,6 +27,7 @@ use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
+use crate::service::shown::Shown;
 use crate::service::{Caller, references, rendering};
 use crate::store::{Documents, StoreError};
 
@@ -145,6 +147,14 @@ async fn answer(
     }
 }
 
+/// The answer to a write, with an entity tag only for a caller who sees what it is the tag of.
+fn told(mut response: HttpResponse, shown: &Shown) -> HttpResponse {
+    if !shown.is_whole {
+        response.headers_mut().remove(header::ETAG);
+    }
+    response
+}
+
 /// Objects as they are stored.
 fn native(state: &HttpState, objects: &Documents) -> Result<Items, ApiError> {
     let mut items = Items::with_room(objects);
@@ -225,7 +235,7 @@ pub(super) async fn get_object(
 #[utoipa::path(
     post, path = "/rest/objects/",
     request_body = NewObject,
-    responses((status = 200, body = Inserted<StoredObject>)),
+    responses((status = 200, body = Inserted<WrittenObject>)),
 )]
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
@@ -235,7 +245,7 @@ pub(super) async fn create_object(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let created = service::create_object(&state.services, &caller.0, &body.0).await?;
-    envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created)
+    Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }
 
 /// Replace an object.
@@ -243,7 +253,7 @@ pub(super) async fn create_object(
     put, path = "/rest/objects/{public_id}",
     params(IfMatch),
     request_body = ObjectBody,
-    responses((status = 200, body = Updated<StoredObject>)),
+    responses((status = 200, body = Updated<WrittenObject>)),
 )]
 pub(super) async fn update_object(
     state: web::Data<HttpState>,
@@ -255,7 +265,7 @@ pub(super) async fn update_object(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_object(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
-    envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated)
+    Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated.document)?, &updated))
 }
 
 /// Merge a patch into an object.
@@ -263,7 +273,7 @@ pub(super) async fn update_object(
     patch, path = "/rest/objects/{public_id}",
     params(IfMatch),
     request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<StoredObject>)),
+    responses((status = 202, body = Updated<WrittenObject>)),
 )]
 pub(super) async fn patch_object(
     state: web::Data<HttpState>,
@@ -275,14 +285,14 @@ pub(super) async fn patch_object(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_object(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
-    envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated)
+    Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))
 }
 
 /// Delete an object, or several with commas between their ids.
 #[utoipa::path(
     delete, path = "/rest/objects/{public_id}",
     params(IfMatch, References),
-    responses((status = 200, body = Deleted<StoredObject>)),
+    responses((status = 200, body = Deleted<WrittenObject>)),
 )]
 pub(super) async fn delete_object(
     state: web::Data<HttpState>,
@@ -297,7 +307,7 @@ pub(super) async fn delete_object(
     }
     let on_references = on_references(&state, &request)?;
     let deleted = service::delete_object(&state.services, &caller.0, id?.0, &condition.0, on_references).await?;
-    envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted, &Nothing {})
+    envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted.document, &Nothing {})
 }
 
 /// Delete several objects.
@@ -377,7 +387,7 @@ pub(super) async fn get_state(
     put, path = "/rest/objects/{public_id}/state",
     params(IfMatch),
     request_body = StateBody,
-    responses((status = 202, body = Updated<StoredObject>), (status = 204, description = "It was so already.")),
+    responses((status = 202, body = Updated<WrittenObject>), (status = 204, description = "It was so already.")),
 )]
 pub(super) async fn set_state(
     state: web::Data<HttpState>,
@@ -393,7 +403,9 @@ pub(super) async fn set_state(
         ApiError::new(StatusCode::BAD_REQUEST, "state_invalid", "send true, false, or {\"active\": true or false}")
     })?;
     match service::set_state(&state.services, &caller.0, id.0, &condition.0, active).await? {
-        Some(updated) => envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated),
+        Some(updated) => {
+            Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))
+        }
         None => Ok(HttpResponse::NoContent().finish()),
     }
 }

@@ -301,7 +301,9 @@ async fn unit_of_patch(
         }
     }
     let references = || changes.iter().flat_map(|(_, _, references)| references);
-    let targets = Targets::read(services, references().map(|reference| reference.object_id)).await?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let referred = references().map(|reference| reference.object_id);
+    let targets = Targets::read(services, types.visible_to(caller), referred).await?;
     for (before, _, references) in &changes {
         violations.extend(of_object(integer(before, "public_id").unwrap_or_default(), targets.dangling(references)));
     }
@@ -383,7 +385,8 @@ async fn drafts_of(
     }
     let good = || items.iter().flatten();
     let referred = good().flat_map(|item| item.accepted.references.iter().map(|reference| reference.object_id));
-    let targets = Targets::read(services, referred.chain(good().filter_map(|item| item.input.public_id))).await?;
+    let named = referred.chain(good().filter_map(|item| item.input.public_id));
+    let targets = Targets::read(services, types.visible_to(caller), named).await?;
     let authors: BTreeSet<i64> = good().map(|item| item.input.author_id).collect();
     let known = services.directory.existing(&authors).await?;
     let mut wanted = BTreeSet::new();
@@ -514,7 +517,8 @@ async fn store(
             }
             Err(StoreError::Duplicate { .. }) => {
                 let wanted = drafts.iter().filter_map(|draft| draft.input.public_id);
-                let stored = Targets::read(services, wanted).await?;
+                // An id is taken whether or not the caller may see by what.
+                let stored = Targets::read(services, None, wanted).await?;
                 let taken =
                     concerned(drafts, |draft| draft.input.public_id.filter(|id| stored.contains(*id)).map(|_| taken()));
                 if !taken.is_empty() {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use bson::raw::RawDocument;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::task::spawn_blocking;
@@ -90,8 +91,8 @@ pub async fn export_objects(
             Some(entry)
         }
     };
-    if let Access::Of(caller) = access {
-        filter = types.scope(caller, filter);
+    if let Some(visible) = access.visible(&types) {
+        filter = filter.guarded_by(visible);
     }
     let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
@@ -132,6 +133,22 @@ impl Access<'_> {
         match self {
             Self::Of(caller) => entry.permit(caller, permission),
             Self::Operator => Ok(()),
+        }
+    }
+
+    /// The condition that leaves out objects which may not be read, or `None` when there are none such.
+    pub(super) fn visible(self, types: &Types) -> Option<Filter> {
+        match self {
+            Self::Of(caller) => types.visible_to(caller),
+            Self::Operator => None,
+        }
+    }
+
+    /// Whether the object may be read.
+    pub(super) fn shows(self, types: &Types, object: &RawDocument) -> bool {
+        match self {
+            Self::Of(caller) => types.shows(caller, object),
+            Self::Operator => true,
         }
     }
 

@@ -25,6 +25,7 @@ pub mod references;
 pub mod rendering;
 pub mod resource;
 pub mod rights;
+pub mod shown;
 mod targets;
 pub mod type_catalog;
 pub mod types;

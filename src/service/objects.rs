@@ -9,13 +9,14 @@ use bson::{Bson, Document, doc};
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
+use super::shown::{self, Shown};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::Violation;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
-use crate::domain::object_fields::{Accepted, FieldValue, Reference};
+use crate::domain::object_fields::{Accepted, FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::query::{Filter, ListQuery, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
@@ -28,7 +29,7 @@ const CLEAN_BATCH: u64 = 500;
 
 /// What a bulk delete did.
 pub struct BulkRemoval {
-    /// The removed objects.
+    /// The removed objects, as the caller may see them.
     pub removed: Documents,
     /// Ids that led to nothing the caller may see.
     pub not_found: Vec<i64>,
@@ -37,7 +38,7 @@ pub struct BulkRemoval {
 /// What cleaning did.
 #[derive(Default)]
 pub struct Cleaning {
-    /// The objects as they are now.
+    /// The objects as they are now, as far as the caller may see them.
     pub cleaned: Documents,
     /// Ids of objects that others kept changing meanwhile.
     pub failed: Vec<i64>,
@@ -110,11 +111,7 @@ pub(super) fn unseen(id: i64) -> ServiceError {
 ///
 /// # Errors
 /// Violations of section 2.6 and of the type's rules, an inactive type, a missing ACL entry, a taken id.
-pub async fn create_object(
-    services: &Services,
-    caller: &Caller,
-    body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
+pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = input.type_id.and_then(|type_id| types.get(type_id));
@@ -124,7 +121,8 @@ pub async fn create_object(
     } else if violations.iter().all(|violation| violation.pointer != "/type_id") {
         violations.push(unknown_type(input.type_id));
     }
-    let accepted = check_fields(services, entry, &input, &[], &mut violations).await?;
+    let check = |rules: &FieldRules| rules.check(&input.fields, &[]);
+    let accepted = check_fields(services, caller, entry.map(|entry| &**entry), check, &mut violations).await?;
     let has_author = violations.iter().all(|violation| violation.pointer != "/author_id");
     if has_author && !services.directory.user_exists(input.author_id).await? {
         violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
@@ -138,7 +136,7 @@ pub async fn create_object(
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
             Err(ServiceError::Violations(vec![unknown_type(Some(type_id))]))
         }
-        outcome => lost_target(&accepted.references, 1, outcome),
+        outcome => Shown::of(services, caller, lost_target(&accepted.references, 1, outcome)?).await,
     }
 }
 
@@ -183,9 +181,11 @@ pub async fn update_object(
     id: i64,
     if_match: &IfMatch,
     body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| replace_object(services, caller, id, body, before).await;
-    change_object(services, id, if_match, decide).await
+) -> Result<Shown, ServiceError> {
+    let decide = async |before: &RawDocument, entry: &TypeEntry| {
+        replace_object(services, caller, id, body, (before, entry)).await
+    };
+    Shown::of(services, caller, change_object(services, caller, id, if_match, decide).await?.1).await
 }
 
 /// Merges the patch (RFC 7396) into the object, its `fields` by name, and goes on as [`update_object`].
@@ -198,25 +198,32 @@ pub async fn patch_object(
     id: i64,
     if_match: &IfMatch,
     patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| {
+) -> Result<Shown, ServiceError> {
+    let decide = async |before: &RawDocument, entry: &TypeEntry| {
         let body = object_input::patched(resource::body_of_patch(patch)?, &resource::decode(before)?);
-        replace_object(services, caller, id, &body, before).await
+        replace_object(services, caller, id, &body, (before, entry)).await
     };
-    change_object(services, id, if_match, decide).await
+    Shown::of(services, caller, change_object(services, caller, id, if_match, decide).await?.1).await
 }
 
-/// As [`resource::change`]; when a new reference lost its object meanwhile, looking again says which.
+/// As [`resource::change`] for a caller who may change the object, which is found out before anything else is said of it.
+/// When a new reference lost its object meanwhile, looking again says which.
 async fn change_object(
     services: &Services,
+    caller: &Caller,
     id: i64,
     if_match: &IfMatch,
-    decide: impl AsyncFn(&RawDocument) -> Result<Decision, ServiceError>,
-) -> Result<RawDocumentBuf, ServiceError> {
+    decide: impl AsyncFn(&RawDocument, &TypeEntry) -> Result<Decision, ServiceError>,
+) -> Result<(RawDocumentBuf, RawDocumentBuf), ServiceError> {
+    let permitted = async |before: &RawDocument| {
+        let entry = changeable(services, caller, before, Permission::Update).await?;
+        shown::check_tags(if_match, &entry, caller, before)?;
+        decide(before, &entry).await
+    };
     for _ in 0..resource::ATTEMPTS {
-        match resource::change::<Objects>(services, id, if_match, &decide).await {
+        match resource::change::<Objects>(services, id, &IfMatch::Absent, &permitted).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            outcome => return outcome.map(|(_, after)| after),
+            outcome => return outcome,
         }
     }
     Err(ServiceError::Contended(format!("object {id}")))
@@ -227,19 +234,22 @@ async fn replace_object(
     caller: &Caller,
     id: i64,
     body: &Document,
-    before: &RawDocument,
+    (before, entry): (&RawDocument, &TypeEntry),
 ) -> Result<Decision, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
     resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
     let stored = resource::decode(before)?;
-    let entry = changeable(services, caller, before, Permission::Update).await?;
     let type_id = entry.object_type.public_id;
+    let is_read = shown::may_read(services, caller, before).await?;
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {
-        let message = format!("is {other}, but the object is of type {type_id}; the type of an object cannot change");
-        violations.push(Violation::new("/type_id", message));
+        let known = if is_read { format!("is {other}, but the object is of type {type_id}; ") } else { String::new() };
+        violations.push(Violation::new("/type_id", format!("{known}the type of an object cannot change")));
     }
     let kept = object_input::read_fields(stored.get("fields"));
-    let accepted = check_fields(services, Some(&entry), &input, &kept, &mut violations).await?;
+    let check = |rules: &FieldRules| {
+        if is_read { rules.check(&input.fields, &kept) } else { rules.check_unread(&input.fields, &kept) }
+    };
+    let accepted = check_fields(services, caller, Some(entry), check, &mut violations).await?;
     if !violations.is_empty() {
         return Err(ServiceError::Violations(violations));
     }
@@ -250,20 +260,23 @@ async fn replace_object(
     Ok(decision)
 }
 
-/// Checks the fields against the type, and that references lead somewhere. Not when the entries are not even whole.
+/// Checks the fields by the rules of the type, and that references lead to what the caller may see. Not when the entries
+/// are not even whole.
 async fn check_fields(
     services: &Services,
-    entry: Option<&Arc<TypeEntry>>,
-    input: &ObjectInput,
-    stored: &[FieldValue],
+    caller: &Caller,
+    entry: Option<&TypeEntry>,
+    check: impl Fn(&FieldRules) -> Result<Accepted, Vec<Violation>>,
     violations: &mut Vec<Violation>,
 ) -> Result<Accepted, ServiceError> {
     let whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
     let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
-    match entry.rules.check(&input.fields, stored) {
+    match check(&entry.rules) {
         Ok(accepted) => {
+            let types = services.types.current(&*services.store, services.max_time).await?;
             let referred = accepted.references.iter().map(|reference| reference.object_id);
-            violations.extend(Targets::read(services, referred).await?.dangling(&accepted.references));
+            let targets = Targets::read(services, types.visible_to(caller), referred).await?;
+            violations.extend(targets.dangling(&accepted.references));
             Ok(accepted)
         }
         Err(found) => {
@@ -283,10 +296,10 @@ pub async fn delete_object(
     id: i64,
     if_match: &IfMatch,
     on_references: OnReferences,
-) -> Result<RawDocumentBuf, ServiceError> {
+) -> Result<Shown, ServiceError> {
     let mut removal = remove_objects(services, caller, &[id], if_match, on_references).await?;
     match removal.removed.first() {
-        Some(removed) => Ok(removed.to_owned()),
+        Some(removed) => Shown::of(services, caller, removed.to_owned()).await,
         None => Err(ServiceError::not_found(Objects::NAME, removal.not_found.pop().unwrap_or(id))),
     }
 }
@@ -305,7 +318,8 @@ pub async fn delete_objects(
         let message = format!("{} ids are too many; send at most {MAX_BULK_IDS} at once", ids.len());
         return Err(ServiceError::invalid("too_many_ids", message));
     }
-    let removal = remove_objects(services, caller, ids, &IfMatch::Absent, on_references).await?;
+    let mut removal = remove_objects(services, caller, ids, &IfMatch::Absent, on_references).await?;
+    removal.removed = shown::all(services, caller, &removal.removed).await?;
     if removal.removed.is_empty() {
         return Err(ServiceError::NotFound {
             code: "object_not_found".to_owned(),
@@ -346,8 +360,8 @@ pub(super) async fn remove_found(
             return Ok(removed);
         }
         for object in removed.iter() {
-            changeable(services, caller, object, Permission::Delete).await?;
-            if_match.check(object)?;
+            let entry = changeable(services, caller, object, Permission::Delete).await?;
+            shown::check_tags(if_match, &entry, caller, object)?;
         }
         let mut unit = references::unit_for_removal(services, caller, &removed, on_references).await?;
         for object in removed.iter() {
@@ -363,7 +377,7 @@ pub(super) async fn remove_found(
     Err(ServiceError::Contended("the objects".to_owned()))
 }
 
-/// Sets `active`. Returns `None` when it was so already.
+/// Sets `active`. Returns `None` when it was so already, which only callers learn who may read the object.
 ///
 /// # Errors
 /// As [`update_object`].
@@ -373,9 +387,8 @@ pub async fn set_state(
     id: i64,
     if_match: &IfMatch,
     active: bool,
-) -> Result<Option<RawDocumentBuf>, ServiceError> {
-    let decide = async |before: &RawDocument| {
-        changeable(services, caller, before, Permission::Update).await?;
+) -> Result<Option<Shown>, ServiceError> {
+    let decide = async |before: &RawDocument, _: &TypeEntry| {
         let mut after = resource::decode(before)?;
         if after.get_bool("active").ok() == Some(active) {
             return Ok(Decision { unit: Unit::default(), after: before.to_owned() });
@@ -385,8 +398,11 @@ pub async fn set_state(
         after.insert("editor_id", caller.user_id);
         Decision::replace::<Objects>(before, &after)
     };
-    let (before, after) = resource::change::<Objects>(services, id, if_match, decide).await?;
-    Ok((before.as_bytes() != after.as_bytes()).then_some(after))
+    let (before, after) = change_object(services, caller, id, if_match, decide).await?;
+    if before.as_bytes() == after.as_bytes() && shown::may_read(services, caller, &after).await? {
+        return Ok(None);
+    }
+    Ok(Some(Shown::of(services, caller, after).await?))
 }
 
 /// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
@@ -431,6 +447,7 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
             }
         }
         if (found.len() as u64) < CLEAN_BATCH {
+            outcome.cleaned = shown::all(services, caller, &outcome.cleaned).await?;
             return Ok(outcome);
         }
     }

@@ -8,6 +8,7 @@ use bson::{Bson, doc};
 
 use super::objects::changeable;
 use super::resource::{self, Objects, Resource};
+use super::shown::may_read;
 use super::type_catalog::{TypeEntry, Types};
 use super::{Caller, ServiceError, Services};
 use crate::domain::acl::Permission;
@@ -101,13 +102,22 @@ pub async fn unit_for_removal(
     if on_references == OnReferences::Clear {
         return clear_references(services, caller, &ids, filter).await;
     }
-    match services.store.count(Objects::COLLECTION, &filter, services.max_time).await? {
-        0 => Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter })),
-        count => {
-            let message = format!("objects refer to this ({count}); on_references=clear sets their references to null");
-            Err(ServiceError::invalid("object_referenced", message))
-        }
+    if services.store.count(Objects::COLLECTION, &filter, services.max_time).await? > 0 {
+        return Err(referenced(services, caller, filter).await?);
     }
+    Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter }))
+}
+
+/// The refusal to remove what others refer to. Of referring objects that the caller may not see it says only that there
+/// are some.
+async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Result<ServiceError, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let seen = types.visible_to(caller).map_or_else(|| filter.clone(), |visible| filter.clone().and(visible));
+    let message = match services.store.count(Objects::COLLECTION, &seen, services.max_time).await? {
+        0 => "objects that you may not see refer to this".to_owned(),
+        count => format!("objects refer to this ({count}); on_references=clear sets their references to null"),
+    };
+    Ok(ServiceError::invalid("object_referenced", message))
 }
 
 /// Takes the ids out of the reference fields of the objects that the filter finds; nobody else may refer meanwhile.
@@ -125,7 +135,7 @@ async fn clear_references(
     let meanwhile = filter.and(Filter::none_of("public_id", cleared));
     let mut unit = Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter: meanwhile });
     for before in found.iter() {
-        let entry = changeable(services, caller, before, Permission::Update).await?;
+        let entry = clearable(services, caller, before).await?;
         let object_type = &entry.object_type;
         let mut after = resource::decode(before)?;
         let mut fields = object_input::read_fields(after.get("fields"));
@@ -150,4 +160,16 @@ async fn clear_references(
         unit = unit.and(Change::Replace { collection: Objects::COLLECTION, before: before.to_owned(), after });
     }
     Ok(unit)
+}
+
+/// The type of a referring object that the caller may change; whoever may neither change nor see it learns no more than that
+/// there is one.
+async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -> Result<Arc<TypeEntry>, ServiceError> {
+    match changeable(services, caller, object, Permission::Update).await {
+        Err(ServiceError::Forbidden { .. }) if !may_read(services, caller, object).await? => {
+            let message = "objects that you may neither see nor change refer to this";
+            Err(ServiceError::forbidden("acl_denied", message))
+        }
+        outcome => outcome,
+    }
 }

@@ -12,16 +12,20 @@ use crate::domain::object_fields::Reference;
 use crate::query::{Filter, Projection};
 use crate::store::FindQuery;
 
-/// Objects that exist, with their types.
+/// Objects that exist for somebody, with their types.
 #[derive(Debug, Default)]
 pub(super) struct Targets(HashMap<i64, Option<i64>>);
 
 impl Targets {
-    /// Those of the objects that exist.
+    /// Those of the objects that exist and that `visible`, if it is given, lets through.
     ///
     /// # Errors
     /// What the store reports.
-    pub(super) async fn read(services: &Services, ids: impl Iterator<Item = i64>) -> Result<Self, ServiceError> {
+    pub(super) async fn read(
+        services: &Services,
+        visible: Option<Filter>,
+        ids: impl Iterator<Item = i64>,
+    ) -> Result<Self, ServiceError> {
         let mut ids: Vec<i64> = ids.collect();
         ids.sort_unstable();
         ids.dedup();
@@ -29,7 +33,9 @@ impl Targets {
             return Ok(Self::default());
         }
         let ids = ids.into_iter().map(Bson::Int64).collect();
-        let mut query = FindQuery::new(Filter::one_of("public_id", ids), services.max_time);
+        let those = Filter::one_of("public_id", ids);
+        let filter = visible.map_or_else(|| those.clone(), |visible| those.clone().and(visible));
+        let mut query = FindQuery::new(filter, services.max_time);
         query.projection = Some(Projection::parse(&doc! {"public_id": 1, "type_id": 1}, &query.filter)?);
         let found = services.store.find(Objects::COLLECTION, &query).await?;
         let pairs = found.iter().filter_map(|target| Some((integer(target, "public_id")?, integer(target, "type_id"))));

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::{Caller, ServiceError};
 use crate::domain::acl::Permission;
+use crate::domain::document::integer;
 use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::{ObjectType, ObjectTypeError};
 use crate::metrics::Tally;
@@ -123,6 +124,12 @@ impl Types {
         denied.sort_unstable();
         let denied: Vec<Bson> = denied.into_iter().map(Bson::Int64).collect();
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
+    }
+
+    /// Whether the caller may read this object: whether [`Types::visible_to`] would let it through.
+    pub fn shows(&self, caller: &Caller, object: &RawDocument) -> bool {
+        let entry = integer(object, "type_id").and_then(|id| self.get(id));
+        entry.is_none_or(|entry| entry.object_type.acl.allows(caller.group_id, Permission::Read))
     }
 }
 

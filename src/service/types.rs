@@ -14,8 +14,9 @@ use crate::store::{Change, Condition, StoreError, Unit};
 /// What was removed together with a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct TypeRemoval {
-    /// Objects of the type.
-    pub objects: u64,
+    /// Objects of the type; not for a caller who may not read them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
     /// Categories that listed it and no longer do.
     pub categories: u64,
 }
@@ -83,7 +84,7 @@ fn replace_type(
 /// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] saying how many objects there are, and those of [`resource::remove`].
+/// [`ServiceError::Invalid`] saying that there are objects, and how many to callers who may read them; and those of [`resource::remove`].
 pub async fn delete_type(
     services: &Services,
     caller: &Caller,
@@ -92,6 +93,7 @@ pub async fn delete_type(
     cascade: bool,
 ) -> Result<(RawDocumentBuf, TypeRemoval), ServiceError> {
     let objects = Filter::equals("type_id", id);
+    let may_count = may_read_objects(services, caller, id).await?;
     if cascade {
         may_delete_objects(services, caller, id).await?;
     }
@@ -116,9 +118,11 @@ pub async fn delete_type(
                 [categories, _] => (0, categories),
                 _ => (0, 0),
             };
-            Ok((removed, TypeRemoval { objects, categories }))
+            Ok((removed, TypeRemoval { objects: may_count.then_some(objects), categories }))
         }
-        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(in_use(services, id, &objects).await?),
+        Err(ServiceError::Store(StoreError::Condition { .. })) => {
+            Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?)
+        }
         Err(error) => Err(error),
     }
 }
@@ -133,8 +137,20 @@ async fn may_delete_objects(services: &Services, caller: &Caller, id: i64) -> Re
     types.get(id).map_or(Ok(()), |entry| entry.permit(caller, Permission::Delete))
 }
 
-async fn in_use(services: &Services, id: i64, objects: &Filter) -> Result<ServiceError, ServiceError> {
-    let count = services.store.count(Objects::COLLECTION, objects, services.max_time).await?;
-    let message = format!("type {id} has {count} objects; delete them first, or add cascade=true to delete them too");
+async fn may_read_objects(services: &Services, caller: &Caller, id: i64) -> Result<bool, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(types.get(id).is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok()))
+}
+
+/// The refusal to remove a type that has objects, with their number where they may be counted.
+async fn in_use(services: &Services, id: i64, counted: Option<&Filter>) -> Result<ServiceError, ServiceError> {
+    let objects = match counted {
+        Some(objects) => match services.store.count(Objects::COLLECTION, objects, services.max_time).await? {
+            1 => "1 object".to_owned(),
+            count => format!("{count} objects"),
+        },
+        None => "objects".to_owned(),
+    };
+    let message = format!("type {id} has {objects}; delete them first, or add cascade=true to delete them too");
     Ok(ServiceError::invalid("type_in_use", message))
 }

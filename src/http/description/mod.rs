@@ -29,6 +29,7 @@ pub(super) use self::views::{
     Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,
     Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, RemovedObjects, RenderedObject, Results,
     RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type, Updated, User, UserSetting, UserToken,
+    WrittenObject,
 };
 use super::{
     auth, bulk, categories, docs, exchange, groups, objects, rights, root, routes, types, user_settings, user_tokens,

@@ -107,7 +107,7 @@ pub struct DeletedWith<T: ToSchema> {
 #[derive(Serialize, ToSchema)]
 pub struct DeletedObjects {
     /// The objects as they were.
-    pub deleted_entries: Vec<StoredObject>,
+    pub deleted_entries: Vec<WrittenObject>,
     /// Ids that lead nowhere.
     pub not_found: Vec<i64>,
     #[serde(flatten)]
@@ -174,7 +174,7 @@ pub struct RemovedObjects {
 #[derive(Serialize, ToSchema)]
 pub struct Cleaned {
     /// The objects as they are now.
-    pub results: Vec<StoredObject>,
+    pub results: Vec<WrittenObject>,
     /// Ids of objects that others were changing all the time.
     pub failed: Vec<i64>,
     #[serde(flatten)]
@@ -225,6 +225,24 @@ pub struct StoredObject {
     pub editor_id: Option<i64>,
     /// A counter of the client's.
     pub views: i64,
+}
+
+/// An object that was written: as it is stored, or its id alone where the caller may write but not read it.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum WrittenObject {
+    /// For callers who may read it.
+    Whole(StoredObject),
+    /// For all others.
+    Hidden(HiddenObject),
+}
+
+/// An object that the caller may not read.
+#[derive(Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenObject {
+    /// Its id.
+    pub public_id: i64,
 }
 
 /// An object in a list: as it is stored, rendered, or what a projection leaves of either.

@@ -26,6 +26,8 @@ pub(super) struct Found {
     documents: Vec<Documents>,
     /// Where in `documents` the object with this id is.
     places: HashMap<i64, (usize, usize)>,
+    /// Ids of objects that are not the importer's to see.
+    hidden: HashSet<i64>,
     /// Ids by the text of the key.
     keys: HashMap<String, Match>,
     /// For each of [`Rows::links`] ids by the text of the value.
@@ -41,17 +43,22 @@ pub(super) enum Match {
 }
 
 impl Found {
-    /// Looks up all that the rows name.
+    /// Looks up all that the rows name; `is_seen` says of an object whether the importer may know of it.
     ///
     /// # Errors
     /// What the store reports.
-    pub(super) async fn read(services: &Services, reading: &Reading, rows: &Rows) -> Result<Self, ServiceError> {
+    pub(super) async fn read(
+        services: &Services,
+        reading: &Reading,
+        rows: &Rows,
+        is_seen: impl Fn(&RawDocument) -> bool,
+    ) -> Result<Self, ServiceError> {
         let mut found = Self::default();
         let ids: HashSet<i64> = rows.list.iter().filter_map(|row| row.public_id).collect();
         let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
         for ids in ids.chunks(AT_ONCE) {
             let query = FindQuery::new(Filter::one_of("public_id", ids.to_vec()), services.max_time);
-            found.push(services.store.find(Objects::COLLECTION, &query).await?);
+            found.push(services.store.find(Objects::COLLECTION, &query).await?, &is_seen);
         }
         if let Some(position) = reading.key {
             let object_type = &reading.entry.object_type;
@@ -62,7 +69,7 @@ impl Found {
                 let documents = services.store.find(Objects::COLLECTION, &query.limited(MOST)).await?;
                 telling(&documents, name)?;
                 collect(&documents, name, &mut found.keys)?;
-                found.push(documents);
+                found.push(documents, &is_seen);
             }
         }
         for (index, link) in rows.links.iter().enumerate() {
@@ -81,13 +88,26 @@ impl Found {
         Ok(found)
     }
 
-    fn push(&mut self, documents: Documents) {
+    fn push(&mut self, documents: Documents, is_seen: &impl Fn(&RawDocument) -> bool) {
         for (index, object) in documents.iter().enumerate() {
-            if let Some(id) = integer(object, "public_id") {
+            let Some(id) = integer(object, "public_id") else { continue };
+            if is_seen(object) {
                 self.places.insert(id, (self.documents.len(), index));
+            } else {
+                self.hidden.insert(id);
             }
         }
         self.documents.push(documents);
+    }
+
+    /// Takes objects that are not the importer's to see for absent, as what changes nothing has to.
+    pub(super) fn forget_hidden(&mut self) {
+        self.hidden.clear();
+    }
+
+    /// Whether the id belongs to an object that is not the importer's to see.
+    pub(super) fn hides(&self, id: i64) -> bool {
+        self.hidden.contains(&id)
     }
 
     /// The object with this id.

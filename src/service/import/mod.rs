@@ -33,7 +33,8 @@ use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{ServiceError, Services};
 use crate::domain::acl::Permission;
-use crate::domain::document::text;
+use crate::domain::document::{integer, text};
+use crate::query::Filter;
 use crate::store::{StoreError, scope_version};
 
 /// How often an import is planned anew when others change what it rests on.
@@ -125,6 +126,8 @@ pub async fn import_objects(
     for link in &rows.links {
         importer.access.permit(&link.target, Permission::Read)?;
     }
+    let names_ids = rows.list.iter().any(|row| row.public_id.is_some());
+    check_looking_up(importer, entry, query, names_ids)?;
     let nameless = rows.list.iter().filter(|row| row.public_id.is_none()).count();
     let once = match &query.repeat {
         _ if query.dry_run => None,
@@ -151,18 +154,25 @@ pub async fn import_objects(
             Some(_) => Some(scope_version(&*services.store, write::SCOPE, services.max_time).await?),
             None => None,
         };
-        let found = Found::read(services, &reading, &rows).await?;
+        let is_seen = |object: &RawDocument| {
+            integer(object, "type_id") == Some(query.type_id) || importer.access.shows(&types, object)
+        };
+        let mut found = Found::read(services, &reading, &rows, is_seen).await?;
+        if query.dry_run {
+            found.forget_hidden();
+        }
         let planner = Planner {
             reading: Arc::clone(&reading),
             rows: Arc::clone(&rows),
             found,
             done: written.iter().map(|(row, _)| *row).collect::<HashSet<usize>>(),
+            is_read: importer.access.permit(entry, Permission::Read).is_ok(),
             user_id: importer.user_id,
             now: services.now(),
         };
         let mut plan = joined(spawn_blocking(move || planner.plan()).await)?;
         check_permissions(importer, entry, &plan)?;
-        check_references(services, query.type_id, &mut plan).await?;
+        check_references(services, importer.access.visible(&types), query.type_id, &mut plan).await?;
         plan.errors.extend(rows.errors.iter().cloned());
         if !plan.errors.is_empty() {
             let mut refused = ImportReport::refused(plan.errors, query.dry_run);
@@ -229,10 +239,31 @@ fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &Plan) -> 
     Ok(())
 }
 
-/// References lead to objects that are there, or that the same file makes under the id that it names; authors are users.
-async fn check_references(services: &Services, type_id: i64, plan: &mut Plan) -> Result<(), ServiceError> {
+/// A file that names stored objects needs the permission to read them: what becomes of its lines tells about them. Whoever
+/// may change them may name them by their ids all the same; every object that he names is changed.
+fn check_looking_up(
+    importer: Importer<'_>,
+    entry: &TypeEntry,
+    query: &ImportQuery,
+    names_ids: bool,
+) -> Result<(), ServiceError> {
+    let changes_them = !query.dry_run && importer.access.permit(entry, Permission::Update).is_ok();
+    if query.key.is_none() && (!names_ids || changes_them) {
+        return Ok(());
+    }
+    importer.access.permit(entry, Permission::Read)
+}
+
+/// References lead to objects that the importer may see, or that the same file makes under the id that it names; authors
+/// are users.
+async fn check_references(
+    services: &Services,
+    visible: Option<Filter>,
+    type_id: i64,
+    plan: &mut Plan,
+) -> Result<(), ServiceError> {
     let references = plan.steps.iter().flat_map(|step| &step.references).map(|reference| reference.object_id);
-    let mut targets = Targets::read(services, references).await?;
+    let mut targets = Targets::read(services, visible, references).await?;
     let mut authors = BTreeSet::new();
     for step in &plan.steps {
         if let What::Create { public_id, input, .. } = &step.what {

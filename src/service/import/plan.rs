@@ -17,7 +17,7 @@ use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own};
 use crate::exchange::csv::StringRecord;
-use crate::service::resource;
+use crate::service::resource::{self, Objects};
 
 /// What shall happen with the rows.
 #[derive(Default)]
@@ -49,6 +49,8 @@ pub(super) struct Planner {
     pub(super) found: Found,
     /// The rows that are stored already.
     pub(super) done: HashSet<usize>,
+    /// Whether the importer may read objects of the type; nothing in a report depends on what others hold.
+    pub(super) is_read: bool,
     /// Who imports.
     pub(super) user_id: i64,
     pub(super) now: DateTime,
@@ -150,9 +152,13 @@ impl Planner {
     }
 
     fn create(&self, index: usize, row: &Row, public_id: Option<i64>, errors: &mut Vec<ReportError>) -> Option<Step> {
-        let (input, accepted) = self.checked(row, &[], errors)?;
+        let (input, accepted) = self.checked(row, None, errors)?;
         if let Some(violation) = public_id.and_then(resource::no_id) {
             errors.push(ReportError::new(row.line, "public_id", violation.message));
+            return None;
+        }
+        if public_id.is_some_and(|id| self.found.hides(id)) {
+            errors.push(ReportError::new(row.line, "public_id", resource::taken::<Objects>("public_id").to_string()));
             return None;
         }
         let what = What::Create { public_id, input: Box::new(input), fields: accepted.fields };
@@ -170,8 +176,8 @@ impl Planner {
             }
         };
         let kept = object_input::read_fields(stored.get("fields"));
-        let (input, accepted) = self.checked(row, &kept, errors)?;
-        let what = if is_same(&input, &accepted, &stored, &kept) {
+        let (input, accepted) = self.checked(row, Some(&kept), errors)?;
+        let what = if self.is_read && is_same(&input, &accepted, &stored, &kept) {
             What::Keep { public_id: id }
         } else {
             let after = input.updated(&stored, &accepted.fields, self.user_id, self.now);
@@ -186,16 +192,18 @@ impl Planner {
         Some(Step { row: index, line: row.line, what, references: accepted.references })
     }
 
-    /// The line by the rules for single objects; `stored` are the fields that the object has.
+    /// The line by the rules for single objects; `old` are the fields that the object has, `None` for a new one.
     fn checked(
         &self,
         row: &Row,
-        stored: &[FieldValue],
+        old: Option<&[FieldValue]>,
         errors: &mut Vec<ReportError>,
     ) -> Option<(ObjectInput, Accepted)> {
         let before = errors.len();
+        let stored = old.unwrap_or_default();
+        let known = if self.is_read { stored } else { &[] };
         let (mut body, sent) = match &row.source {
-            Source::Cells(cells) => self.body_of_cells(row, cells, stored, errors),
+            Source::Cells(cells) => self.body_of_cells(row, cells, known, errors),
             Source::Document(document) => (self.body_of_document(row, document, errors), None),
         };
         if !body.contains_key("author_id") {
@@ -206,12 +214,17 @@ impl Planner {
         errors.extend(violations.into_iter().map(|violation| at_line(row.line, violation, &[])));
         input.fields = match sent {
             Some(fields) => fields,
-            None => input.fields.into_iter().map(|field| self.as_stored(field, stored)).collect(),
+            None => input.fields.into_iter().map(|field| self.as_stored(field, known)).collect(),
         };
         if !is_whole {
             return None;
         }
-        match self.reading.entry.rules.check(&input.fields, stored) {
+        let rules = &self.reading.entry.rules;
+        let checked = match old {
+            Some(stored) if !self.is_read => rules.check_unread(&input.fields, stored),
+            _ => rules.check(&input.fields, stored),
+        };
+        match checked {
             Ok(mut accepted) => {
                 for reference in &mut accepted.references {
                     reference.pointer = name_of(&reference.pointer, &input.fields).to_owned();

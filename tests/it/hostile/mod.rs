@@ -6,6 +6,7 @@
 mod heads;
 mod oracles;
 mod queries;
+mod unread;
 mod values;
 
 use crate::support::app::{Answer, TestApp};
