@@ -83,8 +83,7 @@ pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result
 /// What was found under an id, if the caller may see it.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for a caller from whom nothing is hidden. A caller from whom some type is hidden gets
-/// [`ServiceError::Forbidden`], whether the object is hidden or does not exist: the answer must not tell which.
+/// As [`Types::absent`](super::type_catalog::Types::absent).
 pub(super) async fn seen(
     services: &Services,
     caller: &Caller,
@@ -92,19 +91,7 @@ pub(super) async fn seen(
     found: Option<RawDocumentBuf>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let Some(visible) = types.visible_to(caller) else {
-        return found.ok_or_else(|| ServiceError::not_found(Objects::NAME, id));
-    };
-    match found {
-        Some(object) if visible.matches(&object).map_err(StoreError::from)? => Ok(object),
-        _ => Err(unseen(id)),
-    }
-}
-
-/// No such object, for a caller from whom some type is hidden.
-pub(super) fn unseen(id: i64) -> ServiceError {
-    let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
-    ServiceError::forbidden("acl_denied", message)
+    found.filter(|object| types.shows(caller, object)).ok_or_else(|| types.absent(caller, id))
 }
 
 /// Stores a new object.
@@ -223,6 +210,10 @@ async fn change_object(
     for _ in 0..resource::ATTEMPTS {
         match resource::change::<Objects>(services, id, &IfMatch::Absent, &permitted).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            Err(ServiceError::NotFound { .. }) => {
+                let types = services.types.current(&*services.store, services.max_time).await?;
+                return Err(types.absent(caller, id));
+            }
             outcome => return outcome,
         }
     }
@@ -339,11 +330,32 @@ async fn remove_objects(
 ) -> Result<BulkRemoval, ServiceError> {
     let wanted: Vec<Bson> = ids.iter().copied().map(Bson::Int64).collect();
     let query = FindQuery::new(Filter::one_of("public_id", wanted), services.max_time);
-    let find = async || Ok(services.store.find(Objects::COLLECTION, &query).await?);
+    let find = async || {
+        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        refuse_hidden(services, caller, ids, &found).await?;
+        Ok(found)
+    };
     let removed = remove_found(services, caller, if_match, on_references, find).await?;
     let found: HashSet<i64> = removed.iter().filter_map(|object| integer(object, "public_id")).collect();
     let not_found = ids.iter().copied().filter(|id| !found.contains(id)).collect();
     Ok(BulkRemoval { removed, not_found })
+}
+
+/// Refuses ids under which a caller from whom some type is hidden finds nothing that he may remove, whether there is an
+/// object or not.
+async fn refuse_hidden(
+    services: &Services,
+    caller: &Caller,
+    ids: &[i64],
+    found: &Documents,
+) -> Result<(), ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if types.visible_to(caller).is_none() {
+        return Ok(());
+    }
+    let within_reach = found.iter().filter(|object| types.shows_or_allows(caller, object, Permission::Delete));
+    let known: HashSet<i64> = within_reach.filter_map(|object| integer(object, "public_id")).collect();
+    ids.iter().find(|id| !known.contains(id)).map_or(Ok(()), |id| Err(types.absent(caller, *id)))
 }
 
 /// Removes what `find` finds, as one unit with what happens to references to it; looks again when it changed meanwhile.
@@ -485,16 +497,15 @@ pub(super) async fn changeable(
     object: &RawDocument,
     permission: Permission,
 ) -> Result<Arc<TypeEntry>, ServiceError> {
-    let Some(entry) = type_of(services, object).await? else {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if !types.shows_or_allows(caller, object, permission) {
+        return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
+    }
+    let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
         let message = "the type of this object does not exist any more; it can only be read";
         return Err(ServiceError::invalid("type_missing", message));
     };
     entry.permit(caller, permission)?;
     entry.require_active()?;
     Ok(entry)
-}
-
-async fn type_of(services: &Services, object: &RawDocument) -> Result<Option<Arc<TypeEntry>>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    Ok(integer(object, "type_id").and_then(|id| types.get(id).cloned()))
 }

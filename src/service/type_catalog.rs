@@ -13,6 +13,7 @@ use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::Mutex;
 
+use super::resource::{Objects, Resource};
 use super::{Caller, ServiceError};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
@@ -126,10 +127,27 @@ impl Types {
         (!denied.is_empty()).then(|| Filter::none_of("type_id", denied))
     }
 
-    /// Whether the caller may read this object: whether [`Types::visible_to`] would let it through.
+    /// Whether the caller may read this object: whether [`Types::visible_to`] lets it through.
     pub fn shows(&self, caller: &Caller, object: &RawDocument) -> bool {
+        self.visible_to(caller).is_none_or(|visible| visible.matches(object).unwrap_or(false))
+    }
+
+    /// Whether the caller may know that this object exists: he may read it, or his group holds the permission all the same.
+    pub fn shows_or_allows(&self, caller: &Caller, object: &RawDocument, permission: Permission) -> bool {
         let entry = integer(object, "type_id").and_then(|id| self.get(id));
-        entry.is_none_or(|entry| entry.object_type.acl.allows(caller.group_id, Permission::Read))
+        self.shows(caller, object)
+            || entry.is_some_and(|entry| entry.object_type.acl.allows(caller.group_id, permission))
+    }
+
+    /// What to say of an id under which the caller sees no object: [`ServiceError::NotFound`] to a caller from whom nothing is
+    /// hidden. A caller from whom some type is hidden gets [`ServiceError::Forbidden`], whether there is a hidden object or
+    /// none: the answer must not tell which.
+    pub fn absent(&self, caller: &Caller, id: i64) -> ServiceError {
+        if self.visible_to(caller).is_none() {
+            return ServiceError::not_found(Objects::NAME, id);
+        }
+        let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
+        ServiceError::forbidden("acl_denied", message)
     }
 }
 
