@@ -8,6 +8,7 @@ use crate::auth::rights;
 use crate::domain::schema::{Kind, Member, Schema};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
 use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
+use crate::json::merge;
 
 /// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] holds what they are.
 macro_rules! named {
@@ -156,7 +157,7 @@ fn or_null(mut schema: Value) -> Value {
 }
 
 fn merged(mut schema: Value, rules: &Value) -> Value {
-    json_patch::merge(&mut schema, rules);
+    merge::merge(&mut schema, rules);
     schema
 }
 
