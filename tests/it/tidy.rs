@@ -81,17 +81,56 @@ fn nothing_lower_knows_anything_higher() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A document of the package.
+fn document(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a document")
+}
+
+/// What stands in backticks and names a test.
+fn tests_named_in(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
+}
+
 #[test]
-fn every_test_that_the_security_document_names_exists() {
+fn every_test_that_the_security_documents_name_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("docs/security.md")).expect("docs/security.md");
-    let names: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
-    assert!(names.len() > 40, "{names:?}");
-    for name in names {
-        let (modules, function) = name.rsplit_once("::").expect("a path");
-        let folder = if modules.starts_with("src/") { root.to_owned() } else { root.join("tests/it") };
-        let file = folder.join(format!("{}.rs", modules.replace("::", "/")));
-        let code = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {}: {error}", file.display()));
-        assert!(code.contains(&format!("fn {function}(")), "{name} is not in {}", file.display());
+    for (path, least) in [("docs/security.md", 40), ("docs/security-asvs.md", 100)] {
+        let text = document(path);
+        let names = tests_named_in(&text);
+        assert!(names.len() > least, "{names:?}");
+        for name in names {
+            let (modules, function) = name.rsplit_once("::").expect("a path");
+            let folder = if modules.starts_with("src/") { root.to_owned() } else { root.join("tests/it") };
+            let file = folder.join(format!("{}.rs", modules.replace("::", "/")));
+            let code = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {}: {error}", file.display()));
+            assert!(code.contains(&format!("fn {function}(")), "{name} is not in {}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_requirement_has_a_test_or_a_reason() {
+    let text = document("docs/security-asvs.md");
+    let cells = |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let is_number = |cell: &str| cell.split('.').count() == 3 && cell.split('.').all(|part| part.parse::<u8>().is_ok());
+    let rows: Vec<Vec<String>> = text.lines().map(cells).filter(|cells| is_number(&cells[0])).collect();
+    // Levels 1 and 2 of the standard, in its order, each once.
+    assert_eq!(rows.len(), 70 + 183);
+    let numbers: Vec<Vec<u8>> =
+        rows.iter().map(|row| row[0].split('.').map(|part| part.parse().expect("a number")).collect()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    for row in &rows {
+        let [number, level, _, kind, held] = row.as_slice() else { panic!("{row:?}") };
+        assert!(["1", "2"].contains(&level.as_str()), "{number}: level {level}");
+        match kind.as_str() {
+            "test" => assert!(!tests_named_in(held).is_empty(), "{number} names no test"),
+            "reason" | "operator" | "part" | "open" | "none" => assert!(held.len() > 5, "{number} gives no reason"),
+            other => panic!("{number}: there is no kind {other}"),
+        }
+    }
+    for kind in ["test", "reason", "operator", "part", "open", "none"] {
+        let count = rows.iter().filter(|row| row[3] == kind).count();
+        let line = text.lines().find(|line| line.starts_with(&format!("| {kind} |"))).expect("a line about the kind");
+        assert_eq!(cells(line)[2], count.to_string(), "{kind}: {line}");
     }
 }
