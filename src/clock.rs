@@ -1,6 +1,7 @@
 //! The clock that everyone else is given: nothing but this file asks the machine for the time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -8,7 +9,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 pub trait Clock: Send + Sync + 'static {
     /// This moment.
     fn now(&self) -> DateTime<Utc>;
+
+    /// How long it is since some moment before now. Never goes back, also when somebody sets the clock: for waits.
+    fn steady(&self) -> Duration;
 }
+
+/// The moment that the machine's steady time begins with.
+static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The clock of the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,34 +26,44 @@ impl Clock for SystemClock {
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }
+
+    fn steady(&self) -> Duration {
+        BEGINNING.elapsed()
+    }
 }
 
 /// A clock that stands still until it is moved, for tests and for reproducible data.
 #[derive(Debug)]
 pub struct ManualClock {
-    at: Mutex<DateTime<Utc>>,
+    at: Mutex<(DateTime<Utc>, Duration)>,
 }
 
 impl ManualClock {
     /// A clock that shows `at`.
     pub fn new(at: DateTime<Utc>) -> Self {
-        Self { at: Mutex::new(at) }
+        Self { at: Mutex::new((at, Duration::ZERO)) }
     }
 
-    /// Moves the clock on (or back, by a negative step).
+    /// Lets time pass. A negative step sets the clock back, and no time passes.
     pub fn advance(&self, step: TimeDelta) {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner) += step;
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        at.0 += step;
+        at.1 += step.to_std().unwrap_or_default();
     }
 
-    /// Makes the clock show `at`.
+    /// Makes the clock show `at`; no time passes.
     pub fn set(&self, at: DateTime<Utc>) {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = at;
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).0 = at;
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> DateTime<Utc> {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn steady(&self) -> Duration {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }
 
@@ -63,5 +80,16 @@ mod tests {
         assert_eq!(clock.now(), start + TimeDelta::seconds(3));
         clock.set(start);
         assert_eq!(clock.now(), start);
+    }
+
+    #[test]
+    fn steady_time_passes_and_never_goes_back() {
+        let clock = ManualClock::new(DateTime::UNIX_EPOCH);
+        clock.advance(TimeDelta::seconds(3));
+        clock.advance(TimeDelta::days(-5));
+        clock.set(DateTime::UNIX_EPOCH);
+        assert_eq!(clock.steady(), Duration::from_secs(3));
+        let before = SystemClock.steady();
+        assert!(SystemClock.steady() >= before);
     }
 }

@@ -229,7 +229,7 @@ impl Accounts {
         let checked = turn.check(password.clone(), hash).await.map_err(AuthError::from)?;
         let is_active = user.as_deref().and_then(|user| flag(user, "active")).unwrap_or(false);
         let (Some(user), Some(credential), true) = (user, credential, checked.matches && is_active) else {
-            self.throttle.failed(attempt, self.clock.now());
+            self.throttle.failed(attempt, self.clock.steady());
             return Err(AuthError::WrongCredentials.into());
         };
         self.throttle.succeeded(user_name);
@@ -241,7 +241,7 @@ impl Accounts {
     }
 
     fn brake(&self, attempt: Attempt<'_>) -> Result<Duration, AuthError> {
-        match self.throttle.verdict(attempt, self.clock.now()) {
+        match self.throttle.verdict(attempt, self.clock.steady()) {
             Verdict::Go { delay } => Ok(delay),
             Verdict::Refuse { retry_after } => Err(AuthError::TooManyAttempts { retry_after }),
         }

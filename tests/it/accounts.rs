@@ -306,6 +306,32 @@ async fn of_many_attempts_at_once_no_more_are_looked_at_than_one_after_the_other
     let refusals: Vec<AuthError> = futures::future::join_all(attempts).await.into_iter().map(refusal).collect();
     let looked_at = refusals.iter().filter(|refused| **refused == AuthError::WrongCredentials).count();
     // Those that are being hashed when the limit is reached are answered too.
+#[tokio::test]
+async fn a_clock_that_is_set_back_makes_no_refusal_longer() {
+    let world = World::with_admin().await;
+    let accounts = world.accounts().await;
+    for _ in 0..10 {
+        assert_eq!(refusal(login(&accounts, "admin", "wrong").await), AuthError::WrongCredentials);
+    }
+    world.clock.advance(TimeDelta::days(-5));
+    let refused = refusal(login(&accounts, "admin", ADMIN_PASSWORD).await);
+    assert_eq!(refused, AuthError::TooManyAttempts { retry_after: Duration::from_secs(30) });
+    world.clock.advance(TimeDelta::seconds(30));
+    assert!(login(&accounts, "admin", ADMIN_PASSWORD).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_lets_nobody_through_early() {
+    let world = World::with_admin().await;
+    let accounts = world.accounts().await;
+    for _ in 0..10 {
+        assert_eq!(refusal(login(&accounts, "admin", "wrong").await), AuthError::WrongCredentials);
+    }
+    world.clock.set(world.clock.now() + TimeDelta::days(5));
+    let refused = refusal(login(&accounts, "admin", ADMIN_PASSWORD).await);
+    assert_eq!(refused, AuthError::TooManyAttempts { retry_after: Duration::from_secs(30) });
+}
+
     assert!((10..10 + world.settings.max_parallel_hashes).contains(&looked_at), "{looked_at}");
 }
 
