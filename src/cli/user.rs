@@ -13,6 +13,7 @@ use crate::auth::rights::Rights;
 use crate::domain::document::integer;
 use crate::domain::{document, user};
 use crate::query::{Filter, Sort};
+use crate::service::directory::OPERATOR;
 use crate::service::first_start::made_up_password;
 use crate::service::keys::OldKeys;
 use crate::service::precondition::IfMatch;
@@ -137,7 +138,7 @@ impl UserCommand {
 /// Whoever can open the store may do everything anyway.
 fn operator() -> Caller {
     let rights = std::sync::Arc::new(Rights::new(["base.*"]));
-    Caller { user_id: 0, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
+    Caller { user_id: OPERATOR, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
 }
 
 fn password(

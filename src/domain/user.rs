@@ -4,6 +4,7 @@ use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 use chrono::{DateTime, Utc};
+use unicode_security::skeleton;
 
 use super::document::text;
 
@@ -133,6 +134,27 @@ pub fn login_of(user_name: &str) -> String {
     user_name.to_lowercase()
 }
 
+/// What a user name looks like: no two users share any of these texts, so nobody is to be mistaken for another.
+///
+/// The first is the skeleton (Unicode TS 39) of the name in small letters. The second is made in the other order, since some
+/// letters look alike as capitals alone (Cyrillic `\u{41d}` and Latin `H`), and others only without their capitals.
+/// What cannot be seen does not count.
+pub fn looks_of(user_name: &str) -> Vec<String> {
+    let seen: String = user_name.chars().filter(|letter| !is_invisible(*letter)).collect();
+    let small: String = skeleton(&login_of(&seen)).collect();
+    let capital = login_of(&skeleton(&seen).collect::<String>());
+    if small == capital { vec![small] } else { vec![small, capital] }
+}
+
+/// Whether a letter shows nothing: `Default_Ignorable_Code_Point` of Unicode 16.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
 #[cfg(test)]
 mod tests {
     use bson::rawdoc;
@@ -192,5 +214,18 @@ mod tests {
         assert!(check_password("12345678").is_ok());
         assert!(check_password(&"\u{e4}".repeat(1024)).is_ok());
         assert!(check_password(&"a".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn names_that_look_alike_share_a_look() {
+        let alike = |one: &str, other: &str| looks_of(one).iter().any(|look| looks_of(other).contains(look));
+        for other in ["\u{430}dmin", "\u{410}DMIN", "adrnin", "ad\u{200b}min", "adm\u{131}n", "\u{ff41}dmin", "ADMIN"] {
+            assert!(alike("admin", other), "{other}");
+        }
+        assert!(alike("Ian", "lan") && alike("\u{41d}ANS", "hans") && alike("ren\u{e9}", "rene\u{301}"));
+        for (one, other) in [("admin", "admins"), ("ada", "adb"), ("ren\u{e9}", "rene"), ("ian", "lan"), ("a b", "ab")]
+        {
+            assert!(!alike(one, other), "{one} {other}");
+        }
     }
 }

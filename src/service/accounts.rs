@@ -194,6 +194,8 @@ impl Accounts {
     ) -> Result<Arc<Caller>, AccountError> {
         if let Some((user_id, epoch)) = remembered.get(user_name, password)
             && let Some(caller) = self.current(user_id, epoch).await?
+            // He may have another name by now.
+            && user::login_of(&caller.user_name) == user::login_of(user_name)
         {
             return Ok(caller);
         }
@@ -225,7 +227,7 @@ impl Accounts {
         self.brake(attempt)?;
         let credential = credentials::of_login(&*self.store, user_name, self.max_time).await?;
         let user = self.user(credential.as_ref().map_or(NOBODY, |credential| credential.user_id)).await?;
-        let hash = credential.as_ref().map(|credential| credential.hash.clone());
+        let hash = credential.as_ref().and_then(|credential| credential.hash.clone());
         let checked = turn.check(password.clone(), hash).await.map_err(AuthError::from)?;
         let is_active = user.as_deref().and_then(|user| flag(user, "active")).unwrap_or(false);
         let (Some(user), Some(credential), true) = (user, credential, checked.matches && is_active) else {

@@ -1,18 +1,26 @@
-//! What users sign in with: one document a user, `{_id, user_id, login, hash, epoch}`, in a collection that no route reads.
+//! What users sign in with: one document a user, in a collection that no route reads.
 //!
-//! `login` is the user name in the form that no two users share, so its unique index is what keeps user names apart.
-//! `epoch` counts the passwords: tokens carry it, and those of an earlier password are refused.
+//! | member | what it is |
+//! |---|---|
+//! | `user_id` | whose it is, unique |
+//! | `login` | the user name in the form that no two users share; its unique index keeps user names apart |
+//! | `looks`, `is_distinct` | what the name looks like, see [`looks_of`]; where the second is true, a unique index keeps look-alikes apart |
+//! | `hash` | the password; null once it ended, see [`promotion`](super::promotion) |
+//! | `set_by` | the user who set the password; earlier versions did not note it |
+//! | `epoch` | a random number: tokens of signed-in users carry it, and those of another epoch are refused |
+//!
+//! Epochs are random from the first one on, so a token of a deleted user is none of the next user with the same id.
 
 use std::fmt;
 use std::time::Duration;
 
 use bson::oid::ObjectId;
-use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
-use crate::domain::document::{integer, raw, text};
-use crate::domain::user::login_of;
-use crate::query::Filter;
+use crate::domain::document::{flag, integer, raw, text};
+use crate::domain::user::{login_of, looks_of};
+use crate::query::{Filter, Sort};
 use crate::store::collections::CREDENTIALS;
 use crate::store::{Change, FindQuery, Store, StoreError};
 
@@ -21,13 +29,22 @@ use crate::store::{Change, FindQuery, Store, StoreError};
 pub struct Credential {
     /// Whose it is.
     pub user_id: i64,
-    /// How many times the password was set.
+    /// Names the present sessions; another one with each password.
     pub epoch: i64,
     /// The user name in its unique form.
     login: String,
-    /// A PHC string.
-    pub(super) hash: String,
+    /// A PHC string; none once the password ended.
+    pub(super) hash: Option<String>,
     stored: RawDocumentBuf,
+}
+
+/// A password that is set.
+#[derive(Clone, Copy)]
+pub struct NewPassword<'a> {
+    /// A PHC string.
+    pub hash: &'a str,
+    /// The user who set it.
+    pub set_by: i64,
 }
 
 impl fmt::Debug for Credential {
@@ -43,48 +60,77 @@ impl Credential {
             user_id: integer(stored, "user_id").ok_or_else(damaged)?,
             epoch: integer(stored, "epoch").ok_or_else(damaged)?,
             login: text(stored, "login").ok_or_else(damaged)?.to_owned(),
-            hash: text(stored, "hash").ok_or_else(damaged)?.to_owned(),
+            hash: text(stored, "hash").map(str::to_owned),
             stored: stored.to_owned(),
         })
     }
 
     /// The change that puts a hash of the same password in the place of this one; tokens stay good.
     pub fn rehashed(&self, hash: &str) -> Change {
-        self.replaced(hash, self.epoch, None)
+        self.replaced(doc! {"hash": hash})
     }
 
-    /// The change that makes the user sign in by this name and, if there is one, with the password of this hash; all
+    /// The change that makes the user sign in by this name and, if there is one, with this password; all
     /// tokens of the old password end. `None` when nothing changes.
-    pub fn changed(&self, user_name: &str, hash: Option<&str>) -> Option<Change> {
-        let login = login_of(user_name);
-        if hash.is_none() && self.login == login {
-            return None;
+    pub fn changed(&self, user_name: &str, password: Option<NewPassword<'_>>) -> Option<Change> {
+        let mut members = Document::new();
+        if self.login != login_of(user_name) || (self.is_distinct() && !self.looks_like(user_name)) {
+            members.extend(named(user_name));
         }
-        let epoch = self.epoch + i64::from(hash.is_some());
-        Some(self.replaced(hash.unwrap_or(&self.hash), epoch, Some(login)))
+        members.extend(password.map(with_password).unwrap_or_default());
+        (!members.is_empty()).then(|| self.replaced(members))
     }
 
-    fn replaced(&self, hash: &str, epoch: i64, login: Option<String>) -> Change {
+    /// The change that has the unique index keep look-alikes of the name apart; `None` when it does so already.
+    pub fn made_distinct(&self, user_name: &str) -> Option<Change> {
+        (!self.is_distinct()).then(|| self.replaced(named(user_name)))
+    }
+
+    /// The user who set the password, where that is known.
+    pub fn set_by(&self) -> Option<i64> {
+        integer(&self.stored, "set_by")
+    }
+
+    /// The user name in its unique form.
+    pub fn login(&self) -> &str {
+        &self.login
+    }
+
+    fn is_distinct(&self) -> bool {
+        flag(&self.stored, "is_distinct") == Some(true)
+    }
+
+    fn looks_like(&self, user_name: &str) -> bool {
+        let looks = self.stored.get_array("looks").into_iter().flatten().flatten();
+        looks.filter_map(RawBsonRef::as_str).eq(looks_of(user_name))
+    }
+
+    fn replaced(&self, members: Document) -> Change {
         let mut after = Document::try_from(&*self.stored).expect("it was read from a store");
-        after.insert("hash", hash);
-        after.insert("epoch", epoch);
-        if let Some(login) = login {
-            after.insert("login", login);
-        }
+        after.extend(members);
         Change::Replace { collection: CREDENTIALS, before: self.stored.clone(), after: raw(&after) }
     }
 }
 
 /// The change that gives a new user his first password.
-pub fn insert(user_id: i64, user_name: &str, hash: &str) -> Change {
-    let document = doc! {
-        "_id": ObjectId::new(),
-        "user_id": user_id,
-        "login": login_of(user_name),
-        "hash": hash,
-        "epoch": 1_i64,
-    };
+pub fn insert(user_id: i64, user_name: &str, password: NewPassword<'_>) -> Change {
+    let mut document = doc! {"_id": ObjectId::new(), "user_id": user_id};
+    document.extend(named(user_name));
+    document.extend(with_password(password));
     Change::Insert { collection: CREDENTIALS, document: raw(&document) }
+}
+
+/// An epoch that nobody had before, in the range that every JSON reader keeps exact.
+pub fn fresh_epoch() -> i64 {
+    rand::random_range(1..1 << 53)
+}
+
+fn named(user_name: &str) -> Document {
+    doc! {"login": login_of(user_name), "looks": looks_of(user_name), "is_distinct": true}
+}
+
+fn with_password(password: NewPassword<'_>) -> Document {
+    doc! {"hash": password.hash, "set_by": password.set_by, "epoch": fresh_epoch()}
 }
 
 /// What the user with this name signs in with.
@@ -105,6 +151,15 @@ pub async fn of_login(
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the document is not whole.
 pub async fn of_user(store: &dyn Store, user_id: i64, max_time: Duration) -> Result<Option<Credential>, StoreError> {
     find(store, Filter::equals("user_id", user_id), max_time).await
+}
+
+/// What all users sign in with, by their ids.
+///
+/// # Errors
+/// As [`Store::find`]; [`StoreError::Corrupt`] when a document is not whole.
+pub async fn all(store: &dyn Store, max_time: Duration) -> Result<Vec<Credential>, StoreError> {
+    let query = FindQuery::new(Filter::all(), max_time).sorted(Sort::by("user_id", false));
+    store.find(CREDENTIALS, &query).await?.iter().map(Credential::read).collect()
 }
 
 /// Whether any user can sign in.

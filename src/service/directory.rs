@@ -23,6 +23,9 @@ use crate::store::{FindQuery, Store, StoreError};
 /// How many accounts and how many names are kept in memory; some 200 bytes each.
 const REMEMBERED: u64 = 50_000;
 
+/// The `user_id` of the operator on the command line; no stored user has it.
+pub const OPERATOR: i64 = 0;
+
 /// A signed-in user, as the services see him.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -45,7 +48,7 @@ pub struct Account {
     pub caller: Arc<Caller>,
     /// Whether he may come in. A stored user who does not say so is not active.
     pub active: bool,
-    /// Counts his passwords: a token of an earlier one is no longer good. `None`: he has none.
+    /// Names his present sessions: a token of an earlier epoch is no longer good. `None`: he has nothing to sign in with.
     pub epoch: Option<i64>,
 }
 

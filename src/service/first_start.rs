@@ -18,7 +18,8 @@ use crate::domain::group::{self, ADMIN_GROUP};
 use crate::domain::user::{FIRST_ADMIN, User};
 use crate::query::{Filter, Sort};
 use crate::service::accounts::AccountError;
-use crate::service::credentials;
+use crate::service::credentials::{self, NewPassword};
+use crate::service::directory::OPERATOR;
 use crate::service::users::active_administrators;
 use crate::store::collections::{GROUPS, USERS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
@@ -130,7 +131,8 @@ impl FirstStart<'_> {
             unit = unit.and(Change::Insert { collection: USERS, document: raw(&user.to_document()) });
             (FIRST_ADMIN, user.user_name)
         };
-        Ok((unit.and(credentials::insert(id, &user_name, hash)), user_name))
+        let password = NewPassword { hash, set_by: OPERATOR };
+        Ok((unit.and(credentials::insert(id, &user_name, password)), user_name))
     }
 
     /// The active administrator with the lowest id, where users are there already: imported ones, or of other tools.

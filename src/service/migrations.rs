@@ -4,7 +4,7 @@
 //! them, see [`lease`](super::lease). It may die on the way, so a migration must do no harm when it is run twice. A store that a
 //! newer version migrated is not touched, nor one that another store is being copied into.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use bson::raw::RawDocument;
@@ -13,9 +13,10 @@ use futures::future::BoxFuture;
 
 use crate::domain::document::{integer, raw, text};
 use crate::query::Filter;
-use crate::store::collections::MIGRATIONS;
+use crate::store::collections::{MIGRATIONS, USERS};
 use crate::store::{Change, Documents, FindQuery, Store, StoreError, Unit};
 
+use super::credentials;
 use super::lease::{Lease, LeaseTimes};
 
 /// The `_id` of the mark on a store that is being filled from another one: `{_id: "incomplete", from}`.
@@ -32,8 +33,34 @@ pub struct Migration {
     pub run: for<'a> fn(&'a dyn Store, Duration) -> BoxFuture<'a, Result<(), StoreError>>,
 }
 
-/// All migrations, in their order. There was no need for one yet.
-pub const ALL: &[Migration] = &[];
+/// All migrations, in their order.
+pub const ALL: &[Migration] = &[Migration {
+    number: 1,
+    name: "keeps user names apart that look alike",
+    run: |store, max_time| Box::pin(keep_look_alikes_apart(store, max_time)),
+}];
+
+/// Gives what users sign in with the looks of their names, those with the lowest ids first.
+///
+/// Of users who look alike already, the first one is kept apart from all others. The later ones stay as they are: they sign in
+/// as before, and a rename has to make them distinct. Nobody is locked out by a start.
+async fn keep_look_alikes_apart(store: &dyn Store, max_time: Duration) -> Result<(), StoreError> {
+    let users = store.find(USERS, &FindQuery::new(Filter::all(), max_time)).await?;
+    let named = |user: &RawDocument| Some((integer(user, "public_id")?, text(user, "user_name")?.to_owned()));
+    let names: HashMap<i64, String> = users.iter().filter_map(named).collect();
+    for credential in credentials::all(store, max_time).await? {
+        let name = names.get(&credential.user_id).map_or(credential.login(), String::as_str);
+        let Some(change) = credential.made_distinct(name) else { continue };
+        match store.commit(Unit::of(change)).await {
+            Err(StoreError::Duplicate { .. }) => log::warn!(
+                "the name of user {} looks like that of another user; both sign in as before, rename one of them",
+                credential.user_id
+            ),
+            outcome => drop(outcome?),
+        }
+    }
+    Ok(())
+}
 
 /// How far a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]

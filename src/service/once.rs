@@ -1,8 +1,8 @@
 //! Requests that may come twice, because their answer can get lost: what the first one did is told again and not done again.
 //!
 //! The client names such a request by a key. A mark in `service.imports` says what was done under it, stored in the very unit that
-//! did it: either both are there or neither. `{_id: "<key>/<number>", of: "<key>", request: "<hash>", done_at, ...}`, where the key
-//! is a hash of caller, kind of request and the client's key, and the request a hash of all that it says.
+//! did it: either both are there or neither. `{_id: "<key>/<number>", user_id, of: "<key>", request: "<hash>", done_at, ...}`, where the
+//! key is a hash of caller, kind of request and the client's key, and the request a hash of all that it says.
 
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ pub const KEPT: Duration = Duration::from_hours(24);
 /// A request that is to be carried out once.
 #[derive(Debug, Clone)]
 pub struct Once {
+    user_id: i64,
     of: String,
     request: String,
 }
@@ -31,7 +32,7 @@ impl Once {
     /// The request of a caller under this key; `kind` keeps requests of different kinds apart, `said` is what it says.
     pub fn new(caller: i64, kind: &str, key: &str, said: Hash) -> Self {
         let of = Hash::default().with(&caller.to_be_bytes()).with(kind.as_bytes()).with(key.as_bytes());
-        Self { of: of.text(), request: said.text() }
+        Self { user_id: caller, of: of.text(), request: said.text() }
     }
 
     /// What was done under the key, in no particular order. Forgets what is too old on the way.
@@ -56,6 +57,7 @@ impl Once {
     pub(super) fn mark(&self, number: usize, now: DateTime, done: Document) -> Change {
         let mut mark = doc! {
             "_id": format!("{}/{number}", self.of),
+            "user_id": self.user_id,
             "of": self.of.as_str(),
             "request": self.request.as_str(),
             "done_at": now,

@@ -367,6 +367,10 @@ fn refused<R: Resource>(error: StoreError) -> ServiceError {
 
 /// Another document has the same value of a unique key.
 pub(super) fn taken<R: Resource>(key: &str) -> ServiceError {
+    if key == "looks" {
+        let message = "another user has a name that looks the same; choose another one";
+        return ServiceError::invalid("user_name_confusable", message);
+    }
     let message = format!("another {} has the same {key}; choose another one", R::NAME);
     ServiceError::invalid(format!("{}_{key}_taken", R::NAME), message)
 }

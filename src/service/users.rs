@@ -6,14 +6,15 @@ use tokio::sync::OnceCell;
 
 use super::precondition::IfMatch;
 use super::resource::{self, Decision, Groups, Listed, Resource, Users};
-use super::{Caller, ServiceError, Services, credentials, rights};
+use super::credentials::{self, NewPassword};
+use super::{Caller, ServiceError, Services, rights};
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{Violation, document, user_input};
 use crate::query::{Filter, ListQuery, Sort, SortKey};
-use crate::store::collections::{CREDENTIALS, SETTINGS, TOKENS, USERS};
+use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 
 /// Who holds it may change every user.
@@ -45,10 +46,14 @@ pub async fn create_user(
     may_place(services, caller, group_id).await?;
     let password = Secret::new(user_input::new_password(body).unwrap_or_default());
     let hash = services.accounts.passwords().hash(password).await?;
+    let password = NewPassword { hash: &hash, set_by: caller.user_id };
     let name = accepted.get_str("user_name").unwrap_or_default();
     let (wanted, now) = (accepted.get_i64("public_id").ok(), services.now());
     let build = |id| {
-        let unit = Unit::of(credentials::insert(id, name, &hash)).given(group_exists(group_id));
+        // Whoever had this id before may have been removed by another tool, which leaves his belongings behind.
+        let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
+        let unit = Unit { conditions: vec![group_exists(group_id)], changes };
+        let unit = unit.and(credentials::insert(id, name, password));
         Ok((user_input::created(&accepted, id, now), unit))
     };
     let created = resource::create_with::<Users>(services, wanted, build).await;
@@ -143,7 +148,8 @@ pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
 
 /// The changes that remove what belongs to users and to nobody else.
 pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
-    [CREDENTIALS, TOKENS, SETTINGS]
+    // Marks of requests too: they tell what was done under a key, and the next user with the same id may know the key.
+    [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
         .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) })
         .to_vec()
 }
@@ -193,12 +199,15 @@ async fn change_user(
         if is_active_admin(before) && !is_active_admin(&decision.after) {
             decision.unit.conditions.push(another_admin(services, id).await?);
         }
-        let hash = match password {
-            Some(password) => Some(hash.get_or_try_init(|| hashed(services, password)).await?.as_str()),
+        let password = match password {
+            Some(password) => {
+                let hash = hash.get_or_try_init(|| hashed(services, password)).await?;
+                Some(NewPassword { hash, set_by: caller.user_id })
+            }
             None => None,
         };
         let name = after.get_str("user_name").unwrap_or_default();
-        decision.unit.changes.extend(credential_change(services, id, name, hash).await?);
+        decision.unit.changes.extend(credential_change(services, id, name, password).await?);
         Ok(decision)
     };
     for _ in 0..resource::DECISIONS {
@@ -219,12 +228,12 @@ async fn credential_change(
     services: &Services,
     id: i64,
     user_name: &str,
-    hash: Option<&str>,
+    password: Option<NewPassword<'_>>,
 ) -> Result<Option<Change>, ServiceError> {
     let stored = credentials::of_user(&*services.store, id, services.max_time).await?;
-    Ok(match (stored, hash) {
-        (Some(credential), hash) => credential.changed(user_name, hash),
-        (None, Some(hash)) => Some(credentials::insert(id, user_name, hash)),
+    Ok(match (stored, password) {
+        (Some(credential), password) => credential.changed(user_name, password),
+        (None, Some(password)) => Some(credentials::insert(id, user_name, password)),
         (None, None) => None,
     })
 }

@@ -146,7 +146,11 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: SETTINGS, indexes: &[unique("identifier", &[up("user_id"), up("identifier")])] },
     CollectionSpec {
         name: CREDENTIALS,
-        indexes: &[unique("user_name", &[up("login")]), unique("user_id", &[up("user_id")])],
+        indexes: &[
+            unique("user_name", &[up("login")]),
+            unique("user_id", &[up("user_id")]),
+            unique("looks", &[up("looks")]).only(&[Equals { path: "is_distinct", value: Literal::Bool(true) }]),
+        ],
     },
     CollectionSpec { name: KEYS, indexes: &[] },
     CollectionSpec {

@@ -18,10 +18,11 @@ use inventory_service::domain::document::raw;
 use inventory_service::domain::user::{PASSWORD_MASK, User};
 use inventory_service::query::{Filter, Update};
 use inventory_service::service::accounts::{AccountError, AccountParts, Accounts, Login};
-use inventory_service::service::credentials;
+use inventory_service::service::credentials::{self, NewPassword};
 use inventory_service::service::directory::{Caller, Directory};
 use inventory_service::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use inventory_service::service::keys::OldKeys;
+use inventory_service::service::migrations;
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
 use inventory_service::store::inspection::Finding;
@@ -86,7 +87,11 @@ impl World {
         let passwords = Passwords::new(&self.settings).expect("valid settings");
         let hash = passwords.hash(password.into()).await.expect("a hash");
         let insert = Change::Insert { collection: USERS, document: raw(&user.to_document()) };
-        let unit = Unit::of(insert).and(credentials::insert(user.public_id, &user.user_name, &hash));
+        let unit = Unit::of(insert).and(credentials::insert(
+            user.public_id,
+            &user.user_name,
+            NewPassword { hash: &hash, set_by: user.public_id },
+        ));
         self.store.commit(unit).await.expect("a user");
     }
 
@@ -105,7 +110,10 @@ impl World {
         let hash = passwords.hash(password.into()).await.expect("a hash");
         let credential = credentials::of_user(&*self.store, user_id, MAX_TIME).await.expect("an answer");
         let user_name = if user_id == 1 { "admin" } else { "Ada" };
-        let change = credential.expect("a credential").changed(user_name, Some(&hash)).expect("a change");
+        let change = credential
+            .expect("a credential")
+            .changed(user_name, Some(NewPassword { hash: &hash, set_by: user_id }))
+            .expect("a change");
         self.store.commit(Unit::of(change)).await.expect("a new password");
     }
 }
@@ -299,14 +307,6 @@ async fn too_many_failures_lock_the_name_for_a_while_also_for_the_right_password
 }
 
 #[tokio::test]
-async fn of_many_attempts_at_once_no_more_are_looked_at_than_one_after_the_other() {
-    let world = World::with_admin().await;
-    let accounts = world.accounts().await;
-    let attempts = (0..60).map(|_| login(&accounts, "admin", "wrong"));
-    let refusals: Vec<AuthError> = futures::future::join_all(attempts).await.into_iter().map(refusal).collect();
-    let looked_at = refusals.iter().filter(|refused| **refused == AuthError::WrongCredentials).count();
-    // Those that are being hashed when the limit is reached are answered too.
-#[tokio::test]
 async fn a_clock_that_is_set_back_makes_no_refusal_longer() {
     let world = World::with_admin().await;
     let accounts = world.accounts().await;
@@ -332,6 +332,14 @@ async fn a_clock_that_is_set_forward_lets_nobody_through_early() {
     assert_eq!(refused, AuthError::TooManyAttempts { retry_after: Duration::from_secs(30) });
 }
 
+#[tokio::test]
+async fn of_many_attempts_at_once_no_more_are_looked_at_than_one_after_the_other() {
+    let world = World::with_admin().await;
+    let accounts = world.accounts().await;
+    let attempts = (0..60).map(|_| login(&accounts, "admin", "wrong"));
+    let refusals: Vec<AuthError> = futures::future::join_all(attempts).await.into_iter().map(refusal).collect();
+    let looked_at = refusals.iter().filter(|refused| **refused == AuthError::WrongCredentials).count();
+    // Those that are being hashed when the limit is reached are answered too.
     assert!((10..10 + world.settings.max_parallel_hashes).contains(&looked_at), "{looked_at}");
 }
 
@@ -464,6 +472,62 @@ async fn name_and_password_in_the_header_count_when_the_settings_allow_it() {
     }
     world.change_password(1, "battery staple").await;
     assert_eq!(refusal(authenticate(&accounts, header).await), AuthError::WrongCredentials);
+}
+
+#[tokio::test]
+async fn a_remembered_name_ends_with_a_rename() {
+    let world = World::with_admin().await;
+    let accounts = world.accounts_with(&AuthSettings { basic: true, ..cheap_settings() }).await;
+    // admin:correct horse
+    let header = Some("Basic YWRtaW46Y29ycmVjdCBob3JzZQ==");
+    assert_eq!(authenticate(&accounts, header).await.expect("recognised").user_id, 1);
+    let stored = credentials::of_user(&*world.store, 1, MAX_TIME).await.expect("an answer").expect("a credential");
+    let renamed = stored.changed("root", None).expect("a change");
+    world.store.commit(Unit::of(renamed)).await.expect("a rename");
+    world.update(USERS, 1, Update::set("user_name", "root")).await;
+    assert_eq!(refusal(authenticate(&accounts, header).await), AuthError::WrongCredentials);
+}
+
+#[tokio::test]
+async fn epochs_begin_at_random() {
+    let world = World::with_admin().await;
+    world.add_user(ada(&world), "a password").await;
+    let epochs: Vec<i64> =
+        world.all(CREDENTIALS).await.iter().map(|stored| stored.get_i64("epoch").expect("an epoch")).collect();
+    assert!(epochs[0] != epochs[1] && epochs.iter().all(|epoch| *epoch > 1_000_000), "{epochs:?}");
+}
+
+// Names that look alike.
+
+#[tokio::test]
+async fn users_who_look_alike_from_before_sign_in_and_nobody_joins_them() {
+    let world = World::with_admin().await;
+    let look_alike = User::new(7, "\u{430}dmin", 2, world.clock.now());
+    let stranger = User::new(8, "grace", 2, world.clock.now());
+    for user in [&look_alike, &stranger] {
+        // As an earlier version stored it.
+        let hash =
+            Passwords::new(&world.settings).expect("valid settings").hash("a password".into()).await.expect("a hash");
+        let credential = doc! {
+            "_id": bson::oid::ObjectId::new(), "user_id": user.public_id, "login": &user.user_name, "hash": hash, "epoch": 1_i64,
+        };
+        let insert = Change::Insert { collection: USERS, document: raw(&user.to_document()) };
+        let credential = Change::Insert { collection: CREDENTIALS, document: raw(&credential) };
+        world.store.commit(Unit::of(insert).and(credential)).await.expect("a user");
+    }
+    let now = bson::DateTime::from_chrono(world.clock.now());
+    for _ in 0..2 {
+        migrations::run(&*world.store, migrations::ALL, now, MAX_TIME).await.expect("migrated");
+    }
+    let accounts = world.accounts().await;
+    assert!(login(&accounts, "\u{430}dmin", "a password").await.is_ok());
+    assert!(login(&accounts, "admin", ADMIN_PASSWORD).await.is_ok());
+    let of_user = async |id| credentials::of_user(&*world.store, id, MAX_TIME).await.expect("an answer").expect("one");
+    for (id, name, is_taken) in [(8, "adm\u{456}n", true), (8, "gr\u{430}ce", false), (7, "\u{430}dmins", false)] {
+        let renamed = of_user(id).await.changed(name, None).expect("a change");
+        let outcome = world.store.commit(Unit::of(renamed)).await;
+        assert_eq!(matches!(outcome, Err(StoreError::Duplicate { .. })), is_taken, "{name}: {outcome:?}");
+    }
 }
 
 // Keys.

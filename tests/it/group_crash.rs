@@ -8,7 +8,7 @@ use inventory_service::domain::document::raw;
 use inventory_service::domain::group::Group;
 use inventory_service::domain::user::User;
 use inventory_service::query::Filter;
-use inventory_service::service::credentials;
+use inventory_service::service::credentials::{self, NewPassword};
 use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, USERS};
 use inventory_service::store::{Change, Store, Unit};
@@ -53,7 +53,7 @@ async fn fill(store: &dyn Store) {
         let user = User::new(id, &name, GROUP, chrono::DateTime::UNIX_EPOCH);
         unit = unit
             .and(Change::Insert { collection: USERS, document: raw(&user.to_document()) })
-            .and(credentials::insert(id, &name, "no hash"));
+            .and(credentials::insert(id, &name, NewPassword { hash: "no hash", set_by: id }));
     }
     store.commit(unit).await.expect("a full group");
 }

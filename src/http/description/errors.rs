@@ -156,7 +156,7 @@ pub const CODES: &[ErrorCode] = &[
     code(
         400,
         "user_user_name_taken",
-        Operations(&["create_user", "update_user", "patch_user"]),
+        Operations(&["create_user", "update_user", "patch_user", "change_password"]),
         "another user has this name, whatever the case",
     ),
     code(400, "first_user_stays", USER_CHANGES, "the first user cannot be deleted"),
@@ -165,6 +165,12 @@ pub const CODES: &[ErrorCode] = &[
     code(400, "password_not_readable", Operations(&["list_users"]), "nothing of a password can be asked"),
     code(400, "group_public_id_taken", Operations(&["create_group"]), "another group has this id"),
     code(400, "group_name_taken", GROUP_WRITES, "another group has this name"),
+    code(
+        400,
+        "user_name_confusable",
+        Operations(&["create_user", "update_user", "patch_user", "change_password"]),
+        "another user has a name that looks the same",
+    ),
     code(400, "group_stays", Operations(&["delete_group"]), "the groups 1 and 2 cannot be deleted"),
     code(
         400,

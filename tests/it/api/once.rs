@@ -9,7 +9,7 @@ use inventory_service::store::{Change, FindQuery, Unit};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::people::Person;
+use super::people::{PASSWORD, Person};
 use crate::support::app::{Answer, TestApp, fields, on_each_store, send};
 
 async fn import(app: &TestApp, type_id: i64, parameters: &str, key: Option<&str>, file: &str) -> Answer {
@@ -145,6 +145,25 @@ on_each_store! {
         assert_eq!(again.json()["results"][2400], first["results"][2400]);
         assert_eq!(bulk(app, "", "one", &items).await.json()["results"], again.json()["results"]);
         assert_eq!(total(app).await, 2500);
+    }
+
+    async fn what_a_deleted_user_did_under_a_key_is_not_told_to_the_next_one(app) {
+        let type_id = app.create_type("server", &[("hostname", "text")]).await;
+        let adder = ["base.framework.object.add", "base.framework.object.view"];
+        let ada = Person::with_rights(app, "ada", &adder).await;
+        let items = [server(type_id, "a")];
+        let request = |token: &str| {
+            let request = app.anonymous(Method::POST, "/objects/bulk").bearer_auth(token);
+            request.header("Idempotency-Key", "one").json(&items)
+        };
+        let first = send(request(&ada.token)).await;
+        assert_eq!((first.status.as_u16(), total(app).await, marks(app).await), (200, 1, 1), "{}", first.text);
+        assert_eq!(app.delete(&format!("/users/{}", ada.id)).await.status, 202);
+        assert_eq!(marks(app).await, 0);
+        let next = json!({"public_id": ada.id, "user_name": "grace", "password": PASSWORD, "group_id": ada.group_id});
+        assert_eq!(app.created("/users/", &next).await, ada.id);
+        let second = send(request(&app.login("grace", PASSWORD).await)).await;
+        assert_eq!((second.status.as_u16(), total(app).await), (200, 2), "{}", second.text);
     }
 }
 

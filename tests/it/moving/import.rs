@@ -8,7 +8,7 @@ use inventory_service::moving::MovingError;
 use inventory_service::moving::import::{Finding, ImportOptions, Summary};
 use inventory_service::moving::package::Part;
 use inventory_service::query::{Filter, Update};
-use inventory_service::service::credentials;
+use inventory_service::service::credentials::{self, NewPassword};
 use inventory_service::store::collections::{CREDENTIALS, GROUPS, OBJECTS, TYPES, USERS};
 use inventory_service::store::{Change, FindQuery, Store, Unit};
 
@@ -260,7 +260,7 @@ on_each_kind! {
         let store = place.empty().await;
         place.imported(&*store, "package", PLAIN).await.0.expect("an import");
         assert!(!credentials::any(&*store, BUDGET).await.expect("an answer"));
-        change(&*store, credentials::insert(9, "ada", "a hash")).await;
+        change(&*store, credentials::insert(9, "ada", NewPassword { hash: "a hash", set_by: 9 })).await;
         assert!(credentials::of_login(&*store, "ADA", BUDGET).await.expect("an answer").is_some());
     }
 }

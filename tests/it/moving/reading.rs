@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{DateTime, doc};
 use inventory_service::app::{build_services, open_aside, open_store, open_to_read};
@@ -12,6 +13,7 @@ use inventory_service::domain::document::raw;
 use inventory_service::moving::import::ImportOptions;
 use inventory_service::moving::migrate::migrate;
 use inventory_service::progress::Silent;
+use inventory_service::service::migrations;
 use inventory_service::store::collections::{self, MIGRATIONS, OBJECTS};
 use inventory_service::store::inspection::Verdict;
 use inventory_service::store::{Change, Unit};
@@ -65,6 +67,9 @@ on_each_kind! {
     async fn an_export_a_dry_run_and_a_migration_make_no_indexes_in_what_they_read(place) {
         let uri = bare(place, OBJECTS, doc! {"_id": 1, "public_id": 1_i64}).await;
         let settings = settings(&uri);
+        let old = open_store(&settings.store).await.expect("it opens");
+        migrations::run(&*old, migrations::ALL, DateTime::from_millis(0), Duration::from_secs(10)).await.expect("migrated");
+        drop(old);
         let store = open_to_read(&settings).await.expect("it can be read");
         place.exported(&*store, "package").await;
         let options = ImportOptions { dry_run: true, ..ImportOptions::default() };
