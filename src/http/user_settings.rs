@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
     Deleted, Explain, IfMatch, InsertedSetting, NewSetting, Results, SettingBody, SettingPatch, Updated, UserSetting,
@@ -67,11 +68,12 @@ pub(super) async fn get_setting(
 pub(super) async fn create_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_setting(&state.services, user.0, &body.0).await?;
+    let created = service::create_setting(&state.services, (&caller.0, user.0), &body.0).await?;
     let (identifier, path) = place(user.0, &created);
     let place = (StatusCode::CREATED, path.as_str());
     envelope::inserted_at::<UserSettings>(&state, &request, place, &identifier, &created, &Nothing {})
@@ -87,13 +89,15 @@ pub(super) async fn create_setting(
 pub(super) async fn update_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let updated = service::update_setting(&state.services, user.0, &identifier.0, &condition.0, &body.0).await?;
+    let updated =
+        service::update_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0, &body.0).await?;
     let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
@@ -108,13 +112,15 @@ pub(super) async fn update_setting(
 pub(super) async fn patch_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
     patch: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let updated = service::patch_setting(&state.services, user.0, &identifier.0, &condition.0, &patch.0).await?;
+    let updated =
+        service::patch_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0, &patch.0).await?;
     let place = (StatusCode::ACCEPTED, &*place(user.0, &updated).1);
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
@@ -128,12 +134,13 @@ pub(super) async fn patch_setting(
 pub(super) async fn delete_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
     identifier: PathText,
     condition: Precondition,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let deleted = service::delete_setting(&state.services, user.0, &identifier.0, &condition.0).await?;
+    let deleted = service::delete_setting(&state.services, (&caller.0, user.0), &identifier.0, &condition.0).await?;
     envelope::deleted::<UserSettings>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }
 

@@ -31,12 +31,13 @@ impl Wire for UserTokens {
 pub(super) async fn list_tokens(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
     if state.only_explain(&request)? {
-        return Ok(envelope::explained(&service::explain_tokens(&state.services, user.0).await?));
+        return Ok(envelope::explained(&service::explain_tokens(&state.services, &caller.0, user.0).await?));
     }
-    let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, user.0).await?)?;
+    let items = Items::of::<UserTokens>(&service::list_tokens(&state.services, &caller.0, user.0).await?)?;
     Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }
 
@@ -71,10 +72,11 @@ pub(super) async fn create_token(
 pub(super) async fn delete_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     user: PathId,
     token: PathTokenId,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let deleted = service::delete_token(&state.services, user.0, token.0).await?;
+    let deleted = service::delete_token(&state.services, &caller.0, user.0, token.0).await?;
     envelope::deleted::<UserTokens>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }

@@ -1,6 +1,6 @@
 //! Tokens for machines: named, with an end and some of their user's rights, shown once, revocable.
 //!
-//! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, rights, created_at, expires_at, last_used_at}`.
+//! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at, last_used_at}`.
 //! The store keeps a SHA-256 hash: the token is 256 random bits, so there is nothing to guess and no need of a slow hash.
 //! A password change does not end them; locking or deleting the user does.
 
@@ -17,14 +17,14 @@ use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 
 use super::resource::{self, Resource, UserTokens, Users};
-use super::{Caller, ServiceError, Services, rights};
+use super::{Caller, ServiceError, Services, credentials, reach, rights};
 use crate::auth::rights as catalogue;
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::token_input;
 use crate::query::{Filter, Sort, Update};
 use crate::store::collections::TOKENS;
-use crate::store::{Change, Condition, Documents, Explanation, FindQuery, Store, StoreError, Unit};
+use crate::store::{Change, Documents, Explanation, FindQuery, Store, StoreError, Unit};
 
 /// What tokens of this kind begin with: it tells them from those of signed-in users, and lets scanners of leaked secrets
 /// find them.
@@ -47,9 +47,9 @@ pub struct NewToken {
 /// The tokens of a user, by id.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
-pub async fn list_tokens(services: &Services, user_id: i64) -> Result<Documents, ServiceError> {
-    owner(services, user_id).await?;
+/// [`ServiceError::NotFound`] for an unknown user; [`ServiceError::Forbidden`] for one whose group exceeds the caller.
+pub async fn list_tokens(services: &Services, caller: &Caller, user_id: i64) -> Result<Documents, ServiceError> {
+    may_look(services, caller, user_id).await?;
     Ok(services.store.find(TOKENS, &question(services, user_id)).await?)
 }
 
@@ -57,9 +57,14 @@ pub async fn list_tokens(services: &Services, user_id: i64) -> Result<Documents,
 ///
 /// # Errors
 /// As [`list_tokens`].
-pub async fn explain_tokens(services: &Services, user_id: i64) -> Result<Explanation, ServiceError> {
-    owner(services, user_id).await?;
+pub async fn explain_tokens(services: &Services, caller: &Caller, user_id: i64) -> Result<Explanation, ServiceError> {
+    may_look(services, caller, user_id).await?;
     Ok(services.store.explain(TOKENS, &question(services, user_id)).await?)
+}
+
+/// Tokens are listed to their user, and to whom he is within reach.
+async fn may_look(services: &Services, caller: &Caller, user_id: i64) -> Result<(), ServiceError> {
+    if caller.user_id == user_id { Ok(()) } else { reach::user(services, caller, user_id).await.map(drop) }
 }
 
 fn question(services: &Services, user_id: i64) -> FindQuery {
@@ -70,8 +75,8 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 /// Makes a token for a user.
 ///
 /// # Errors
-/// Violations of its body, an unknown user, a name that the user has already given, rights that the user or the caller
-/// does not hold.
+/// Violations of its body, an unknown user or one whose group exceeds the caller, a name that the user has already given,
+/// rights that the user or the caller does not hold.
 pub async fn create_token(
     services: &Services,
     caller: &Caller,
@@ -89,47 +94,72 @@ pub async fn create_token(
         return Err(ServiceError::forbidden("rights_exceeded", message));
     }
     rights::may_give(caller, given.iter().map(String::as_str), "the token would hold")?;
+    let made_by = maker(services, caller, user_id).await?;
     let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())));
-    let build = |public_id: i64| {
-        let document = doc! {
+    let document = |public_id: i64| {
+        doc! {
             "public_id": public_id,
             "user_id": user_id,
             "name": &request.name,
             "hash": hash_of(token.expose()),
+            "made_by": made_by,
             "rights": given.clone(),
             "created_at": bson::DateTime::from_chrono(now),
             "expires_at": bson::DateTime::from_chrono(request.expires_at),
             "last_used_at": Bson::Null,
-        };
-        let user = Filter::equals("public_id", user_id);
-        Ok((document, Unit::default().given(Condition::Exists { collection: Users::COLLECTION, filter: user })))
+        }
     };
-    match resource::create_with::<UserTokens>(services, None, build).await {
-        Ok(stored) => Ok(NewToken { stored, token }),
-        Err(ServiceError::Store(StoreError::Condition { .. })) => Err(ServiceError::not_found(Users::NAME, user_id)),
-        Err(error) => Err(error),
+    for _ in 0..resource::DECISIONS {
+        let conditions = reach::user(services, caller, user_id).await?;
+        match resource::create::<UserTokens>(services, None, conditions, document).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|stored| NewToken { stored, token }),
+        }
     }
+    Err(ServiceError::Contended(format!("user {user_id}")))
+}
+
+/// Who could have made a token: the caller, or, where a user makes one for himself, whoever set the password of his session.
+async fn maker(services: &Services, caller: &Caller, user_id: i64) -> Result<i64, ServiceError> {
+    if !caller.is(user_id) {
+        return Ok(caller.user_id);
+    }
+    let credential = credentials::of_user(&*services.store, user_id, services.max_time).await?;
+    Ok(credential.and_then(|credential| credential.set_by()).unwrap_or(user_id))
 }
 
 /// Revokes a token: the next request that shows it is refused.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`], and what the store reports.
-pub async fn delete_token(services: &Services, user_id: i64, token_id: i64) -> Result<RawDocumentBuf, ServiceError> {
+/// [`ServiceError::NotFound`]; [`ServiceError::Forbidden`] for a user whose group exceeds the caller.
+pub async fn delete_token(
+    services: &Services,
+    caller: &Caller,
+    user_id: i64,
+    token_id: i64,
+) -> Result<RawDocumentBuf, ServiceError> {
     let filter = Filter::equals("public_id", token_id).and(Filter::equals("user_id", user_id));
-    let found = services.store.find(TOKENS, &FindQuery::new(filter.clone(), services.max_time).limited(1)).await?;
-    let Some(token) = found.first().map(RawDocument::to_owned) else {
-        return Err(ServiceError::not_found(UserTokens::NAME, token_id));
-    };
-    // Not by its bytes: the time of its last use may change at any moment.
-    services.store.commit(Unit::of(Change::DeleteMany { collection: TOKENS, filter })).await?;
-    Ok(token)
+    for _ in 0..resource::DECISIONS {
+        let conditions = reach::user(services, caller, user_id).await?;
+        let found = services.store.find(TOKENS, &FindQuery::new(filter.clone(), services.max_time).limited(1)).await?;
+        let Some(token) = found.first().map(RawDocument::to_owned) else {
+            return Err(ServiceError::not_found(UserTokens::NAME, token_id));
+        };
+        // Not by its bytes: the time of its last use may change at any moment.
+        let changes = vec![Change::DeleteMany { collection: TOKENS, filter: filter.clone() }];
+        match services.store.commit(Unit { conditions, changes }).await {
+            Ok(_) => return Ok(token),
+            Err(StoreError::Condition { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ServiceError::Contended(format!("user {user_id}")))
 }
 
-/// A stored token without its hash.
+/// A stored token without its hash, and without who made it.
 pub fn shown(stored: &RawDocument) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
-    for (name, value) in stored.iter().flatten().filter(|(name, _)| name.as_str() != "hash") {
+    for (name, value) in stored.iter().flatten().filter(|(name, _)| !["hash", "made_by"].contains(&name.as_str())) {
         shown.append(name, value);
     }
     shown

@@ -41,6 +41,18 @@ pub struct Caller {
     pub is_machine: bool,
 }
 
+impl Caller {
+    /// Whether he is this very user. A token for machines is not its user: what users may do to themselves is not open to it.
+    pub fn is(&self, user_id: i64) -> bool {
+        self.user_id == user_id && !self.is_machine
+    }
+
+    /// Whether he is the operator, who can open the store and so may do everything anyway.
+    pub fn is_operator(&self) -> bool {
+        self.user_id == OPERATOR
+    }
+}
+
 /// A user with what decides whether his tokens are good.
 #[derive(Debug, Clone)]
 pub struct Account {

@@ -1,11 +1,14 @@
 //! Groups of users and the rights that they hold (sections 4.2 and 2.3, decisions 7).
 
+use std::collections::BTreeSet;
+
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use super::precondition::IfMatch;
+use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Users};
-use super::{Caller, ServiceError, Services, rights, users};
+use super::{Caller, ServiceError, Services, promotion, rights, users};
 use crate::auth::Rights;
 use crate::auth::rights as catalogue;
 use crate::domain::document::integer;
@@ -55,8 +58,7 @@ pub async fn update_group(
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| replace_group(caller, id, body, before);
-    Ok(resource::change::<Groups>(services, id, if_match, decide).await?.1)
+    change_group(services, caller, id, if_match, |_| Ok(body.clone())).await
 }
 
 /// Merges the patch (RFC 7396) into the group and goes on as [`update_group`].
@@ -70,11 +72,33 @@ pub async fn patch_group(
     if_match: &IfMatch,
     patch: &serde_json::Value,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |before: &RawDocument| replace_group(caller, id, &resource::merged(before, patch)?, before);
-    Ok(resource::change::<Groups>(services, id, if_match, decide).await?.1)
+    change_group(services, caller, id, if_match, |before| resource::merged(before, patch)).await
 }
 
-fn replace_group(caller: &Caller, id: i64, body: &Document, before: &RawDocument) -> Result<Decision, ServiceError> {
+async fn change_group(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    if_match: &IfMatch,
+    body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let decide = async |before: &RawDocument| replace_group(services, caller, id, &body_for(before)?, before).await;
+    for _ in 0..resource::DECISIONS {
+        match resource::change::<Groups>(services, id, if_match, decide).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome.map(|(_, after)| after),
+        }
+    }
+    Err(contended(id))
+}
+
+async fn replace_group(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    body: &Document,
+    before: &RawDocument,
+) -> Result<Decision, ServiceError> {
     let accepted = read(body)?;
     resource::same_id(&accepted, id)?;
     // What the group holds already is not given now.
@@ -84,7 +108,20 @@ fn replace_group(caller: &Caller, id: i64, body: &Document, before: &RawDocument
         let message = "group 1 keeps the right base.*: without it nobody could give rights any more";
         return Err(ServiceError::violation("/rights", message));
     }
-    Decision::replace::<Groups>(before, &group_input::updated(&accepted, &resource::decode(before)?))
+    let after = group_input::updated(&accepted, &resource::decode(before)?);
+    let mut decision = Decision::replace::<Groups>(before, &after)?;
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    if set(&right_names(before)) != set(&right_names(&decision.after)) {
+        let standing = Standing::written(id, right_names(before));
+        decision.unit.conditions = reach::group(services, caller, &standing).await?;
+        let gained = Standing::written(id, right_names(&decision.after));
+        if !reach::excess(services, Holder { group_id: id, rights: &held }, &gained).await?.is_none() {
+            let (ids, unchanged) = present_members(services, id).await?;
+            decision.unit.changes.extend(promotion::ends(services, caller, &ids, &gained).await?);
+            decision.unit.conditions.push(unchanged);
+        }
+    }
+    Ok(decision)
 }
 
 /// Removes a group, and moves or deletes its users in the same unit.
@@ -100,15 +137,22 @@ pub async fn delete_group(
     if_match: &IfMatch,
     users_of_group: UsersOfGroup,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let decide = async |_: &RawDocument| {
+    let decide = async |before: &RawDocument| {
         if [ADMIN_GROUP, USER_GROUP].contains(&id) {
             return Err(ServiceError::invalid("group_stays", format!("group {id} cannot be deleted")));
         }
-        match users_of_group {
-            UsersOfGroup::MustBeNone => none_left(services, id).await,
-            UsersOfGroup::Move { group_id } => move_users(services, caller, id, group_id).await,
-            UsersOfGroup::Delete => delete_users(services, caller, id).await,
+        if users_of_group == UsersOfGroup::MustBeNone {
+            return none_left(services, id).await;
         }
+        let standing = Standing::written(id, right_names(before));
+        let conditions = reach::group(services, caller, &standing).await?;
+        let mut unit = match users_of_group {
+            UsersOfGroup::MustBeNone => Unit::default(),
+            UsersOfGroup::Move { group_id } => move_users(services, caller, id, group_id).await?,
+            UsersOfGroup::Delete => delete_users(services, caller, id).await?,
+        };
+        unit.conditions.extend(conditions);
+        Ok(unit)
     };
     for _ in 0..resource::DECISIONS {
         match resource::remove::<Groups>(services, id, if_match, decide).await {
@@ -116,7 +160,11 @@ pub async fn delete_group(
             outcome => return outcome.map(|(removed, _)| removed),
         }
     }
-    Err(ServiceError::Contended(format!("the users of group {id}")))
+    Err(contended(id))
+}
+
+fn contended(id: i64) -> ServiceError {
+    ServiceError::Contended(format!("the users of group {id}"))
 }
 
 async fn none_left(services: &Services, id: i64) -> Result<Unit, ServiceError> {
@@ -132,31 +180,42 @@ async fn move_users(services: &Services, caller: &Caller, id: i64, group_id: i64
     if group_id == id {
         return Err(ServiceError::invalid("group_to_move_to", "group_id must be another group than the deleted one"));
     }
-    match users::may_place(services, caller, group_id).await {
+    let (group, conditions) = match users::may_place(services, caller, group_id).await {
         Err(ServiceError::Violations(_)) => {
             return Err(ServiceError::invalid("group_to_move_to", format!("group {group_id} does not exist")));
         }
         outcome => outcome?,
-    }
-    let target = Filter::equals("public_id", group_id);
+    };
+    let (ids, unchanged) = present_members(services, id).await?;
     let update = Update::set("group_id", group_id);
-    let change = Change::UpdateMany { collection: Users::COLLECTION, filter: members(id), update };
-    Ok(Unit::of(change).given(Condition::Exists { collection: Groups::COLLECTION, filter: target }))
+    let mut unit = Unit::of(Change::UpdateMany { collection: Users::COLLECTION, filter: members(id), update });
+    unit.conditions = conditions;
+    let ending = users::ends_by_moving(services, caller, &ids, id, &group).await?;
+    if !ending.is_empty() {
+        unit.conditions.push(unchanged);
+    }
+    unit.changes.extend(ending);
+    Ok(unit)
 }
 
 /// Deletes the users that are in the group now, given that nobody else joins it meanwhile.
 async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<Unit, ServiceError> {
-    let found = services.store.find(Users::COLLECTION, &FindQuery::new(members(id), services.max_time)).await?;
-    let mut ids = Vec::with_capacity(found.len());
-    for user_id in found.iter().filter_map(|user| integer(user, "public_id")) {
-        users::may_delete(caller, user_id)?;
-        ids.push(Bson::Int64(user_id));
+    let (ids, unchanged) = present_members(services, id).await?;
+    for user_id in &ids {
+        users::may_delete(caller, *user_id)?;
     }
-    let others = members(id).and(Filter::none_of("public_id", ids.clone()));
+    let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
     let users = Change::DeleteMany { collection: Users::COLLECTION, filter: Filter::one_of("public_id", ids.clone()) };
     // The users go last: where a crash can come in between, saying the same again finds them and completes it.
-    let unit = Unit { conditions: Vec::new(), changes: users::belongings(&ids) }.and(users);
-    Ok(unit.given(Condition::None { collection: Users::COLLECTION, filter: others }))
+    Ok(Unit { conditions: vec![unchanged], changes: users::belongings(&ids) }.and(users))
+}
+
+/// The users of the group, and that it has no other ones.
+async fn present_members(services: &Services, id: i64) -> Result<(Vec<i64>, Condition), ServiceError> {
+    let found = services.store.find(Users::COLLECTION, &FindQuery::new(members(id), services.max_time)).await?;
+    let ids: Vec<i64> = found.iter().filter_map(|user| integer(user, "public_id")).collect();
+    let others = members(id).and(Filter::none_of("public_id", ids.iter().copied().map(Bson::Int64).collect()));
+    Ok((ids, Condition::None { collection: Users::COLLECTION, filter: others }))
 }
 
 fn members(group_id: i64) -> Filter {

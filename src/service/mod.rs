@@ -21,6 +21,8 @@ pub mod migrations;
 pub mod objects;
 pub mod once;
 pub mod precondition;
+mod promotion;
+mod reach;
 pub mod references;
 pub mod rendering;
 pub mod resource;

@@ -6,7 +6,7 @@ use bson::{Document, doc};
 
 use super::precondition::IfMatch;
 use super::resource::{self, Resource, UserSettings, Users};
-use super::{ServiceError, Services};
+use super::{Caller, ServiceError, Services, reach};
 use crate::domain::setting_input;
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit};
@@ -55,7 +55,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
 /// Violations of section 2.5, an unknown user, an identifier that the user has already.
 pub async fn create_setting(
     services: &Services,
-    user_id: i64,
+    (caller, user_id): (&Caller, i64),
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
     user_exists(services, user_id).await?;
@@ -63,18 +63,21 @@ pub async fn create_setting(
     let mut document = doc! {"_id": ObjectId::new()};
     document.extend(accepted);
     let document = resource::encode(&document)?;
-    let insert = Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() };
-    let user = Filter::equals("public_id", user_id);
-    let unit = Unit::of(insert).given(Condition::Exists { collection: Users::COLLECTION, filter: user });
-    match services.store.commit(unit).await {
-        Ok(_) => Ok(document),
-        Err(StoreError::Duplicate { .. }) => {
-            let message = format!("user {user_id} has a setting with this identifier; choose another one, or use PUT");
-            Err(ServiceError::invalid("setting_identifier_taken", message))
+    for _ in 0..resource::DECISIONS {
+        let conditions = reach::user(services, caller, user_id).await?;
+        let changes = vec![Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() }];
+        match services.store.commit(Unit { conditions, changes }).await {
+            Ok(_) => return Ok(document),
+            Err(StoreError::Condition { .. }) => {}
+            Err(StoreError::Duplicate { .. }) => {
+                let message =
+                    format!("user {user_id} has a setting with this identifier; choose another one, or use PUT");
+                return Err(ServiceError::invalid("setting_identifier_taken", message));
+            }
+            Err(error) => return Err(error.into()),
         }
-        Err(StoreError::Condition { .. }) => Err(ServiceError::not_found(Users::NAME, user_id)),
-        Err(error) => Err(error.into()),
     }
+    Err(contended(document.get_str("identifier").unwrap_or_default()))
 }
 
 /// Puts the body in the place of a setting.
@@ -83,12 +86,12 @@ pub async fn create_setting(
 /// As [`create_setting`] and [`get_setting`]; [`ServiceError::PreconditionFailed`].
 pub async fn update_setting(
     services: &Services,
-    user_id: i64,
+    (caller, user_id): (&Caller, i64),
     identifier: &str,
     if_match: &IfMatch,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    change_setting(services, user_id, identifier, if_match, |_| Ok(body.clone())).await
+    change_setting(services, (caller, user_id), identifier, if_match, |_| Ok(body.clone())).await
 }
 
 /// Merges the patch (RFC 7396) into a setting and goes on as [`update_setting`].
@@ -97,12 +100,12 @@ pub async fn update_setting(
 /// As [`update_setting`].
 pub async fn patch_setting(
     services: &Services,
-    user_id: i64,
+    (caller, user_id): (&Caller, i64),
     identifier: &str,
     if_match: &IfMatch,
     patch: &serde_json::Value,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    change_setting(services, user_id, identifier, if_match, |before| resource::merged(before, patch)).await
+    change_setting(services, (caller, user_id), identifier, if_match, |before| resource::merged(before, patch)).await
 }
 
 /// Removes a setting.
@@ -111,17 +114,18 @@ pub async fn patch_setting(
 /// As [`get_setting`]; [`ServiceError::PreconditionFailed`].
 pub async fn delete_setting(
     services: &Services,
-    user_id: i64,
+    (caller, user_id): (&Caller, i64),
     identifier: &str,
     if_match: &IfMatch,
 ) -> Result<RawDocumentBuf, ServiceError> {
     for _ in 0..resource::DECISIONS {
+        let conditions = may_write(services, caller, user_id).await?;
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
-        let delete = Change::Delete { collection: UserSettings::COLLECTION, before: before.clone() };
-        match services.store.commit(Unit::of(delete)).await {
+        let changes = vec![Change::Delete { collection: UserSettings::COLLECTION, before: before.clone() }];
+        match services.store.commit(Unit { conditions, changes }).await {
             Ok(_) => return Ok(before),
-            Err(StoreError::Stale) => {}
+            Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -130,12 +134,13 @@ pub async fn delete_setting(
 
 async fn change_setting(
     services: &Services,
-    user_id: i64,
+    (caller, user_id): (&Caller, i64),
     identifier: &str,
     if_match: &IfMatch,
     body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     for _ in 0..resource::DECISIONS {
+        let conditions = may_write(services, caller, user_id).await?;
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
         let body = body_for(&before)?;
@@ -143,14 +148,19 @@ async fn change_setting(
         let mut after = resource::decode(&before)?;
         after.extend(accepted);
         let after = resource::encode(&after)?;
-        let replace = Change::Replace { collection: UserSettings::COLLECTION, before, after: after.clone() };
-        match services.store.commit(Unit::of(replace)).await {
+        let changes = vec![Change::Replace { collection: UserSettings::COLLECTION, before, after: after.clone() }];
+        match services.store.commit(Unit { conditions, changes }).await {
             Ok(_) => return Ok(after),
-            Err(StoreError::Stale) => {}
+            Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(contended(identifier))
+}
+
+/// The conditions of a change of a stored setting: none for one's own, which is there as long as its user is.
+async fn may_write(services: &Services, caller: &Caller, user_id: i64) -> Result<Vec<Condition>, ServiceError> {
+    if caller.is(user_id) { Ok(Vec::new()) } else { reach::user(services, caller, user_id).await }
 }
 
 async fn user_exists(services: &Services, user_id: i64) -> Result<(), ServiceError> {

@@ -4,13 +4,14 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
-use super::precondition::IfMatch;
-use super::resource::{self, Decision, Groups, Listed, Resource, Users};
 use super::credentials::{self, NewPassword};
-use super::{Caller, ServiceError, Services, rights};
+use super::precondition::IfMatch;
+use super::reach::{self, Holder, Standing};
+use super::resource::{self, Decision, Groups, Listed, Resource, Users};
+use super::{Caller, ServiceError, Services, promotion};
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
-use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
+use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{Violation, document, user_input};
 use crate::query::{Filter, ListQuery, Sort, SortKey};
@@ -43,21 +44,27 @@ pub async fn create_user(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let accepted = user_input::read_new(body).map_err(ServiceError::Violations)?;
     let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
+    // Before the password is hashed, which takes long; what counts is asked again with each try.
     may_place(services, caller, group_id).await?;
     let password = Secret::new(user_input::new_password(body).unwrap_or_default());
     let hash = services.accounts.passwords().hash(password).await?;
     let password = NewPassword { hash: &hash, set_by: caller.user_id };
     let name = accepted.get_str("user_name").unwrap_or_default();
     let (wanted, now) = (accepted.get_i64("public_id").ok(), services.now());
-    let build = |id| {
-        // Whoever had this id before may have been removed by another tool, which leaves his belongings behind.
-        let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
-        let unit = Unit { conditions: vec![group_exists(group_id)], changes };
-        let unit = unit.and(credentials::insert(id, name, password));
-        Ok((user_input::created(&accepted, id, now), unit))
-    };
-    let created = resource::create_with::<Users>(services, wanted, build).await;
-    created.map_err(|error| without_group(error, group_id))
+    for _ in 0..resource::DECISIONS {
+        let (_, conditions) = may_place(services, caller, group_id).await?;
+        let build = |id| {
+            // Whoever had this id before may have been removed by another tool, which leaves his belongings behind.
+            let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
+            let unit = Unit { conditions: conditions.clone(), changes }.and(credentials::insert(id, name, password));
+            Ok((user_input::created(&accepted, id, now), unit))
+        };
+        match resource::create_with::<Users>(services, wanted, build).await {
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(contended())
 }
 
 /// Puts the body in the place of the user.
@@ -117,7 +124,8 @@ pub async fn delete_user(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
         may_delete(caller, id)?;
-        let mut unit = Unit { conditions: Vec::new(), changes: belongings(&[Bson::Int64(id)]) };
+        let conditions = reach::stored_user(services, caller, before).await?;
+        let mut unit = Unit { conditions, changes: belongings(&[Bson::Int64(id)]) };
         if is_active_admin(before) {
             unit.conditions.push(another_admin(services, id).await?);
         }
@@ -154,18 +162,42 @@ pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
         .to_vec()
 }
 
-/// Refuses to put users into a group that may do more than the caller.
-///
-/// What the group of everyone else may do is no lift, so a caller who may only add users can still add those.
+/// Refuses to put users into a group that exceeds the caller; gives the group, and the conditions for the unit that does it.
 ///
 /// # Errors
-/// A violation when the group does not exist, [`ServiceError::Forbidden`] naming the rights.
-pub(super) async fn may_place(services: &Services, caller: &Caller, group_id: i64) -> Result<(), ServiceError> {
-    let Some(group) = resource::find::<Groups>(services, group_id).await? else { return Err(no_group(group_id)) };
-    let everyone = resource::find::<Groups>(services, USER_GROUP).await?;
-    let everyone = everyone.map(|group| Rights::new(right_names(&group))).unwrap_or_default();
-    let given = right_names(&group).into_iter().filter(|right| !everyone.grants(right));
-    rights::may_give(caller, given, &format!("group {group_id} holds"))
+/// A violation when the group does not exist; [`ServiceError::Forbidden`] saying what exceeds him.
+pub(super) async fn may_place(
+    services: &Services,
+    caller: &Caller,
+    group_id: i64,
+) -> Result<(Standing, Vec<Condition>), ServiceError> {
+    let (group, exists) = Standing::stored(services, group_id).await?;
+    if !exists {
+        return Err(no_group(group_id));
+    }
+    let mut conditions = reach::group(services, caller, &group).await?;
+    if conditions.is_empty() {
+        conditions.push(group_exists(group_id));
+    }
+    Ok((group, conditions))
+}
+
+/// What ends for users who move: nothing, unless the group has more than the one that they leave.
+///
+/// # Errors
+/// What the store reports.
+pub(super) async fn ends_by_moving(
+    services: &Services,
+    caller: &Caller,
+    user_ids: &[i64],
+    from: i64,
+    into: &Standing,
+) -> Result<Vec<Change>, ServiceError> {
+    let rights = Rights::new(Standing::stored(services, from).await?.0.rights);
+    if reach::excess(services, Holder { group_id: from, rights: &rights }, into).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    promotion::ends(services, caller, user_ids, into).await
 }
 
 async fn change_user(
@@ -185,21 +217,18 @@ async fn change_user(
         check_own(caller, id, &accepted, &stored)?;
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;
-        let group_id = integer(&decision.after, "group_id").unwrap_or_default();
-        let password = user_input::new_password(&body);
-        let moves = integer(before, "group_id") != Some(group_id);
-        if moves {
-            decision.unit.conditions.push(group_exists(group_id));
-        }
-        // Another's password is the way into his account.
-        let takes_over = password.is_some() && (id != caller.user_id || caller.is_machine);
-        if moves || takes_over {
-            may_place(services, caller, group_id).await?;
+        decision.unit.conditions.extend(reach::stored_user(services, caller, before).await?);
+        let mut ending = Vec::new();
+        let [from, into] = [before, &decision.after].map(|user| integer(user, "group_id").unwrap_or_default());
+        if from != into || integer(before, "group_id").is_none() {
+            let (group, conditions) = may_place(services, caller, into).await?;
+            decision.unit.conditions.extend(conditions);
+            ending = ends_by_moving(services, caller, &[id], from, &group).await?;
         }
         if is_active_admin(before) && !is_active_admin(&decision.after) {
             decision.unit.conditions.push(another_admin(services, id).await?);
         }
-        let password = match password {
+        let password = match user_input::new_password(&body) {
             Some(password) => {
                 let hash = hash.get_or_try_init(|| hashed(services, password)).await?;
                 Some(NewPassword { hash, set_by: caller.user_id })
@@ -208,6 +237,8 @@ async fn change_user(
         };
         let name = after.get_str("user_name").unwrap_or_default();
         decision.unit.changes.extend(credential_change(services, id, name, password).await?);
+        // Last, so that a password that comes with the promotion is met as what it is: the caller's.
+        decision.unit.changes.extend(ending);
         Ok(decision)
     };
     for _ in 0..resource::DECISIONS {
@@ -273,13 +304,6 @@ async fn another_admin(services: &Services, id: i64) -> Result<Condition, Servic
 
 fn group_exists(group_id: i64) -> Condition {
     Condition::Exists { collection: Groups::COLLECTION, filter: Filter::equals("public_id", group_id) }
-}
-
-fn without_group(error: ServiceError, group_id: i64) -> ServiceError {
-    match error {
-        ServiceError::Store(StoreError::Condition { .. }) => no_group(group_id),
-        error => error,
-    }
 }
 
 fn no_group(group_id: i64) -> ServiceError {

@@ -366,7 +366,8 @@ pub enum Condition {
         filter: Filter,
     },
     /// No document of the collection matches. The unit must remove or replace a document by
-    /// [`Change::Delete`] or [`Change::Replace`] (the one that such documents would refer to).
+    /// [`Change::Delete`] or [`Change::Replace`] (the one that such documents would refer to); otherwise the condition holds
+    /// at one moment of the write, and another unit may store such a document right after.
     None {
         /// The collection's name.
         collection: &'static str,

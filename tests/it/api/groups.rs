@@ -136,4 +136,15 @@ on_each_store! {
         assert_eq!(send(patch("a")).await.status, 202);
         send(patch("b")).await.error(412, "precondition_failed");
     }
+
+    async fn a_group_above_the_caller_keeps_its_rights(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.group.*"]).await;
+        let auditors = app.created("/groups/", &json!({"name": "auditors", "rights": ["base.system.*"]})).await;
+        let path = format!("/groups/{auditors}");
+        for rights in [json!([]), json!(["base.user-management.group.view"])] {
+            clerk.send(app, Method::PATCH, &path, &json!({"rights": rights})).await.error(403, "rights_exceeded");
+        }
+        let label = json!({"label": "Auditors of the house", "rights": ["base.system.*"]});
+        assert_eq!(clerk.send(app, Method::PATCH, &path, &label).await.status, 202);
+    }
 }

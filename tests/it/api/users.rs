@@ -228,7 +228,7 @@ on_each_store! {
         assert!(can_sign_in(app, "admin", ADMIN_PASSWORD).await);
         let ordinary = json!({"user_name": "new", "password": PASSWORD});
         assert_eq!(clerk.send(app, Method::POST, "/users/", &ordinary).await.status, 201);
-        assert_eq!(clerk.send(app, Method::PATCH, "/users/1", &json!({"email": "a@b.c"})).await.status, 202);
+        clerk.send(app, Method::PATCH, "/users/1", &json!({"email": "a@b.c"})).await.error(403, "rights_exceeded");
     }
 
     async fn a_stale_tag_is_refused_and_the_tag_of_the_read_is_taken(app) {
@@ -294,5 +294,111 @@ on_each_store! {
         app.store.commit(Unit::of(Change::Insert { collection: USERS, document: raw(&user) })).await.expect("a user");
         assert_eq!(app.patch("/users/50/password", &json!({"password": PASSWORD})).await.status, 202);
         assert!(can_sign_in(app, "old", PASSWORD).await);
+    }
+
+    async fn a_password_of_somebody_else_ends_with_a_promotion(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.user.*"]).await;
+        let body = json!({"user_name": "ada", "password": PASSWORD});
+        let ada = clerk.send(app, Method::POST, "/users/", &body).await.json()["result_id"].as_i64().expect("an id");
+        let own = format!("/users/{ada}");
+        let session = Person { id: ada, group_id: 2, token: app.login("ada", PASSWORD).await };
+        let rights = json!({"name": "of the clerk", "rights": []});
+        let machine = clerk.send(app, Method::POST, &format!("{own}/tokens/"), &rights).await;
+        let machine = Person { token: machine.json()["token"].as_str().expect("a token").to_owned(), ..session };
+        // As the clerk could do, who knows the password.
+        let own_token = session.send(app, Method::POST, &format!("{own}/tokens/"), &json!({"name": "of ada"})).await;
+        let own_token = Person { token: own_token.json()["token"].as_str().expect("a token").to_owned(), ..session };
+        let same = app.patch(&own, &json!({"group_id": 2, "email": "a@b.c"})).await;
+        assert_eq!((same.status.as_u16(), session.get(app, &own).await.status.as_u16()), (202, 200));
+        assert_eq!(app.patch(&own, &json!({"group_id": 1})).await.status, 202);
+        for gone in [&session, &machine, &own_token] {
+            gone.get(app, &own).await.error(401, "token_invalid");
+        }
+        assert!(!can_sign_in(app, "ada", PASSWORD).await);
+        assert_eq!(app.patch(&format!("{own}/password"), &json!({"password": "a new one"})).await.status, 202);
+        assert!(can_sign_in(app, "ada", "a new one").await);
+    }
+
+    async fn a_password_of_one_who_could_promote_stays_and_the_sessions_end(app) {
+        let ada = Person::with_rights(app, "ada", &[]).await;
+        let own = format!("/users/{}", ada.id);
+        assert_eq!(app.patch(&own, &json!({"group_id": 1})).await.status, 202);
+        ada.get(app, &own).await.error(401, "token_invalid");
+        assert!(can_sign_in(app, "ada", PASSWORD).await);
+    }
+
+    async fn a_password_of_ones_own_and_its_sessions_survive_a_promotion(app) {
+        let ada = Person::with_rights(app, "ada", &[]).await;
+        let own = format!("/users/{}", ada.id);
+        let chosen = json!({"password": "chosen by ada"});
+        assert_eq!(ada.send(app, Method::PATCH, &format!("{own}/password"), &chosen).await.status, 202);
+        let ada = Person { token: app.login("ada", "chosen by ada").await, ..ada };
+        assert_eq!(app.patch(&own, &json!({"group_id": 1})).await.status, 202);
+        assert_eq!(ada.get(app, "/users/").await.status, 200);
+    }
+
+    async fn a_password_that_comes_with_the_promotion_is_good(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.user.*"]).await;
+        let body = json!({"user_name": "ada", "password": PASSWORD});
+        let ada = clerk.send(app, Method::POST, "/users/", &body).await.json()["result_id"].as_i64().expect("an id");
+        let lifted = app.patch(&format!("/users/{ada}"), &json!({"group_id": 1, "password": "a new one"})).await;
+        assert_eq!(lifted.status, 202, "{}", lifted.text);
+        assert!(can_sign_in(app, "ada", "a new one").await && !can_sign_in(app, "ada", PASSWORD).await);
+    }
+
+    async fn a_group_that_is_given_rights_ends_what_others_know_of_its_members(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.user.*"]).await;
+        let group = app.created("/groups/", &json!({"name": "crew", "rights": []})).await;
+        let body = json!({"user_name": "ada", "password": PASSWORD, "group_id": group});
+        let id = clerk.send(app, Method::POST, "/users/", &body).await.json()["result_id"].as_i64().expect("an id");
+        let ada = Person { id, group_id: group, token: app.login("ada", PASSWORD).await };
+        let grace = Person::with_rights(app, "grace", &[]).await;
+        let (own, path) = (format!("/users/{id}"), format!("/groups/{group}"));
+        let everyone = json!({"rights": ["base.framework.object.view"]});
+        assert_eq!(app.patch(&path, &everyone).await.status, 202);
+        assert_eq!(ada.get(app, &own).await.status, 200);
+        assert_eq!(app.patch(&path, &json!({"rights": ["base.system.view"]})).await.status, 202);
+        ada.get(app, &own).await.error(401, "token_invalid");
+        assert!(!can_sign_in(app, "ada", PASSWORD).await);
+        assert_eq!(grace.get(app, &format!("/users/{}", grace.id)).await.status, 200);
+        let moved = app.delete(&format!("/groups/{}?action=MOVE&group_id={group}", grace.group_id)).await;
+        assert_eq!(moved.status, 202, "{}", moved.text);
+        grace.get(app, &format!("/users/{}", grace.id)).await.error(401, "token_invalid");
+        assert!(can_sign_in(app, "grace", PASSWORD).await);
+    }
+
+    async fn a_password_is_never_set_across_a_promotion(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.user.*"]).await;
+        for round in 0..8 {
+            let name = format!("user{round}");
+            let id = app.created("/users/", &json!({"user_name": name, "password": PASSWORD})).await;
+            let (own, password) = (format!("/users/{id}"), format!("/users/{id}/password"));
+            let (lift, taken) = (json!({"group_id": 1}), json!({"password": "taken over"}));
+            let (lifted, set) =
+                tokio::join!(app.patch(&own, &lift), clerk.send(app, Method::PATCH, &password, &taken));
+            assert_eq!(lifted.status, 202, "{}", lifted.text);
+            assert!(set.status == 202 || set.status == 403, "{}", set.text);
+            assert!(!can_sign_in(app, &name, "taken over").await, "{}", set.text);
+            let token = json!({"name": "mine", "rights": []});
+            clerk.send(app, Method::POST, &format!("{own}/tokens/"), &token).await.error(403, "rights_exceeded");
+        }
+    }
+
+    async fn leftovers_of_a_user_whom_another_tool_removed_do_not_pass_to_the_next(app) {
+        let ada = Person::with_rights(app, "ada", &[]).await;
+        let own = format!("/users/{}", ada.id);
+        let machine = ada.send(app, Method::POST, &format!("{own}/tokens/"), &json!({"name": "backup"})).await;
+        let machine = Person { token: machine.json()["token"].as_str().expect("a token").to_owned(), ..ada };
+        let setting = json!({"identifier": "theme", "setting_type": "GLOBAL"});
+        assert_eq!(ada.send(app, Method::POST, &format!("{own}/settings/"), &setting).await.status, 201);
+        let filter = inventory_service::query::Filter::equals("public_id", ada.id);
+        app.store.commit(Unit::of(Change::DeleteMany { collection: USERS, filter })).await.expect("a removal");
+        let next = json!({"public_id": ada.id, "user_name": "grace", "password": PASSWORD});
+        assert_eq!(app.created("/users/", &next).await, ada.id);
+        for gone in [&ada, &machine] {
+            gone.get(app, &own).await.error(401, "token_invalid");
+        }
+        assert!(stored(app, SETTINGS).await.is_empty());
+        assert!(can_sign_in(app, "grace", PASSWORD).await);
     }
 }

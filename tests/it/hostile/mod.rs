@@ -3,6 +3,7 @@
 //! What lies before the routes (slow, half-closed and broken connections, heads and bodies that are too large, packed bombs)
 //! is in `edge`; who may do what in `accounts` and `api`.
 
+mod accounts;
 mod heads;
 mod oracles;
 mod queries;

@@ -1,0 +1,75 @@
+//! What ends when a user comes to be in a group that has more: what others know or hold of him.
+//!
+//! Whoever set a user's password, or made a token in his name, could do so because the user's group was within his reach.
+//! When the user gains, by a move or because his group is given rights, that reach is asked again:
+//!
+//! | what | ends, unless |
+//! |---|---|
+//! | sessions (the epoch moves) | the user set the password himself |
+//! | the password | the user set it, or somebody whom the group as it is now does not exceed |
+//! | a token for machines | the user made it under a password that he set, or somebody whom the group as it is now does not exceed |
+//!
+//! What an earlier version stored does not say who made it: passwords and tokens stay then, sessions end. A change of an access
+//! list counts when users are moved, not when it is made: a type says who sees its objects, not who its users are.
+
+use std::collections::BTreeSet;
+
+use bson::{Bson, doc};
+
+use super::directory::OPERATOR;
+use super::reach::{self, Standing};
+use super::{Caller, ServiceError, Services, credentials};
+use crate::domain::document::integer;
+use crate::query::{Filter, Limits, Update};
+use crate::store::collections::{CREDENTIALS, TOKENS};
+use crate::store::{Change, FindQuery};
+
+/// What ends for these users when they come to be in the group as it is going to be.
+///
+/// # Errors
+/// What the store reports.
+pub(super) async fn ends(
+    services: &Services,
+    caller: &Caller,
+    user_ids: &[i64],
+    group: &Standing,
+) -> Result<Vec<Change>, ServiceError> {
+    let users = Bson::from(user_ids.to_vec());
+    let trusted = trusted(services, caller, &users, group).await?;
+    let of = |maker: &str, not_by: &[Bson]| {
+        let others = doc! {"$ne": [format!("${maker}"), "$user_id"]};
+        let document = doc! {"user_id": {"$in": users.clone()}, maker: {"$nin": not_by}, "$expr": others};
+        Filter::parse(&document, &Limits::NONE)
+    };
+    let fresh = Update::set("epoch", credentials::fresh_epoch());
+    let forgotten = Update::set("hash", Bson::Null);
+    Ok(vec![
+        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &[])?, update: fresh },
+        Change::UpdateMany { collection: CREDENTIALS, filter: of("set_by", &trusted)?, update: forgotten },
+        Change::DeleteMany { collection: TOKENS, filter: of("made_by", &trusted)? },
+    ])
+}
+
+/// Those whose passwords and tokens stay: the caller, who gives what is gained, and whom the group does not exceed.
+async fn trusted(
+    services: &Services,
+    caller: &Caller,
+    users: &Bson,
+    group: &Standing,
+) -> Result<Vec<Bson>, ServiceError> {
+    let of_users = Filter::parse(&doc! {"user_id": {"$in": users.clone()}}, &Limits::NONE)?;
+    let mut makers = BTreeSet::new();
+    for (collection, maker) in [(CREDENTIALS, "set_by"), (TOKENS, "made_by")] {
+        let found = services.store.find(collection, &FindQuery::new(of_users.clone(), services.max_time)).await?;
+        makers.extend(found.iter().filter_map(|stored| integer(stored, maker)));
+    }
+    let mut trusted = vec![Bson::Null, Bson::Int64(OPERATOR), Bson::Int64(caller.user_id)];
+    for maker in makers {
+        let account = services.directory.account(maker).await?;
+        let Some(account) = account.filter(|account| account.active) else { continue };
+        if reach::excess(services, (&*account.caller).into(), group).await?.is_none() {
+            trusted.push(Bson::Int64(maker));
+        }
+    }
+    Ok(trusted)
+}
