@@ -62,7 +62,7 @@ pub async fn explain_tokens(services: &Services, caller: &Caller, user_id: i64) 
     Ok(services.store.explain(TOKENS, &question(services, user_id)).await?)
 }
 
-/// Tokens are listed to their user, and to whom he is within reach.
+/// Tokens are listed to their user, and to callers whom his group does not exceed.
 async fn may_look(services: &Services, caller: &Caller, user_id: i64) -> Result<(), ServiceError> {
     if caller.user_id == user_id { Ok(()) } else { reach::user(services, caller, user_id).await.map(drop) }
 }
@@ -84,6 +84,7 @@ pub async fn create_token(
     body: &Document,
 ) -> Result<NewToken, ServiceError> {
     let owner = owner(services, user_id).await?;
+    let mut conditions = reach::user(services, caller, user_id).await?;
     let now = services.clock.now();
     let is_right = |name: &str| catalogue::find(name).is_some();
     let request = token_input::read(body, now, is_right).map_err(ServiceError::Violations)?;
@@ -110,9 +111,10 @@ pub async fn create_token(
         }
     };
     for _ in 0..resource::DECISIONS {
-        let conditions = reach::user(services, caller, user_id).await?;
         match resource::create::<UserTokens>(services, None, conditions, document).await {
-            Err(ServiceError::Store(StoreError::Condition { .. })) => {}
+            Err(ServiceError::Store(StoreError::Condition { .. })) => {
+                conditions = reach::user(services, caller, user_id).await?;
+            }
             outcome => return outcome.map(|stored| NewToken { stored, token }),
         }
     }

@@ -36,7 +36,7 @@ pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Listed
 /// Stores a new user.
 ///
 /// # Errors
-/// Violations of section 2.2, a taken name or id, a group that does not exist or is above the caller.
+/// Violations of section 2.2, a taken id, a taken or confusable name, a group that is missing or exceeds the caller.
 pub async fn create_user(
     services: &Services,
     caller: &Caller,
@@ -70,7 +70,8 @@ pub async fn create_user(
 /// Puts the body in the place of the user.
 ///
 /// # Errors
-/// As [`create_user`], those of [`resource::change`], and [`ServiceError::Forbidden`] for a caller who would lift himself.
+/// As [`create_user`], those of [`resource::change`], and [`ServiceError::Forbidden`] for whoever would lift himself or
+/// change a user whose group exceeds him.
 pub async fn update_user(
     services: &Services,
     caller: &Caller,
@@ -114,8 +115,8 @@ pub async fn change_password(
 /// Removes a user with everything that is his alone: what he signs in with, his tokens, his settings.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] for the first user, the caller himself and the last administrator; those of
-/// [`resource::remove`].
+/// [`ServiceError::Invalid`] for the first user, the caller himself and the last administrator; [`ServiceError::Forbidden`] for
+/// a user whose group exceeds the caller; those of [`resource::remove`].
 pub async fn delete_user(
     services: &Services,
     caller: &Caller,

@@ -115,6 +115,15 @@ on_each_store! {
         assert_eq!(insider.get(app, &format!("/objects/{object}")).await.status, 200);
     }
 
+    async fn an_access_list_counts_for_the_group_of_everyone_too(app) {
+        let clerk = Person::with_rights(app, "clerk", &["base.user-management.user.*"]).await;
+        let ordinary = |name: &str| json!({"user_name": name, "password": PASSWORD});
+        assert_eq!(clerk.send(app, Method::POST, "/users/", &ordinary("first")).await.status, 201);
+        secret_of(app, 2).await;
+        clerk.send(app, Method::POST, "/users/", &ordinary("second")).await.error(403, "rights_exceeded");
+        assert_eq!(app.post("/users/", &ordinary("second")).await.status, 201);
+    }
+
     async fn a_refusal_names_types_only_to_those_who_may_see_types(app) {
         let (manager, insider, _) = manager_and_insider(app).await;
         let path = format!("/users/{}/tokens/", insider.id);
