@@ -6,10 +6,10 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 
 use super::precondition::IfMatch;
+use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
-use crate::service::type_catalog::TypeEntry;
 use crate::store::Documents;
 
 /// The right to read objects, on top of which come the access lists of their types.
