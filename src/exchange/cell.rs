@@ -1,9 +1,12 @@
 //! A cell of a table and the value that it stands for.
 //!
 //! - An empty cell is null.
-//! - A cell that begins with `'` and then ends, or goes on with one of `= + - @ TAB CR '`, is the text behind the
+//! - A cell that begins with `'` and then ends, or goes on with `'` or one of [`FORMULA`], is the text behind the
 //!   apostrophe. The writer puts one before text that is empty or would otherwise be read so, and before text that begins
 //!   with what spreadsheets take for a formula.
+//! - A spreadsheet may split a file at another character than the one that it was written with, and then a quote in the
+//!   middle of a cell holds nothing together. So each place behind one of [`BREAKS`] is guarded like the beginning, and a
+//!   text with such a place has an apostrophe at its beginning, too: `a;=1` is `'a;'=1`.
 //! - Values that the kind of a field has no cells for, which other tools may have stored, are written as JSON.
 
 use std::borrow::Cow;
@@ -59,7 +62,8 @@ impl<'a> Cell<'a> {
             _ => {
                 let mut out = Vec::new();
                 write_value(value, DateStyle::Millis, &mut out)?;
-                Self::Text(String::from_utf8(out).map_err(|_| CorruptBson("text that is not UTF-8"))?.into())
+                let json = String::from_utf8(out).map_err(|_| CorruptBson("text that is not UTF-8"))?;
+                Self::Text(guarded_json(&json).into_owned().into())
             }
         })
     }
@@ -97,7 +101,7 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
         return Ok(Bson::Null);
     }
     if let Some(text) = unguarded(cell) {
-        return Ok(Bson::String(text.to_owned()));
+        return Ok(Bson::String(text));
     }
     let plain = cell.trim();
     let value = match kind {
@@ -119,26 +123,87 @@ pub fn read(kind: ValueKind, cell: &str) -> Result<Bson, String> {
 }
 
 /// The text of a cell that holds a name.
-pub fn name(cell: &str) -> &str {
-    unguarded(cell).unwrap_or(cell)
+pub fn name(cell: &str) -> Cow<'_, str> {
+    unguarded(cell).map_or(Cow::Borrowed(cell), Cow::Owned)
 }
 
 /// Text as it stands in a cell.
 pub fn guarded(text: &str) -> Cow<'_, str> {
-    let is_formula = text.starts_with(FORMULA);
-    if text.is_empty() || is_formula || unguarded(text).is_some() {
-        return Cow::Owned(format!("'{text}"));
+    let is_formula = text.starts_with(FORMULA) || behind_breaks(text).any(|rest| rest.starts_with(SIGNS));
+    if !(text.is_empty() || is_formula || is_guarded(text)) {
+        return Cow::Borrowed(text);
     }
-    Cow::Borrowed(text)
+    let mut cell = String::with_capacity(text.len() + 2);
+    cell.push('\'');
+    for piece in text.split_inclusive(BREAKS) {
+        // The first piece has its apostrophe.
+        if cell.len() > 1 && (piece.starts_with(SIGNS) || is_guard(piece)) {
+            cell.push('\'');
+        }
+        cell.push_str(piece);
+    }
+    Cow::Owned(cell)
 }
 
-/// What spreadsheets take for the beginning of a formula.
-const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+/// What spreadsheets take for the beginning of a formula, in both widths.
+const SIGNS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// The text behind an apostrophe that says that this is text.
-fn unguarded(cell: &str) -> Option<&str> {
-    let text = cell.strip_prefix('\'')?;
-    (text.is_empty() || text.starts_with('\'') || text.starts_with(FORMULA)).then_some(text)
+/// The same, with what some pass over at the beginning of a cell.
+pub const FORMULA: [char; 11] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\t', '\r', '\n'];
+
+/// What a cell may be split at.
+const BREAKS: [char; 6] = [',', ';', '\t', '|', '\n', '\r'];
+
+fn is_special(character: char) -> bool {
+    character == '\'' || SIGNS.contains(&character)
+}
+
+/// What comes behind each break.
+fn behind_breaks(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(BREAKS).map(|(place, found)| &text[place + found.len()..])
+}
+
+/// Whether an apostrophe says here that what follows is text.
+fn is_guard(rest: &str) -> bool {
+    rest.strip_prefix('\'').is_some_and(|behind| behind.starts_with(is_special))
+}
+
+fn is_guarded(cell: &str) -> bool {
+    let Some(text) = cell.strip_prefix('\'') else { return false };
+    text.is_empty() || text.starts_with('\'') || text.starts_with(FORMULA) || behind_breaks(text).any(is_guard)
+}
+
+/// The text of a cell that has apostrophes to say that it is text.
+fn unguarded(cell: &str) -> Option<String> {
+    if !is_guarded(cell) {
+        return None;
+    }
+    let mut pieces = cell.split_inclusive(BREAKS);
+    let mut text = pieces.next()?.strip_prefix('\'')?.to_owned();
+    for piece in pieces {
+        text.push_str(if is_guard(piece) { &piece[1..] } else { piece });
+    }
+    Some(text)
+}
+
+/// JSON in which no string has a formula behind a break.
+fn guarded_json(json: &str) -> Cow<'_, str> {
+    if !behind_breaks(json).any(|rest| rest.starts_with(SIGNS)) {
+        return Cow::Borrowed(json);
+    }
+    let mut guarded = String::with_capacity(json.len() + 8);
+    let (mut is_text, mut is_escaped, mut is_behind_break) = (false, false, false);
+    for character in json.chars() {
+        match (is_behind_break && SIGNS.contains(&character), is_text) {
+            (true, true) => guarded.extend(format!("\\u{:04x}", u32::from(character)).chars()),
+            (true, false) => guarded.extend([' ', character]),
+            (false, _) => guarded.push(character),
+        }
+        is_text ^= character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        is_behind_break = BREAKS.contains(&character);
+    }
+    Cow::Owned(guarded)
 }
 
 fn text(value: Value<'_>) -> Result<&str, CorruptBson> {
@@ -254,6 +319,34 @@ mod tests {
     }
 
     #[test]
+    fn no_cell_has_a_formula_wherever_a_spreadsheet_splits_it() {
+        for (text, cell) in [
+            ("\n=1", "'\n'=1"),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+            ("\u{ff0b}1", "'\u{ff0b}1"),
+            ("\u{ff0d}1", "'\u{ff0d}1"),
+            ("\u{ff20}a", "'\u{ff20}a"),
+            (";=1", "';'=1"),
+            ("a;=1", "'a;'=1"),
+            ("a\t@b", "'a\t'@b"),
+            ("list\n- a\n'b", "'list\n'- a\n'b"),
+            ("=a;\t=b", "'=a;\t'=b"),
+            ("'x;'=1", "''x;''=1"),
+        ] {
+            assert_eq!(written(ValueKind::Text, text), cell);
+            assert_eq!(read(ValueKind::Text, cell), Ok(text.into()), "{cell}");
+        }
+        for plain in ["a; b", "'t Hooft", "a;'b", "x;'=1", "a, b - c", "two\r\n\r\nlines"] {
+            assert_eq!(written(ValueKind::Text, plain), plain);
+            assert_eq!(read(ValueKind::Text, plain), Ok(plain.into()));
+        }
+        assert_eq!(
+            written(ValueKind::Any, bson::bson!(["a;=1", -2, ["\\\";-"]])),
+            r#"["a;\u003d1", -2,["\\\";\u002d"]]"#
+        );
+    }
+
+    #[test]
     fn dates_are_iso_in_utc_with_milliseconds() {
         let date = DateTime::from_millis(1_700_000_000_123);
         assert_eq!(written(ValueKind::Date, date), "2023-11-14T22:13:20.123Z");
@@ -275,7 +368,10 @@ mod tests {
 
     /// Values that objects have in fields of this kind when they came through this service.
     fn value_of(kind: ValueKind) -> BoxedStrategy<Bson> {
-        let text = || prop_oneof![any::<String>(), "['=+@\t\r -]{0,3}[a-z\"{\\[0-9]{0,4}"].prop_map(Bson::String);
+        let text = || {
+            prop_oneof![any::<String>(), "['=+@\t\r\n;,|\u{ff1d}\u{ff20} -]{0,6}[a-z\"{\\[0-9]{0,4}['=;-]{0,4}"]
+                .prop_map(Bson::String)
+        };
         let number = || {
             prop_oneof![
                 any::<i32>().prop_map(Bson::Int32),
@@ -317,6 +413,7 @@ mod tests {
             prop_assert_eq!(read(kind, &cell), Ok(value.clone()), "{}", cell);
             let is_number = matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_));
             prop_assert!(is_number || !cell.starts_with(FORMULA), "{}", cell);
+            prop_assert!(!behind_breaks(&cell).any(|rest| rest.starts_with(SIGNS)), "{}", cell);
         }
 
         #[test]

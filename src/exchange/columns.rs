@@ -144,7 +144,7 @@ impl Columns {
 /// The header cell of a field.
 pub fn header_of(name: &str) -> String {
     if Own::named(name).is_some() || name.starts_with(FIELDS) {
-        return format!("{FIELDS}{name}");
+        return cell::guarded(&format!("{FIELDS}{name}")).into_owned();
     }
     cell::guarded(name).into_owned()
 }
@@ -173,7 +173,7 @@ impl Heading {
     /// # Errors
     /// What is wrong with it, for people.
     pub fn read(cell: &str, object_type: &ObjectType) -> Result<Self, String> {
-        let name = cell::name(cell);
+        let name = &*cell::name(cell);
         if let Some(own) = Own::named(name) {
             return Ok(Self::Own(own));
         }
