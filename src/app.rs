@@ -10,10 +10,10 @@ use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
+use crate::http::arrivals::Arrivals;
 use crate::http::body::BodyLimits;
 use crate::http::edge::cors::CorsPolicy;
 use crate::http::edge::gate::{HeadLimits, gate};
@@ -46,9 +46,6 @@ use crate::store::{Measured, Store, StoreError, collections};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Between later ones.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// Imports that may be under way at once.
-const IMPORTS_AT_ONCE: usize = 2;
 
 /// A service that is ready to answer.
 pub struct Application {
@@ -198,7 +195,7 @@ impl Application {
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
-            import_places: Arc::new(Semaphore::new(IMPORTS_AT_ONCE)),
+            arrivals: Arc::new(Arrivals::new(settings.largest_body())),
             head_limits: HeadLimits {
                 uri_bytes: settings.server.limits.max_uri_bytes,
                 header_bytes: settings.server.limits.max_header_bytes,

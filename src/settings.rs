@@ -287,6 +287,11 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The largest body that any route takes, in bytes.
+    pub fn largest_body(&self) -> usize {
+        self.server.max_body_bytes.max(self.api.max_bulk_body_bytes).max(self.api.max_import_bytes)
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         positive("api.max_limit", self.api.max_limit)?;
         positive("api.max_bulk", self.api.max_bulk)?;

@@ -1,4 +1,4 @@
-//! What running a filter takes of memory: nothing, where it compares plainly.
+//! What running a filter takes of memory: nothing, where it compares plainly. And what a body that is refused takes: little.
 //!
 //! A test program of its own, because it counts what its own allocator gives away.
 
@@ -7,6 +7,8 @@
 use allocation_counter::measure;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, bson, doc};
+use inventory_service::domain::object_input::ObjectInput;
+use inventory_service::json::read::{ListError, ListLimits, array_items, document_from_str, line_items, most_values};
 use inventory_service::query::{Filter, Limits};
 
 /// An object with its fields, and an array of plain values.
@@ -70,4 +72,46 @@ fn what_an_expression_takes_is_counted() {
     let parsed = Filter::parse(&filter, &Limits::default()).unwrap();
     let document = stored();
     assert!(measure(|| assert_eq!(parsed.matches(&document), Ok(false))).count_total > 0);
+}
+
+#[test]
+fn a_list_that_is_refused_is_not_built() {
+    let limits = ListLimits { items: 1000, values: most_values(32 << 20) };
+    let millions = format!("[1{}]", ",1".repeat(16 << 20));
+    let used = measure(|| {
+        let list = array_items(serde_json::Deserializer::from_str(&millions), limits, |_| true);
+        assert!(matches!(list, Err(ListError::TooMany(1000))));
+    });
+    assert!(used.bytes_max < 64 * 1024, "{}", used.bytes_max);
+    let fields = format!("[{{\"fields\": [{{\"a\": 1}}{}]}}]", ",{\"a\": 1}".repeat(3_700_000));
+    let used = measure(|| {
+        let list = array_items(serde_json::Deserializer::from_str(&fields), limits, |_| true);
+        assert!(matches!(list, Err(ListError::Json(_))));
+    });
+    assert!(used.bytes_max < 40 << 20, "{}", used.bytes_max);
+    let lines = "1\n".repeat(16 << 20);
+    let used = measure(|| {
+        let list = line_items(lines.as_bytes(), limits, |_| true);
+        assert!(matches!(list, Err(ListError::TooMany(1000))));
+    });
+    assert!(used.bytes_max < 64 * 1024, "{}", used.bytes_max);
+}
+
+#[test]
+fn a_document_with_too_many_values_is_built_no_further() {
+    let text = format!("{{\"a\": [1{}]}}", ",1".repeat(16 << 20));
+    let used = measure(|| assert!(document_from_str(&text).is_err()));
+    assert!(used.bytes_max < 20 << 20, "{}", used.bytes_max);
+}
+
+#[test]
+fn violations_behind_the_first_100_take_no_memory() {
+    let entries: Vec<Bson> = vec![doc! {}.into(); 30_000];
+    let body = doc! { "author_id": 1, "fields": entries };
+    let kept = measure(|| {
+        let (_, violations) = ObjectInput::read(&body);
+        assert_eq!((violations.listed().len(), violations.count()), (100, 60_000));
+        std::mem::forget(violations);
+    });
+    assert!(kept.bytes_current < 100 * 1024, "{}", kept.bytes_current);
 }

@@ -6,7 +6,7 @@ use inventory_service::domain::object_fields::{FieldRules, FieldValue};
 use inventory_service::domain::object_input::{self, ObjectInput};
 use inventory_service::domain::object_type::ObjectType;
 use inventory_service::domain::{
-    self, Violation, category_input, group_input, setting_input, token_input, type_input, user_input,
+    self, Violations, category_input, group_input, setting_input, token_input, type_input, user_input,
 };
 use inventory_service::json::merge::merged;
 use inventory_service::json::read::document_from_str;
@@ -48,7 +48,7 @@ fn each_kind(body: &Document) {
 }
 
 /// What is accepted can be stored, and is accepted again as it is.
-fn again(body: &Document, read: impl Fn(&Document) -> Result<Document, Vec<Violation>>) {
+fn again(body: &Document, read: impl Fn(&Document) -> Result<Document, Violations>) {
     match read(body) {
         Ok(accepted) => {
             assert!(RawDocumentBuf::try_from(&accepted).is_ok(), "{body}");
@@ -115,8 +115,8 @@ fn values(fields: &[FieldValue]) -> String {
 }
 
 /// Each place is there, or is a member that is missing of something that is there.
-fn have_places(violations: &[Violation], body: &Document) {
-    for violation in violations {
+fn have_places(violations: &Violations, body: &Document) {
+    for violation in violations.listed() {
         assert!(!violation.message.is_empty(), "{violation:?}");
         let mut steps = violation.pointer.split('/').skip(1).peekable();
         let mut at = Bson::Document(body.clone());

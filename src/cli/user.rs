@@ -221,8 +221,10 @@ fn unknown(what: &'static str, name: &str) -> UserCommandError {
 fn in_full(error: &ServiceError) -> String {
     match error {
         ServiceError::Violations(violations) => {
-            let places =
-                violations.iter().map(|found| format!("{}: {}", found.pointer.trim_start_matches('/'), found.message));
+            let places = violations
+                .listed()
+                .iter()
+                .map(|found| format!("{}: {}", found.pointer.trim_start_matches('/'), found.message));
             places.collect::<Vec<_>>().join("; ")
         }
         error => error.to_string(),

@@ -3,7 +3,7 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use super::schema::{Kind, Member, Schema};
-use super::{Violation, default_to, title_case};
+use super::{Violations, default_to, title_case};
 
 const META: Schema = Schema {
     members: &[Member::optional("icon", Kind::Text), Member::optional("order", Kind::Integer).or_null()],
@@ -31,7 +31,7 @@ const KNOWN: [&str; 9] =
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
+pub fn read(body: &Document) -> Result<Document, Violations> {
     let mut accepted = CATEGORY.apply(body)?;
     let label = title_case(accepted.get_str("name").unwrap_or_default());
     default_to(&mut accepted, "label", label);

@@ -3,7 +3,8 @@
 use bson::{Bson, Document, doc};
 
 use super::schema::{Kind, Member, Schema};
-use super::{Violation, default_to, title_case};
+use super::violation::quoted;
+use super::{Violation, Violations, default_to, title_case};
 
 /// The body of a group.
 pub const GROUP: Schema = Schema {
@@ -20,9 +21,9 @@ pub const GROUP: Schema = Schema {
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document, is_right: impl Fn(&str) -> bool) -> Result<Document, Vec<Violation>> {
+pub fn read(body: &Document, is_right: impl Fn(&str) -> bool) -> Result<Document, Violations> {
     let mut accepted = GROUP.apply(body)?;
-    let mut violations = Vec::new();
+    let mut violations = Violations::new();
     let name = accepted.get_str("name").unwrap_or_default().to_owned();
     if name.trim().is_empty() {
         violations.push(Violation::new("/name", "must not be empty"));
@@ -39,7 +40,7 @@ pub fn read(body: &Document, is_right: impl Fn(&str) -> bool) -> Result<Document
 }
 
 /// The names of known rights, each once, in the order in which they were sent.
-fn read_rights(sent: &[Bson], is_right: impl Fn(&str) -> bool, violations: &mut Vec<Violation>) -> Vec<String> {
+fn read_rights(sent: &[Bson], is_right: impl Fn(&str) -> bool, violations: &mut Violations) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(sent.len());
     for (index, item) in sent.iter().enumerate() {
         let name = match item {
@@ -54,7 +55,7 @@ fn read_rights(sent: &[Bson], is_right: impl Fn(&str) -> bool, violations: &mut 
                 }
                 continue;
             }
-            Some(name) => format!("{name} is no right; GET /rest/rights/ lists them"),
+            Some(name) => format!("{} is no right; GET /rest/rights/ lists them", quoted(name)),
             None => "must be the name of a right".to_owned(),
         };
         violations.push(Violation::new(format!("/rights/{index}"), message));

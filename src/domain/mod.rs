@@ -17,11 +17,11 @@ pub mod token_input;
 pub mod type_input;
 pub mod user;
 pub mod user_input;
-mod violation;
+pub mod violation;
 
 use bson::{Bson, DateTime, Document, doc};
 
-pub use self::violation::Violation;
+pub use self::violation::{Violation, Violations};
 
 /// The `version` of what is created without one (sections 2.6 and 2.8).
 pub const DEFAULT_VERSION: &str = "1.0.0";

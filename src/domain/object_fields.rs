@@ -6,8 +6,9 @@ use bson::{Bson, DateTime};
 use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
-use super::Violation;
 use super::object_type::{Field, ObjectType};
+use super::violation::quoted;
+use super::{Violation, Violations};
 
 /// How much a pattern may go back and forth over one value before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -123,7 +124,7 @@ impl FieldRules {
     ///
     /// # Errors
     /// Everything that is wrong, with pointers into the body.
-    pub fn check(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Vec<Violation>> {
+    pub fn check(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Violations> {
         self.check_by(sent, stored, true)
     }
 
@@ -132,23 +133,23 @@ impl FieldRules {
     ///
     /// # Errors
     /// As [`FieldRules::check`].
-    pub fn check_unread(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Vec<Violation>> {
+    pub fn check_unread(&self, sent: &[FieldValue], stored: &[FieldValue]) -> Result<Accepted, Violations> {
         self.check_by(sent, stored, false)
     }
 
-    fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], is_read: bool) -> Result<Accepted, Vec<Violation>> {
-        let mut violations = Vec::new();
+    fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], is_read: bool) -> Result<Accepted, Violations> {
+        let mut violations = Violations::new();
         let mut references = Vec::new();
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut values: HashMap<usize, Bson> = HashMap::new();
         for (index, entry) in sent.iter().enumerate() {
             let Some(&position) = self.positions.get(&entry.name) else {
-                let message = format!("the type has no field {}", entry.name);
+                let message = format!("the type has no field {}", quoted(&entry.name));
                 violations.push(Violation::new(format!("/fields/{index}/name"), message));
                 continue;
             };
             if places[position].replace(index).is_some() {
-                let message = format!("the field {} is here twice", entry.name);
+                let message = format!("the field {} is here twice", quoted(&entry.name));
                 violations.push(Violation::new(format!("/fields/{index}/name"), message));
                 continue;
             }

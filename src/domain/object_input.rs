@@ -4,7 +4,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::FieldValue;
 use super::schema::{Kind, Member, Schema, version_numbers};
-use super::{DEFAULT_VERSION, Violation, keep_foreign};
+use super::{DEFAULT_VERSION, Violations, keep_foreign};
 
 const FIELD: Schema = Schema {
     members: &[Member::required("name", Kind::Text), Member::required("value", Kind::Any).or_null()],
@@ -67,7 +67,7 @@ pub struct ObjectInput {
 
 impl ObjectInput {
     /// Checks a body against the schema; gives what could be read, and everything that is wrong.
-    pub fn read(body: &Document) -> (Self, Vec<Violation>) {
+    pub fn read(body: &Document) -> (Self, Violations) {
         let (accepted, violations) = OBJECT.check_all(body);
         let input = Self {
             public_id: accepted.get_i64("public_id").ok(),
@@ -210,7 +210,7 @@ mod tests {
     fn an_object_needs_an_author_and_whole_field_entries() {
         let body = doc! {"type_id": 1, "version": "1.0", "fields": [{"name": "a"}, {"value": 1}]};
         let violations = ObjectInput::read(&body).1;
-        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        let places: Vec<&str> = violations.listed().iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/version", "/author_id", "/fields/0/value", "/fields/1/name"]);
     }
 
@@ -218,7 +218,7 @@ mod tests {
     fn a_value_that_json_cannot_say_is_refused() {
         let body = doc! {"author_id": 1, "fields": [{"name": "a", "value": {"$gt": [Bson::MaxKey]}}]};
         let violations = ObjectInput::read(&body).1;
-        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        let places: Vec<&str> = violations.listed().iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/fields/0/value/$gt", "/fields/0/value/$gt/0"]);
     }
 

@@ -5,7 +5,7 @@
 
 use bson::{Bson, Document};
 
-use super::Violation;
+use super::{Violation, Violations};
 
 /// The members that a document may have.
 #[derive(Debug, Clone, Copy)]
@@ -80,20 +80,20 @@ impl Schema {
     ///
     /// # Errors
     /// Every violation, in the order of the body's members.
-    pub fn apply(&self, body: &Document) -> Result<Document, Vec<Violation>> {
+    pub fn apply(&self, body: &Document) -> Result<Document, Violations> {
         let (accepted, violations) = self.check_all(body);
         if violations.is_empty() { Ok(accepted) } else { Err(violations) }
     }
 
     /// As [`Schema::apply`], but gives what is right of the body also when something is wrong, so that further rules
     /// can be checked; null stands where a value was refused.
-    pub fn check_all(&self, body: &Document) -> (Document, Vec<Violation>) {
-        let mut violations = Vec::new();
+    pub fn check_all(&self, body: &Document) -> (Document, Violations) {
+        let mut violations = Violations::new();
         let accepted = self.check(body, &mut String::new(), &mut violations);
         (accepted, violations)
     }
 
-    fn check(&self, body: &Document, pointer: &mut String, violations: &mut Vec<Violation>) -> Document {
+    fn check(&self, body: &Document, pointer: &mut String, violations: &mut Violations) -> Document {
         let mut accepted = Document::new();
         for member in self.members {
             let length = pointer.len();
@@ -116,7 +116,7 @@ impl Schema {
         accepted
     }
 
-    fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Vec<Violation>) {
+    fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Violations) {
         for name in body.keys().filter(|name| self.members.iter().all(|member| member.name != name.as_str())) {
             let mut place = pointer.to_owned();
             push_segment(&mut place, name);
@@ -127,7 +127,7 @@ impl Schema {
 }
 
 impl Kind {
-    fn check(&self, value: &Bson, pointer: &mut String, violations: &mut Vec<Violation>) -> Bson {
+    fn check(&self, value: &Bson, pointer: &mut String, violations: &mut Violations) -> Bson {
         let accepted = match (self, value) {
             (Self::Integer, Bson::Int32(number)) => Some(Bson::Int64(i64::from(*number))),
             (Self::Integer, Bson::Int64(_))
@@ -169,7 +169,7 @@ impl Kind {
     }
 }
 
-fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &mut Vec<Violation>) -> Bson {
+fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &mut Violations) -> Bson {
     let length = pointer.len();
     let mut accepted = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -182,7 +182,7 @@ fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &m
 
 /// Refuses what JSON cannot say: BSON types that extended JSON would smuggle in, and `$` names,
 /// which would read back as something else.
-pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mut Vec<Violation>) {
+pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mut Violations) {
     let length = pointer.len();
     match value {
         Bson::Document(document) => {
@@ -263,7 +263,7 @@ mod tests {
     fn every_violation_is_reported_with_its_place() {
         let body = doc! {"name": "x", "list": [{"a": true}, {"b": 1}, 7], "note": 1, "other": 1};
         let violations = OUTER.apply(&body).expect_err("the body is wrong in several places");
-        let places: Vec<&str> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
+        let places: Vec<&str> = violations.listed().iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/name", "/list/0/a", "/list/1/a", "/list/1/b", "/list/2", "/note"]);
     }
 

@@ -3,7 +3,8 @@
 use bson::{Bson, Document, doc};
 
 use super::schema::{Kind, Member, Schema};
-use super::{Violation, default_to};
+use super::violation::quoted;
+use super::{Violation, Violations, default_to};
 
 /// The body of a setting.
 pub const SETTING: Schema = Schema {
@@ -19,18 +20,24 @@ pub const SETTING: Schema = Schema {
 /// What `setting_type` may be.
 pub const SETTING_TYPES: [&str; 3] = ["GLOBAL", "APPLICATION", "SERVER"];
 
+/// In characters.
+const LONGEST_IDENTIFIER: usize = 256;
+
 /// Checks a body. The path names the user, and for a change the setting: the body may leave them out or say the same.
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<Document, Vec<Violation>> {
+pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<Document, Violations> {
     let mut accepted = SETTING.apply(body)?;
-    let mut violations = Vec::new();
+    let mut violations = Violations::new();
     match (accepted.get_str("identifier").ok(), identifier) {
         (None, None) => violations.push(Violation::new("/identifier", "is required")),
         (Some(""), None) => violations.push(Violation::new("/identifier", "must not be empty")),
+        (Some(sent), None) if sent.chars().count() > LONGEST_IDENTIFIER => {
+            violations.push(Violation::new("/identifier", "must have 1 to 256 characters"));
+        }
         (Some(sent), Some(path)) if sent != path => {
-            let message = format!("is {sent}, but the path says {path}; leave it out");
+            let message = format!("is {}, but the path says {}; leave it out", quoted(sent), quoted(path));
             violations.push(Violation::new("/identifier", message));
         }
         _ => {}
@@ -58,7 +65,7 @@ pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<D
 mod tests {
     use super::*;
 
-    fn places(result: Result<Document, Vec<Violation>>) -> Vec<String> {
+    fn places(result: Result<Document, Violations>) -> Vec<String> {
         result.expect_err("the body is wrong").into_iter().map(|violation| violation.pointer).collect()
     }
 

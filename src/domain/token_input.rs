@@ -1,10 +1,13 @@
 //! The body of a token for a machine.
 
+use std::collections::HashSet;
+
 use bson::{Bson, Document};
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
-use super::Violation;
 use super::schema::{Kind, Member, Schema};
+use super::violation::quoted;
+use super::{Violation, Violations};
 
 /// The body of a token.
 pub const TOKEN: Schema = Schema {
@@ -36,13 +39,9 @@ pub struct TokenRequest {
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(
-    body: &Document,
-    now: DateTime<Utc>,
-    is_right: impl Fn(&str) -> bool,
-) -> Result<TokenRequest, Vec<Violation>> {
+pub fn read(body: &Document, now: DateTime<Utc>, is_right: impl Fn(&str) -> bool) -> Result<TokenRequest, Violations> {
     let accepted = TOKEN.apply(body)?;
-    let mut violations = Vec::new();
+    let mut violations = Violations::new();
     let name = accepted.get_str("name").unwrap_or_default().to_owned();
     if name.trim().is_empty() || name.chars().count() > LONGEST_NAME {
         violations.push(Violation::new("/name", "must have 1 to 256 characters"));
@@ -60,11 +59,15 @@ pub fn read(
     }
     let rights = accepted.get_array("rights").ok().map(|names| texts(names));
     for (index, right) in rights.iter().flatten().enumerate().filter(|(_, right)| !is_right(right)) {
-        let message = format!("{right} is no right; GET /rest/rights/ lists them");
+        let message = format!("{} is no right; GET /rest/rights/ lists them", quoted(right));
         violations.push(Violation::new(format!("/rights/{index}"), message));
     }
     match expires_at {
-        Some(expires_at) if violations.is_empty() => Ok(TokenRequest { name, expires_at, rights }),
+        Some(expires_at) if violations.is_empty() => {
+            let mut seen = HashSet::new();
+            let once = |rights: Vec<String>| rights.into_iter().filter(|right| seen.insert(right.clone())).collect();
+            Ok(TokenRequest { name, expires_at, rights: rights.map(once) })
+        }
         _ => Err(violations),
     }
 }
@@ -95,6 +98,12 @@ mod tests {
     fn read_at_noon(body: &Document) -> Result<TokenRequest, Vec<String>> {
         let found = read(body, noon(), |name| name.starts_with("base."));
         found.map_err(|violations| violations.into_iter().map(|violation| violation.pointer).collect())
+    }
+
+    #[test]
+    fn a_right_that_is_named_twice_is_kept_once() {
+        let token = read_at_noon(&doc! {"name": "a", "rights": ["base.a", "base.b", "base.a"]}).expect("right");
+        assert_eq!(token.rights, Some(vec!["base.a".to_owned(), "base.b".to_owned()]));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use bson::{Bson, DateTime, Document, doc};
 
 use super::schema::{Kind, Member, Schema, push_segment};
-use super::{DEFAULT_VERSION, Violation, default_to, title_case};
+use super::violation::quoted;
+use super::{DEFAULT_VERSION, Violation, Violations, default_to, title_case};
 
 /// The permissions that an ACL can give a group.
 pub const PERMISSIONS: [&str; 4] = ["CREATE", "READ", "UPDATE", "DELETE"];
@@ -131,10 +132,10 @@ const KNOWN: [&str; 14] = [
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
+pub fn read(body: &Document) -> Result<Document, Violations> {
     let (mut accepted, mut violations) = TYPE.check_all(body);
     let fields = fill_fields(&mut accepted);
-    let fields_are_known = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
+    let fields_are_known = !violations.has_below("/fields");
     let names = if fields_are_known { unique_names(&fields, &mut violations) } else { HashSet::new() };
     accepted.insert("fields", fields);
     let label = title_case(accepted.get_str("name").unwrap_or_default());
@@ -155,8 +156,7 @@ pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
         fill_acl(acl, &mut violations);
     }
     // A place is named once, by the first rule that it breaks.
-    let mut places = HashSet::new();
-    violations.retain(|violation| places.insert(violation.pointer.clone()));
+    violations.keep_first_of_each_place();
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
@@ -182,7 +182,7 @@ fn fill_fields(accepted: &mut Document) -> Vec<Bson> {
     fields
 }
 
-fn unique_names(fields: &[Bson], violations: &mut Vec<Violation>) -> HashSet<String> {
+fn unique_names(fields: &[Bson], violations: &mut Violations) -> HashSet<String> {
     let mut names = HashSet::new();
     for (index, field) in fields.iter().enumerate() {
         let field = field.as_document();
@@ -190,7 +190,7 @@ fn unique_names(fields: &[Bson], violations: &mut Vec<Violation>) -> HashSet<Str
         if name.is_empty() {
             violations.push(Violation::new(format!("/fields/{index}/name"), "must not be empty"));
         } else if !names.insert(name.to_owned()) {
-            let message = format!("another field is called {name} too; names are unique within a type");
+            let message = format!("another field is called {} too; names are unique within a type", quoted(name));
             violations.push(Violation::new(format!("/fields/{index}/name"), message));
         }
         if let Some(Ok(pattern)) = field.map(|field| field.get_str("regex"))
@@ -219,7 +219,7 @@ fn fill_render_meta(render_meta: &mut Document) {
     }
 }
 
-fn check_render_meta(render_meta: &Document, names: &HashSet<String>, violations: &mut Vec<Violation>) {
+fn check_render_meta(render_meta: &Document, names: &HashSet<String>, violations: &mut Violations) {
     for (list, also) in [("sections", None), ("externals", Some("object_id"))] {
         for (index, item) in render_meta.get_array(list).into_iter().flatten().enumerate() {
             if let Some(item) = item.as_document() {
@@ -233,23 +233,17 @@ fn check_render_meta(render_meta: &Document, names: &HashSet<String>, violations
 }
 
 /// The names in `item.fields` must be those of fields of the type (or the one in `also`).
-fn check_names(
-    item: &Document,
-    place: &str,
-    names: &HashSet<String>,
-    also: Option<&str>,
-    violations: &mut Vec<Violation>,
-) {
+fn check_names(item: &Document, place: &str, names: &HashSet<String>, also: Option<&str>, violations: &mut Violations) {
     for (index, name) in item.get_array("fields").into_iter().flatten().enumerate() {
         let name = name.as_str().unwrap_or_default();
         if !names.contains(name) && also != Some(name) {
-            let message = format!("the type has no field {name}");
+            let message = format!("the type has no field {}", quoted(name));
             violations.push(Violation::new(format!("{place}/fields/{index}"), message));
         }
     }
 }
 
-fn fill_acl(acl: &mut Document, violations: &mut Vec<Violation>) {
+fn fill_acl(acl: &mut Document, violations: &mut Violations) {
     default_to(acl, "activated", false);
     default_to(acl, "groups", doc! {"includes": {}});
     if acl.get_bool("activated").is_err() {

@@ -2,10 +2,10 @@
 
 use bson::{Bson, DateTime, Document};
 
-use super::Violation;
 use super::group::USER_GROUP;
 use super::schema::{Kind, Member, Schema};
 use super::user::{LOCAL_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
+use super::{Violation, Violations};
 
 /// The body of a user.
 pub const USER: Schema = Schema {
@@ -37,10 +37,10 @@ const LONGEST_NAME: usize = 256;
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read_new(body: &Document) -> Result<Document, Vec<Violation>> {
-    let mut violations = Vec::new();
+pub fn read_new(body: &Document) -> Result<Document, Violations> {
+    let mut violations = Violations::new();
     let accepted = read_into(body, &mut violations);
-    if new_password(body).is_none() && !violations.iter().any(|violation| violation.pointer == "/password") {
+    if new_password(body).is_none() && !violations.has("/password") {
         violations.push(Violation::new("/password", "is required"));
     }
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
@@ -50,15 +50,15 @@ pub fn read_new(body: &Document) -> Result<Document, Vec<Violation>> {
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document) -> Result<Document, Vec<Violation>> {
-    let mut violations = Vec::new();
+pub fn read(body: &Document) -> Result<Document, Violations> {
+    let mut violations = Violations::new();
     let accepted = read_into(body, &mut violations);
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
-fn read_into(body: &Document, violations: &mut Vec<Violation>) -> Document {
+fn read_into(body: &Document, violations: &mut Violations) -> Document {
     let accepted = USER.apply(body).unwrap_or_else(|found| {
-        violations.extend(found);
+        violations.append(found);
         Document::new()
     });
     if let Ok(name) = body.get_str("user_name") {
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn places(result: Result<Document, Vec<Violation>>) -> Vec<String> {
+    fn places(result: Result<Document, Violations>) -> Vec<String> {
         result.expect_err("the body is wrong").into_iter().map(|violation| violation.pointer).collect()
     }
 

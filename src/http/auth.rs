@@ -83,7 +83,8 @@ impl LoginRequest {
                 })
                 .collect();
             places.sort_by(|left, right| right.pointer.cmp(&left.pointer));
-            ApiError::new(StatusCode::BAD_REQUEST, "validation_failed", "user_name and password are needed").at(places)
+            ApiError::new(StatusCode::BAD_REQUEST, "validation_failed", "user_name and password are needed")
+                .at(places.into_iter().collect())
         })?;
         Ok(request)
     }

@@ -1,24 +1,29 @@
-//! Request bodies: JSON only, bounded in size and time, packed or not, read once.
+//! Request bodies: JSON only, bounded in size, values and time, packed or not, read once.
 
+use std::cell::Cell;
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::http::{Method, StatusCode};
-use actix_web::{FromRequest, HttpRequest, web};
-use bson::{Bson, Document};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
+use bson::{Bson, Document, RawDocumentBuf};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
-use tokio::sync::OwnedSemaphorePermit;
+use serde_json::Deserializer;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::arrivals::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
 use super::state::HttpState;
 use crate::domain::Violation;
 use crate::json;
-use crate::service::ServiceError;
+use crate::json::read::{JsonError, ListError, ListLimits, most_values};
+use crate::service::{Caller, ServiceError, resource};
 
 /// A body that is a JSON object, as a document: key order kept, `{"$date": ...}` read as a date.
 pub(super) struct JsonBody(pub Document);
@@ -32,7 +37,7 @@ impl FromRequest for JsonBody {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let text = read_text(request, payload);
-        Box::pin(async move { Ok(Self(document(&text.await?)?)) })
+        Box::pin(async move { Ok(Self(parsed(text.await?, document).await?)) })
     }
 }
 
@@ -43,19 +48,23 @@ impl FromRequest for JsonValue {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let text = read_text(request, payload);
         Box::pin(async move {
-            let text = text.await?;
-            if text.trim_start().starts_with('{') {
-                // Only this reader sees duplicate keys.
-                document(&text)?;
-            }
-            serde_json::from_str(&text).map(Self).map_err(|error| malformed(error.to_string()))
+            let read = |text: &str| {
+                // Only this reader counts values and sees duplicate keys.
+                json::read::value_from_str(text).map_err(|error| malformed(error.to_string()))?;
+                serde_json::from_str(text).map_err(|error| malformed(error.to_string()))
+            };
+            parsed(text.await?, read).await.map(Self)
         })
     }
 }
 
 /// A body that is a list of JSON objects, as an array or one a line. Something else in the place of an object is the matter
 /// of that item.
-pub(super) struct JsonItems(pub Vec<Result<Document, ServiceError>>);
+pub(super) struct JsonItems {
+    pub items: Vec<Result<RawDocumentBuf, ServiceError>>,
+    /// The items count as long as they are worked on.
+    pub arriving: Option<Arriving>,
+}
 
 impl FromRequest for JsonItems {
     type Error = ApiError;
@@ -63,104 +72,122 @@ impl FromRequest for JsonItems {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let is_lines = is_lines(request);
-        let sent = Sent::of(request, is_lines || is_json(request), |limits| limits.max_bulk_bytes);
-        let payload = payload.take();
-        Box::pin(async move {
-            let text = sent?.read_text(payload).await?;
-            let items = web::block(move || if is_lines { Ok(lines(&text)) } else { elements(&text) }).await;
-            items.map_err(|_| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.map(Self)
-        })
-    }
-}
-
-/// A body that is a file of objects.
-pub(super) struct File {
-    pub bytes: Vec<u8>,
-    /// What it says that it is.
-    pub said: Said,
-    /// Held as long as the file is worked on.
-    pub place: OwnedSemaphorePermit,
-}
-
-/// What the head of a request says of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    /// Lines of JSON.
-    Lines,
-    /// A table of a spreadsheet.
-    Sheet,
-    /// A table as text, or nothing in particular.
-    Table,
-}
-
-/// The type of tables of spreadsheets.
-pub(super) const SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
-
-/// The types of such files, as programs call them that do not know better, too.
-const FILES: [&str; 4] = ["text/csv", SHEET, "text/plain", "application/octet-stream"];
-
-impl FromRequest for File {
-    type Error = ApiError;
-    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let sent = Sent::of(request, true, |limits| limits.max_import_bytes);
+        let bound = |limits: &BodyLimits| (limits.max_bulk_bytes, "api.max_bulk_body_bytes");
+        let sent = Sent::of(request, is_lines || is_json(request), bound);
         let state = request.app_data::<web::Data<HttpState>>();
-        let places = state.map(|state| Arc::clone(&state.import_places));
-        let places = places.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR));
-        let said = said(request);
-        let is_file = essence(request)
-            .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
+        let most = state.map_or(0, |state| usize::try_from(state.params.max_bulk).unwrap_or(usize::MAX));
         let payload = payload.take();
         Box::pin(async move {
-            if !is_file {
-                let message =
-                    "send the file as it is, with Content-Type: text/csv, application/x-ndjson or that of xlsx";
-                return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
-            }
-            // The whole request has a time budget of its own.
-            let place = places?.try_acquire_owned().map_err(|_| ApiError::busy())?;
-            let bytes = sent?.within(Duration::MAX).read(payload).await?;
-            Ok(Self { bytes, said, place })
+            let mut sent = sent?;
+            let bytes = sent.collect(payload).await?;
+            let limits = ListLimits { items: most, values: most_values(sent.most) };
+            away(move || items_of(&bytes, sent, is_lines, limits)).await
         })
-    }
-}
-
-fn said(request: &HttpRequest) -> Said {
-    match essence(request) {
-        Some(essence) if essence.eq_ignore_ascii_case(SHEET) => Said::Sheet,
-        _ if is_lines(request) => Said::Lines,
-        _ => Said::Table,
     }
 }
 
 /// The types of JSON, one value a line.
-const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
+pub(super) const LINES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
 
-fn is_lines(request: &HttpRequest) -> bool {
+pub(super) fn is_lines(request: &HttpRequest) -> bool {
     essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)))
 }
 
-fn lines(text: &str) -> Vec<Result<Document, ServiceError>> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| json::read::document_from_str(line).map_err(|error| no_item(&error.to_string()))).collect()
+/// A list of objects, read item by item while it is unpacked.
+fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) -> Result<JsonItems, ApiError> {
+    let mut items = Vec::new();
+    let mut arriving = sent.arriving.take();
+    let mut push = |item: Result<RawDocumentBuf, ServiceError>| {
+        let size = item.as_ref().map_or(0, |item| item.as_bytes().len());
+        items.push(item);
+        arriving.as_mut().is_none_or(|arriving| arriving.take(size).is_ok())
+    };
+    let is_over = Cell::new(false);
+    let read = match sent.coding {
+        None if is_lines => json::read::line_items(bytes, limits, |line| push(of_line(line))),
+        None => json::read::array_items(Deserializer::from_slice(bytes), limits, |item| push(of_value(item))),
+        Some(coding) => coding.reader(bytes).map_err(Into::into).and_then(|unpacked| {
+            let unpacked = BufReader::new(Bounded { unpacked, left: sent.most, is_over: &is_over });
+            if is_lines {
+                return json::read::line_items(unpacked, limits, |line| push(of_line(line)));
+            }
+            json::read::array_items(Deserializer::from_reader(unpacked), limits, |item| push(of_value(item)))
+        }),
+    };
+    match (read, sent.coding) {
+        (Ok(()), _) => Ok(JsonItems { items, arriving }),
+        (Err(_), _) if is_over.get() => Err(sent.too_large()),
+        (Err(ListError::Stopped), _) => Err(ApiError::bodies_busy()),
+        (Err(ListError::TooMany(most)), _) => {
+            let message = format!("more than {most} objects are too many for one request; send at most {most}");
+            Err(ApiError::new(StatusCode::BAD_REQUEST, "too_many_objects", message))
+        }
+        (Err(ListError::Io(error)), Some(coding)) => Err(unreadable(coding, &error)),
+        (Err(error), _) => Err(malformed(error.to_string())),
+    }
 }
 
-fn elements(text: &str) -> Result<Vec<Result<Document, ServiceError>>, ApiError> {
-    match json::read::value_from_str(text).map_err(|error| malformed(error.to_string()))? {
-        Bson::Array(elements) => Ok(elements
-            .into_iter()
-            .map(|element| match element {
-                Bson::Document(document) => Ok(document),
-                _ => Err(no_item("expected an object")),
-            })
-            .collect()),
-        _ => Err(malformed("expected an array of objects".to_owned())),
+/// What a body unpacks to, up to its bound.
+struct Bounded<'a> {
+    unpacked: Box<dyn Read + 'a>,
+    left: usize,
+    is_over: &'a Cell<bool>,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.unpacked.read(buffer)?;
+        let Some(left) = self.left.checked_sub(count) else {
+            self.is_over.set(true);
+            return Err(io::ErrorKind::FileTooLarge.into());
+        };
+        self.left = left;
+        Ok(count)
     }
+}
+
+/// An item in as little memory as it needs.
+fn of_value(item: Bson) -> Result<RawDocumentBuf, ServiceError> {
+    match item {
+        Bson::Document(document) => resource::encode(&document),
+        _ => Err(no_item("expected an object")),
+    }
+}
+
+fn of_line(line: Result<Document, JsonError>) -> Result<RawDocumentBuf, ServiceError> {
+    resource::encode(&line.map_err(|error| no_item(&error.to_string()))?)
 }
 
 fn no_item(reason: &str) -> ServiceError {
     ServiceError::invalid("json_malformed", format!("the item is not as JSON has to be: {reason}"))
+}
+
+/// Parses a text: a long one away from the threads that answer requests.
+async fn parsed<T: Send + 'static>(
+    text: Text,
+    parse: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if text.text.len() <= SHORT {
+        return parse(&text.text);
+    }
+    // The whole of it moves, so that it counts as long.
+    away(move || {
+        let text = text;
+        parse(&text.text)
+    })
+    .await
+}
+
+/// So many bytes are parsed in no time.
+const SHORT: usize = 8 * 1024;
+
+/// Longer ones take memory while they are parsed, so few are at a time; others wait.
+static PARSED_AT_ONCE: Semaphore = Semaphore::const_new(2);
+
+async fn away<T: Send + 'static>(work: impl FnOnce() -> Result<T, ApiError> + Send + 'static) -> Result<T, ApiError> {
+    let ended = || ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR);
+    let _turn = PARSED_AT_ONCE.acquire().await.map_err(|_| ended())?;
+    web::block(work).await.map_err(|_| ended())?
 }
 
 fn document(text: &str) -> Result<Document, ApiError> {
@@ -169,7 +196,7 @@ fn document(text: &str) -> Result<Document, ApiError> {
 
 fn malformed(reason: String) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", format!("the body is not as JSON has to be: {reason}"))
-        .at(vec![Violation::new("", reason)])
+        .at(Violation::new("", reason).into())
 }
 
 /// How large bodies may be, unpacked, and how long they may take to arrive.
@@ -185,75 +212,122 @@ pub struct BodyLimits {
     pub timeout: Duration,
 }
 
-fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'static, Result<String, ApiError>> {
-    let sent = Sent::of(request, is_json(request), |limits| limits.max_bytes);
+fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'static, Result<Text, ApiError>> {
+    let sent = Sent::of(request, is_json(request), |limits| (limits.max_bytes, "server.max_body_bytes"));
     let payload = payload.take();
     Box::pin(async move { sent?.read_text(payload).await })
 }
 
+/// A text, and the count of its bytes.
+struct Text {
+    text: String,
+    /// Counts until the text is gone.
+    _arriving: Option<Arriving>,
+}
+
+/// Most bytes of a body on a route without a token.
+const MOST_WITHOUT_TOKEN: usize = 8 * 1024;
+
 /// What the head of a request says of its body.
-struct Sent {
+pub(super) struct Sent {
     most: usize,
+    /// What says that it is so many bytes.
+    setting: &'static str,
     timeout: Duration,
     coding: Option<Coding>,
+    /// What has arrived of it; nothing is counted on routes without a token, whose bodies are short.
+    pub(super) arriving: Option<Arriving>,
 }
 
 impl Sent {
-    fn of(request: &HttpRequest, is_wanted: bool, most: impl Fn(&BodyLimits) -> usize) -> Result<Self, ApiError> {
+    pub(super) fn of(
+        request: &HttpRequest,
+        is_wanted: bool,
+        bound: impl Fn(&BodyLimits) -> (usize, &'static str),
+    ) -> Result<Self, ApiError> {
         let state = request.app_data::<web::Data<HttpState>>();
-        let limits = state.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.bodies;
-        let most = most(&limits);
+        let state = state.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
         if !is_wanted {
             return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
+        let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
+        let (most, setting) = match (caller, bound(&state.bodies)) {
+            (None, (most, _)) if most > MOST_WITHOUT_TOKEN => (MOST_WITHOUT_TOKEN, "8 KiB, the most without a token"),
+            (_, bound) => bound,
+        };
+        let timeout = state.bodies.timeout;
+        let mut sent = Self { most, setting, timeout, coding: coding(request)?, arriving: None };
         let length =
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > most as u64) {
-            return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
+            return Err(sent.too_large());
         }
-        Ok(Self { most, timeout: limits.timeout, coding: coding(request)? })
+        sent.arriving = caller.map(|user_id| state.arrivals.begin(user_id));
+        Ok(sent)
     }
 
-    fn within(self, timeout: Duration) -> Self {
+    pub(super) fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    async fn read_text(self, payload: Payload) -> Result<String, ApiError> {
-        String::from_utf8(self.read(payload).await?).map_err(|_| malformed("it is not UTF-8".to_owned()))
+    fn too_large(&self) -> ApiError {
+        let message = format!("the body is larger than {}", self.setting);
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     }
 
-    /// Reads the body to its end, however the client splits it up, and unpacks it.
-    async fn read(self, payload: Payload) -> Result<Vec<u8>, ApiError> {
-        let most = self.most;
-        let bytes = timeout(self.timeout, collect(payload, most))
-            .await
-            .map_err(|_| ApiError::of_status(StatusCode::REQUEST_TIMEOUT))??;
-        let Some(coding) = self.coding else { return Ok(bytes) };
-        match web::block(move || coding.unpack(&bytes, most)).await {
-            Ok(Unpacked::Whole(bytes)) => Ok(bytes),
-            Ok(Unpacked::TooLarge) => Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE)),
-            Ok(Unpacked::Broken(error)) => {
-                let message =
-                    format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
-                Err(ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", message))
+    async fn read_text(mut self, payload: Payload) -> Result<Text, ApiError> {
+        let bytes = self.collect(payload).await?;
+        let bytes = self.unpack(bytes).await?;
+        let text = String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))?;
+        Ok(Text { text, _arriving: self.arriving })
+    }
+
+    /// Takes the body to its end, however the client splits it up.
+    pub(super) async fn collect(&mut self, payload: Payload) -> Result<Vec<u8>, ApiError> {
+        let timeout_after = self.timeout;
+        let collected = timeout(timeout_after, self.collect_all(payload)).await;
+        collected.map_err(|_| ApiError::of_status(StatusCode::REQUEST_TIMEOUT))?
+    }
+
+    async fn collect_all(&mut self, mut payload: Payload) -> Result<Vec<u8>, ApiError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = payload.next().await {
+            let chunk = chunk.map_err(|_| {
+                ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "the body could not be read to its end")
+            })?;
+            if bytes.len() + chunk.len() > self.most {
+                return Err(self.too_large());
             }
+            if let Some(arriving) = &mut self.arriving {
+                arriving.take(chunk.len())?;
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    /// What the body says in the coding that it is in.
+    pub(super) async fn unpack(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+        let (Some(coding), most) = (self.coding, self.most) else { return Ok(bytes) };
+        let packed = bytes.len();
+        match web::block(move || coding.unpack(&bytes, most)).await {
+            Ok(Unpacked::Whole(bytes)) => {
+                if let Some(arriving) = &mut self.arriving {
+                    arriving.give_back(packed);
+                    arriving.take(bytes.len())?;
+                }
+                Ok(bytes)
+            }
+            Ok(Unpacked::TooLarge) => Err(self.too_large()),
+            Ok(Unpacked::Broken(error)) => Err(unreadable(coding, &error)),
             Err(_) => Err(ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)),
         }
     }
 }
 
-async fn collect(mut payload: Payload, most: usize) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| {
-            ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "the body could not be read to its end")
-        })?;
-        if bytes.len() + chunk.len() > most {
-            return Err(ApiError::of_status(StatusCode::PAYLOAD_TOO_LARGE));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
+fn unreadable(coding: Coding, error: &io::Error) -> ApiError {
+    let message = format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
+    ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", message)
 }
 
 /// The coding that the body is in; one at the most.
@@ -281,7 +355,7 @@ fn is_json(request: &HttpRequest) -> bool {
 }
 
 /// The type of the body without parameters.
-fn essence(request: &HttpRequest) -> Option<&str> {
+pub(super) fn essence(request: &HttpRequest) -> Option<&str> {
     let content_type = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
     content_type.split(';').next().map(str::trim)
 }

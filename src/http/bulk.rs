@@ -37,19 +37,15 @@ pub(super) async fn create_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&["atomic"], state.params.unknown)?;
-    let most = state.params.max_bulk;
-    if body.0.len() as u64 > most {
-        let message = format!("{} objects are too many for one request; send at most {most}", body.0.len());
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, "too_many_objects", message));
-    }
     let atomic = sent.flag("atomic")?;
-    let once = key.0.map(|key| service::once(&caller.0, &key, atomic, &body.0));
+    let once = key.0.map(|key| service::once(&caller.0, &key, atomic, &body.items));
     let outcomes = if atomic {
-        let stored = service::create_together(&state.services, &caller.0, body.0, once.as_ref()).await?;
+        let stored = service::create_together(&state.services, &caller.0, body.items, once.as_ref()).await?;
         stored.into_iter().map(Ok).collect()
     } else {
-        service::create_each(&state.services, &caller.0, body.0, once.as_ref()).await?
+        service::create_each(&state.services, &caller.0, body.items, once.as_ref()).await?
     };
+    drop(body.arriving);
     Ok(report(&state, outcomes))
 }
 

@@ -445,6 +445,13 @@ pub fn collection<W: Wire>(
     json(status, body, |_| {})
 }
 
+/// What ends `results` that have no pager.
+pub fn end<W: Wire>(state: &HttpState) -> Vec<u8> {
+    let mut end = b"]".to_vec();
+    append_members(&mut end, &tail::<W>(state, "GET"));
+    end
+}
+
 /// The single read envelope around something that is no stored document.
 pub fn value<W: Wire>(state: &HttpState, result: &impl Serialize) -> HttpResponse {
     let mut body = b"{\"result\":".to_vec();

@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 use super::description;
 use crate::auth::AuthError;
-use crate::domain::Violation;
+use crate::domain::violation::clipped;
+use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
 use crate::service::ServiceError;
 use crate::service::accounts::AccountError;
@@ -28,7 +29,7 @@ pub struct ApiError {
     status: StatusCode,
     code: Cow<'static, str>,
     message: String,
-    errors: Vec<Violation>,
+    errors: Violations,
     report: Option<Box<serde_json::Value>>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -48,6 +49,10 @@ pub(super) struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(required = false)]
     errors: &'a [Violation],
+    /// How many more places are wrong; 100 are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    errors_left_out: usize,
     /// What an import found, where it is one that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = ImportReport)]
@@ -64,7 +69,8 @@ impl ApiError {
             description::errors::is_known(status.as_u16(), &code),
             "http/description/errors.rs has no {code} with {status}"
         );
-        Self { status, code, message: message.into(), errors: Vec::new(), report: None, headers: Vec::new() }
+        let message = clipped(message.into());
+        Self { status, code, message, errors: Violations::new(), report: None, headers: Vec::new() }
     }
 
     /// 400 for a query parameter.
@@ -91,9 +97,14 @@ impl ApiError {
         unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
     }
 
-    /// 503 while as many imports are under way as there may be.
-    pub fn busy() -> Self {
-        unavailable("imports_busy", "other imports are under way; try again when one of them is done")
+    /// 503 while a user sends as many files as one may.
+    pub fn imports_busy() -> Self {
+        unavailable("imports_busy", "other imports of yours are under way; try again when one of them is done")
+    }
+
+    /// 503 while as many bytes of bodies are on their way in as there may be.
+    pub fn bodies_busy() -> Self {
+        unavailable("bodies_busy", "other large bodies are on their way in; try again when one of them is done")
     }
 
     /// 503 while documents are not stored as this version needs them.
@@ -106,7 +117,6 @@ impl ApiError {
         let (code, message) = match status {
             StatusCode::NOT_FOUND => return Self::no_such_path(),
             StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", "this path does not know the method; see Allow"),
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "the body is larger than server.max_body_bytes"),
             StatusCode::URI_TOO_LONG => (
                 "uri_too_long",
                 "path and query are longer than server.limits.max_uri_bytes; send the parameters of a list in a body to \
@@ -139,7 +149,7 @@ impl ApiError {
 
     /// The same error with the places that are wrong.
     #[must_use]
-    pub fn at(mut self, errors: Vec<Violation>) -> Self {
+    pub fn at(mut self, errors: Violations) -> Self {
         self.errors = errors;
         self
     }
@@ -154,8 +164,11 @@ impl ApiError {
     /// The error as one of several outcomes of a request.
     pub fn as_item(&self) -> serde_json::Value {
         let mut item = json!({"status": self.status.as_u16(), "code": self.code, "message": self.message});
-        if !self.errors.is_empty() {
-            item["errors"] = json!(self.errors);
+        if !self.errors.listed().is_empty() {
+            item["errors"] = json!(self.errors.listed());
+        }
+        if self.errors.left_out() > 0 {
+            item["errors_left_out"] = json!(self.errors.left_out());
         }
         item
     }
@@ -167,7 +180,8 @@ impl ApiError {
             response: self.status.canonical_reason().unwrap_or("Error"),
             code: &self.code,
             message: &self.message,
-            errors: &self.errors,
+            errors: self.errors.listed(),
+            errors_left_out: self.errors.left_out(),
             report: self.report.as_deref(),
             request_id,
         };
@@ -202,7 +216,7 @@ impl From<QueryError> for ApiError {
         let code = format!("query_{}", error.code);
         let pointer = if error.pointer.is_empty() { error.path.clone() } else { error.pointer.clone() };
         let violation = Violation::new(pointer, error.message.clone());
-        Self::new(StatusCode::BAD_REQUEST, code, error.to_string()).at(vec![violation])
+        Self::new(StatusCode::BAD_REQUEST, code, error.to_string()).at(violation.into())
     }
 }
 
@@ -286,6 +300,11 @@ impl From<AuthError> for ApiError {
             }
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn unavailable(code: &'static str, message: impl Into<String>) -> ApiError {

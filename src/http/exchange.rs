@@ -6,11 +6,11 @@ use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt;
 
-use super::body::{File, SHEET, Said};
 use super::caller::Authenticated;
 use super::description::{ExportParameters, IdempotencyHeader, ImportParameters};
 use super::envelope;
 use super::error::ApiError;
+use super::files::{File, SHEET, Said};
 use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
 use super::params::{Parameters, read_filter, read_order, read_sort};
@@ -154,7 +154,7 @@ pub(super) async fn import_objects(
     let query = import_query(&sent, file.said, repeat)?;
     let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
     let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
-    drop(file.place);
+    drop((file.place, file.arriving));
     let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
     if report.is_good() {
         return Ok(envelope::json(StatusCode::OK, written.to_string().into_bytes(), |_| {}));

@@ -5,9 +5,9 @@ use actix_web::http::header::HeaderValue;
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use futures::future::ready;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::envelope::{self, Items, ListEnd, TOTAL_COUNT, Wire};
+use super::envelope::{self, Items, ListEnd, Nothing, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
@@ -69,19 +69,44 @@ where
     };
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
-    let items = stream::once(async { Ok(first) }).chain(rest);
-    let body = items.map(Some).chain(stream::once(async { None })).scan(0, move |count, items| {
-        let text = match items {
-            Some(Ok(items)) => Ok(piece_of(items, count)),
-            Some(Err(error)) => Err(abandoned(&error)),
-            None => Ok(end.text(*count).into()),
-        };
-        async move { Some(text) }
-    });
+    let body = body(first, rest, move |count| end.text(count));
     let total = HeaderValue::from(pieces.total);
     let mut response = HttpResponse::build(StatusCode::OK);
     let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body);
     Ok(envelope::hinted(response, pieces.hint.as_ref()))
+}
+
+/// All documents as `results`, without a pager.
+///
+/// # Errors
+/// When one of the first two pieces cannot be had.
+pub async fn results<W: Wire + 'static>(state: &HttpState, pieces: Pieces) -> Result<HttpResponse, ApiError> {
+    let mut documents = pieces.documents.fuse();
+    let first = documents.try_next().await?.map_or_else(|| Ok(Items::default()), |piece| Items::of::<W>(&piece))?;
+    let Some(second) = documents.try_next().await? else {
+        return Ok(envelope::collection::<W>(state, StatusCode::OK, "results", &first, &Nothing {}, "GET"));
+    };
+    let end = envelope::end::<W>(state);
+    let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from);
+    let rest = rest.and_then(|piece| ready(Items::of::<W>(&piece)));
+    Ok(HttpResponse::Ok().content_type("application/json").streaming(body(first, rest, move |_| end.clone())))
+}
+
+/// The items one after the other, and what ends them; it is told how many they were.
+fn body(
+    first: Items,
+    rest: impl Stream<Item = Result<Items, ApiError>> + 'static,
+    end: impl Fn(usize) -> Vec<u8> + 'static,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + 'static {
+    let items = stream::once(async { Ok(first) }).chain(rest);
+    items.map(Some).chain(stream::once(async { None })).scan(0, move |count, items| {
+        let text = match items {
+            Some(Ok(items)) => Ok(piece_of(items, count)),
+            Some(Err(error)) => Err(abandoned(&error)),
+            None => Ok(end(*count).into()),
+        };
+        async move { Some(text) }
+    })
 }
 
 /// The items of a piece with what stands before them; `count` is how many were written already.

@@ -1,5 +1,6 @@
 //! Everything that knows actix: routes, parameters, bodies, envelopes, errors.
 
+pub mod arrivals;
 mod auth;
 pub mod body;
 mod bulk;
@@ -12,6 +13,7 @@ pub mod edge;
 pub mod envelope;
 pub mod error;
 mod exchange;
+mod files;
 mod groups;
 mod idempotency;
 pub mod links;

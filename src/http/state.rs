@@ -6,8 +6,8 @@ use std::time::Duration;
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderValue;
 use bson::DateTime;
-use tokio::sync::Semaphore;
 
+use super::arrivals::Arrivals;
 use super::body::BodyLimits;
 use super::edge::gate::HeadLimits;
 use super::edge::panics::Panics;
@@ -37,8 +37,8 @@ pub struct HttpState {
     pub request_timeout: Duration,
     /// The time budget of an export until its first byte, and of an import.
     pub transfer_timeout: Duration,
-    /// A place for each import that may be under way at once: each holds its file in memory.
-    pub import_places: Arc<Semaphore>,
+    /// Bodies that are on their way in.
+    pub arrivals: Arc<Arrivals>,
     /// How long URIs and headers may be.
     pub head_limits: HeadLimits,
     /// How large bodies may be and how long they may take.

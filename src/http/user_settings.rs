@@ -8,11 +8,13 @@ use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::description::{
-    Deleted, Explain, IfMatch, InsertedSetting, NewSetting, Results, SettingBody, SettingPatch, Updated, UserSetting,
+    Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
 };
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::links::encode_segment;
+use super::listing;
+use super::params::{ListRoute, Parameters};
 use super::path::{PathId, PathText};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -26,10 +28,16 @@ impl Wire for UserSettings {
     const TIME: &'static str = SPACED_TIME;
 }
 
-/// List the settings of a user.
+/// How settings are listed on pages.
+const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: false, limit: 0 };
+/// With one of these the list has pages; without, it is whole, as section 4.4 has it. There is no `filter`: it would be
+/// evaluated on the settings of other users.
+const PAGED: [&str; 4] = ["page", "limit", "sort", "order"];
+
+/// List the settings of a user: all, or with `page` or `limit` a page with its pager.
 #[utoipa::path(
     get, path = "/rest/users/{public_id}/settings/",
-    params(Explain),
+    params(Paging),
     responses((status = 200, body = Results<UserSetting>)),
 )]
 pub(super) async fn list_settings(
@@ -37,10 +45,20 @@ pub(super) async fn list_settings(
     request: HttpRequest,
     user: PathId,
 ) -> Result<HttpResponse, ApiError> {
+    let sent = Parameters::of(&request)?;
+    if sent.get("filter").is_some() {
+        return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
+    }
+    if sent.iter().any(|(name, _)| PAGED.contains(&name)) {
+        let params = state.list_params(sent, &LIST)?;
+        let listed = service::list_settings(&state.services, user.0, &params.query).await?;
+        let path = format!("/users/{}/settings/", user.0);
+        return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;
+    }
     if state.only_explain(&request)? {
         return Ok(envelope::explained(&service::explain_settings(&state.services, user.0).await?));
     }
-    results(&state, &service::list_settings(&state.services, user.0).await?)
+    listing::results::<UserSettings>(&state, service::all_settings(&state.services, user.0).await?).await
 }
 
 /// Read a setting of a user, as a list of one.

@@ -4,7 +4,7 @@ use bson::Document;
 use bson::raw::RawDocument;
 use serde_json::{Map, Value};
 
-use super::read::{JsonError, document_from_str};
+use super::read::{JsonError, trusted_document_from_str};
 use super::write::{DateStyle, Shape, write_document};
 use crate::raw::CorruptBson;
 
@@ -28,7 +28,7 @@ pub fn merged(stored: &RawDocument, patch: &Value) -> Result<Document, MergeErro
     write_document(stored, Shape::new(DateStyle::Millis), &mut text)?;
     let mut body: Value = serde_json::from_slice(&text).map_err(JsonError::from)?;
     merge(&mut body, patch);
-    Ok(document_from_str(&body.to_string())?)
+    Ok(trusted_document_from_str(&body.to_string())?)
 }
 
 /// Puts what the patch says into the target: `null` takes a member away, an object is merged, anything else replaces.

@@ -2,14 +2,26 @@
 //!
 //! Laws: members keep their order, a repeated member is an error, every error of a text has its place.
 //! `{"$regex": .., "$options": ..}` is left alone: in a filter it is an operator. `{"$date": <integer>}` is
-//! read besides the forms of the specification.
+//! read besides the forms of the specification. What clients send is counted while it is read: what has too many values
+//! is never built.
 
+use std::cell::Cell;
 use std::fmt;
+use std::io::BufRead;
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Most values in one document of a client: objects, arrays and what is in them. Each takes some hundred bytes of memory,
+/// however few it takes of a text.
+pub const MOST_VALUES: usize = 50_000;
+
+/// Most values in a list of documents whose text has so many bytes: even short fields have more than 6 bytes a value.
+pub fn most_values(bytes: usize) -> usize {
+    (bytes / 6).max(MOST_VALUES)
+}
 
 /// Text that is not Extended JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +61,34 @@ impl From<serde_json::Error> for JsonError {
 /// Reads one document.
 ///
 /// # Errors
-/// Text that is no JSON or no object, a repeated member, a malformed special value such as `{"$oid": 5}`.
+/// Text that is no JSON or no object, a repeated member, a malformed special value such as `{"$oid": 5}`, more than
+/// [`MOST_VALUES`].
 pub fn document_from_str(text: &str) -> Result<Document, JsonError> {
-    match value_from_str(text)? {
+    only_document(value_from_str(text)?)
+}
+
+/// Reads one document of ours or of an operator, with any number of values.
+///
+/// # Errors
+/// As [`document_from_str`], but for the number of values.
+pub fn trusted_document_from_str(text: &str) -> Result<Document, JsonError> {
+    only_document(value_within(text, &Cell::new(usize::MAX))?)
+}
+
+/// Reads one of several documents, which have at most `left` values together; 0 are left when there are more.
+///
+/// # Errors
+/// As [`document_from_str`].
+pub fn document_counted(text: &str, left: &mut usize) -> Result<Document, JsonError> {
+    let here = Cell::new((*left).min(MOST_VALUES));
+    let before = here.get();
+    let document = value_within(text, &here).and_then(only_document);
+    *left -= before - here.get();
+    document
+}
+
+fn only_document(value: Bson) -> Result<Document, JsonError> {
+    match value {
         Bson::Document(document) => Ok(document),
         Bson::Array(_) => Err(not_an_object("an array")),
         _ => Err(not_an_object("a single value")),
@@ -67,10 +104,154 @@ fn not_an_object(found: &str) -> JsonError {
 /// # Errors
 /// As [`document_from_str`], but for the type.
 pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
+    value_within(text, &Cell::new(MOST_VALUES))
+}
+
+fn value_within(text: &str, left: &Cell<usize>) -> Result<Bson, JsonError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Reader.deserialize(&mut reader)?;
+    let value = Reader { left }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
+}
+
+/// How much of a list is read.
+#[derive(Debug, Clone, Copy)]
+pub struct ListLimits {
+    /// Most items.
+    pub items: usize,
+    /// Most values in all items together; one item has at most [`MOST_VALUES`].
+    pub values: usize,
+}
+
+/// Why a list is not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// It has more items than it may have.
+    #[error("there are more than {0} items")]
+    TooMany(usize),
+    /// It is no JSON, no array, or has too many values.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// Who takes the items wants no more.
+    #[error("stopped")]
+    Stopped,
+    /// Its bytes cannot be had.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl From<serde_json::Error> for ListError {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_io() { Self::Io(error.into()) } else { Self::Json(error.into()) }
+    }
+}
+
+/// Reads an array item by item, as long as `each` wants more; nothing of it is kept here.
+///
+/// # Errors
+/// See [`ListError`].
+pub fn array_items<'de, R: serde_json::de::Read<'de>>(
+    mut reader: serde_json::Deserializer<R>,
+    limits: ListLimits,
+    each: impl FnMut(Bson) -> bool,
+) -> Result<(), ListError> {
+    let mut end = None;
+    let outcome = reader.deserialize_seq(List { limits, each, end: &mut end }).and_then(|()| reader.end());
+    match end {
+        Some(end) => Err(end),
+        None => Ok(outcome?),
+    }
+}
+
+/// Reads a document a line, as long as `each` wants more; empty lines are passed over. What is wrong with a line is its own matter, unless there are too
+/// many values.
+///
+/// # Errors
+/// See [`ListError`].
+pub fn line_items(
+    mut reader: impl BufRead,
+    limits: ListLimits,
+    mut each: impl FnMut(Result<Document, JsonError>) -> bool,
+) -> Result<(), ListError> {
+    let (mut line, mut count, mut values) = (Vec::new(), 0, limits.values);
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        let text = std::str::from_utf8(&line).map_err(|_| not_utf8());
+        if text.as_ref().map_or(true, |text| !text.trim().is_empty()) {
+            if count == limits.items {
+                return Err(ListError::TooMany(limits.items));
+            }
+            count += 1;
+            let document = text.and_then(|text| document_counted(text, &mut values));
+            if values == 0 {
+                return Err(too_many_values().into());
+            }
+            if !each(document) {
+                return Err(ListError::Stopped);
+            }
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+fn not_utf8() -> JsonError {
+    JsonError { line: 1, column: 1, message: "it is not UTF-8".to_owned() }
+}
+
+fn too_many_values() -> JsonError {
+    JsonError { line: 0, column: 0, message: TOO_MANY_VALUES.to_owned() }
+}
+
+/// What is said of more values than there may be.
+pub const TOO_MANY_VALUES: &str =
+    "there are too many values; a document has at most 50000, a list of documents one for each 6 bytes";
+
+/// An array while it is read.
+struct List<'b, F> {
+    limits: ListLimits,
+    each: F,
+    /// Why the array was not read to its end.
+    end: &'b mut Option<ListError>,
+}
+
+impl<'de, F: FnMut(Bson) -> bool> Visitor<'de> for List<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array of objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut access: A) -> Result<(), A::Error> {
+        let mut values = self.limits.values;
+        for count in 0.. {
+            let left = Cell::new(values.min(MOST_VALUES));
+            let before = left.get();
+            let item = Item { reader: Reader { left: &left }, is_wanted: count < self.limits.items };
+            let Some(item) = access.next_element_seed(item)? else { break };
+            values -= before - left.get();
+            *self.end = match item.map(&mut self.each) {
+                Some(true) => continue,
+                Some(false) => Some(ListError::Stopped),
+                None => Some(ListError::TooMany(self.limits.items)),
+            };
+            return Err(A::Error::custom("the list is not read to its end"));
+        }
+        Ok(())
+    }
+}
+
+/// An item of an array, which is not even begun when it is not wanted.
+struct Item<'b> {
+    reader: Reader<'b>,
+    is_wanted: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = Option<Bson>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Bson>, D::Error> {
+        if self.is_wanted { self.reader.deserialize(deserializer).map(Some) } else { Ok(None) }
+    }
 }
 
 /// Converts JSON that was read already.
@@ -78,20 +259,26 @@ pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
 /// # Errors
 /// A malformed special value. There is no place to name.
 pub fn bson_from_value(value: serde_json::Value) -> Result<Bson, JsonError> {
-    Ok(Reader.deserialize(value)?)
+    Ok(Reader { left: &Cell::new(MOST_VALUES) }.deserialize(value)?)
 }
 
-struct Reader;
+/// Reads a value, and takes each value in it off those that are left.
+#[derive(Clone, Copy)]
+struct Reader<'b> {
+    left: &'b Cell<usize>,
+}
 
-impl<'de> DeserializeSeed<'de> for Reader {
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Bson;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Bson, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom(TOO_MANY_VALUES))?;
+        self.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Bson;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,7 +316,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Bson, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(Self)? {
+        while let Some(item) = access.next_element_seed(self)? {
             items.push(item);
         }
         Ok(Bson::Array(items))
@@ -144,7 +331,7 @@ impl<'de> Visitor<'de> for Reader {
             if document.contains_key(&name) {
                 return Err(A::Error::custom(format_args!("the member {name:?} is there twice")));
             }
-            let value = access.next_value_seed(Self)?;
+            let value = access.next_value_seed(self)?;
             document.insert(name, value);
         }
         special(document).map_err(A::Error::custom)

@@ -16,6 +16,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 
+use super::quota::Kept;
 use super::resource::{self, Resource, UserTokens, Users};
 use super::{Caller, ServiceError, Services, credentials, reach, rights};
 use crate::auth::rights as catalogue;
@@ -76,7 +77,7 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 ///
 /// # Errors
 /// Violations of its body, an unknown user or one whose group exceeds the caller, a name that the user has already given,
-/// rights that the user or the caller does not hold.
+/// rights that the user or the caller does not hold, more tokens than a user may have.
 pub async fn create_token(
     services: &Services,
     caller: &Caller,
@@ -97,28 +98,32 @@ pub async fn create_token(
     rights::may_give(caller, given.iter().map(String::as_str), "the token would hold")?;
     let made_by = maker(services, caller, user_id).await?;
     let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())));
-    let document = |public_id: i64| {
-        doc! {
-            "public_id": public_id,
-            "user_id": user_id,
-            "name": &request.name,
-            "hash": hash_of(token.expose()),
-            "made_by": made_by,
-            "rights": given.clone(),
-            "created_at": bson::DateTime::from_chrono(now),
-            "expires_at": bson::DateTime::from_chrono(request.expires_at),
-            "last_used_at": Bson::Null,
-        }
-    };
     for _ in 0..resource::DECISIONS {
-        match resource::create::<UserTokens>(services, None, conditions, document).await {
+        let kept = Kept::read(services, TOKENS, user_id).await?;
+        kept.allow_token()?;
+        let build = |public_id: i64| {
+            let document = doc! {
+                "public_id": public_id,
+                "user_id": user_id,
+                "name": &request.name,
+                "hash": hash_of(token.expose()),
+                "made_by": made_by,
+                "rights": given.clone(),
+                "created_at": bson::DateTime::from_chrono(now),
+                "expires_at": bson::DateTime::from_chrono(request.expires_at),
+                "last_used_at": Bson::Null,
+            };
+            let unit = Unit { conditions: conditions.clone(), changes: Vec::new() };
+            Ok((document, unit.given(kept.condition.clone())))
+        };
+        match resource::create_with::<UserTokens>(services, None, build).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {
                 conditions = reach::user(services, caller, user_id).await?;
             }
             outcome => return outcome.map(|stored| NewToken { stored, token }),
         }
     }
-    Err(ServiceError::Contended(format!("user {user_id}")))
+    Err(ServiceError::Contended(format!("the tokens of user {user_id}")))
 }
 
 /// Who could have made a token: the caller, or, where a user makes one for himself, whoever set the password of his session.

@@ -4,11 +4,10 @@
 //! the objects that they refer to, one for their authors, one for new ids.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{DateTime, Document, doc};
+use bson::{DateTime, Document, cstr, doc};
 
 use super::objects::{changeable, exists, remove_found, unknown_type};
 use super::once::{Hash, Once};
@@ -18,11 +17,11 @@ use super::resource::{self, Objects, Resource, Types};
 use super::targets::Targets;
 use super::type_catalog::{TypeEntry, Types as Catalog};
 use super::{Caller, ServiceError, Services};
-use crate::domain::Violation;
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::{Violation, Violations};
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -46,12 +45,11 @@ pub struct Selection {
 }
 
 /// A request to create objects that is to be carried out once: what a caller says under a key.
-pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<Document, ServiceError>]) -> Once {
+pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<RawDocumentBuf, ServiceError>]) -> Once {
     let mut said = Hash::default().with(&[u8::from(atomic)]);
     for body in bodies {
-        match body.as_ref().map(Document::to_vec) {
-            Ok(Ok(bytes)) => said.add(&bytes),
-            Ok(Err(error)) => said.add(error.to_string().as_bytes()),
+        match body {
+            Ok(body) => said.add(body.as_bytes()),
             Err(error) => said.add(error.to_string().as_bytes()),
         }
     }
@@ -117,7 +115,7 @@ impl Note<'_> {
 pub async fn create_each(
     services: &Services,
     caller: &Caller,
-    bodies: Vec<Result<Document, ServiceError>>,
+    bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
     once: Option<&Once>,
 ) -> Result<Vec<Outcome>, ServiceError> {
     let mut earlier = Earlier::of(services, once).await?;
@@ -178,7 +176,7 @@ pub async fn create_each(
 pub async fn create_together(
     services: &Services,
     caller: &Caller,
-    bodies: Vec<Result<Document, ServiceError>>,
+    bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
     once: Option<&Once>,
 ) -> Result<Vec<i64>, ServiceError> {
     let earlier = Earlier::of(services, once).await?;
@@ -197,12 +195,12 @@ pub async fn create_together(
         let note = once.map(|once| Note { once, number: 0, positions: &positions });
         refused = store(services, &mut drafts, note).await?;
     }
-    let mut violations = Vec::new();
+    let mut violations = Violations::new();
     for (position, error) in refused {
         match error {
             ServiceError::Violations(found) => {
                 let placed = |it: Violation| Violation::new(format!("/{position}{}", it.pointer), it.message);
-                violations.extend(found.into_iter().map(placed));
+                violations.append(found.map(placed));
             }
             ServiceError::Forbidden { code, message } => {
                 return Err(ServiceError::Forbidden { code, message: format!("item {position}: {message}") });
@@ -285,7 +283,7 @@ async fn unit_of_patch(
     patch: &Document,
 ) -> Result<Unit, ServiceError> {
     let mut changes: Vec<(&RawDocument, Document, Vec<Reference>)> = Vec::with_capacity(found.len());
-    let mut violations = Vec::new();
+    let mut violations = Violations::new();
     for (index, before) in found.iter().enumerate() {
         give_way(index).await;
         let id = integer(before, "public_id").unwrap_or_default();
@@ -297,7 +295,7 @@ async fn unit_of_patch(
                 let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
                 changes.push((before, after, accepted.references));
             }
-            Err(found) => violations.extend(of_object(id, found)),
+            Err(found) => violations.append(of_object(id, found)),
         }
     }
     let references = || changes.iter().flat_map(|(_, _, references)| references);
@@ -305,7 +303,7 @@ async fn unit_of_patch(
     let referred = references().map(|reference| reference.object_id);
     let targets = Targets::read(services, types.visible_to(caller), referred).await?;
     for (before, _, references) in &changes {
-        violations.extend(of_object(integer(before, "public_id").unwrap_or_default(), targets.dangling(references)));
+        violations.append(of_object(integer(before, "public_id").unwrap_or_default(), targets.dangling(references)));
     }
     if !violations.is_empty() {
         return Err(ServiceError::Violations(violations));
@@ -328,7 +326,7 @@ fn checked_change(
     id: i64,
     body: &Document,
     stored: &Document,
-) -> Result<(ObjectInput, Accepted), Vec<Violation>> {
+) -> Result<(ObjectInput, Accepted), Violations> {
     let (input, mut violations) = ObjectInput::read(body);
     if input.public_id.is_some_and(|other| other != id) {
         violations.push(Violation::new("/public_id", "cannot be changed; leave it out"));
@@ -336,70 +334,82 @@ fn checked_change(
     if input.type_id.is_some_and(|other| other != entry.object_type.public_id) {
         violations.push(Violation::new("/type_id", "the type of an object cannot change"));
     }
-    if violations.iter().any(|violation| violation.pointer.starts_with("/fields")) {
+    if violations.has_below("/fields") {
         return Err(violations);
     }
     match entry.rules.check(&input.fields, &object_input::read_fields(stored.get("fields"))) {
         Ok(accepted) if violations.is_empty() => Ok((input, accepted)),
         Ok(_) => Err(violations),
         Err(found) => {
-            violations.extend(found);
+            violations.append(found);
             Err(violations)
         }
     }
 }
 
 /// The same violations, saying which object they are about: the body is one for all.
-fn of_object(id: i64, violations: Vec<Violation>) -> impl Iterator<Item = Violation> {
-    violations.into_iter().map(move |it| Violation::new(it.pointer, format!("object {id}: {}", it.message)))
+fn of_object(id: i64, violations: Violations) -> Violations {
+    violations.map(|it| Violation::new(it.pointer, format!("object {id}: {}", it.message)))
 }
 
 /// An object that keeps all rules and is not stored yet.
 struct Draft {
-    input: ObjectInput,
+    /// The id that the client wants.
+    wanted: Option<i64>,
     type_id: i64,
-    accepted: Accepted,
+    references: Vec<Reference>,
     id: i64,
     document: RawDocumentBuf,
 }
 
-/// An item while it is looked at.
+/// An item while it is looked at, in as little memory as it needs: there may be 10,000 of them.
 struct Item {
-    input: ObjectInput,
-    entry: Option<Arc<TypeEntry>>,
-    accepted: Accepted,
-    violations: Vec<Violation>,
+    wanted: Option<i64>,
+    author_id: i64,
+    type_id: Option<i64>,
+    references: Vec<Reference>,
+    violations: Violations,
+    /// What is stored, but for its ids; empty when something is wrong.
+    document: RawDocumentBuf,
 }
+
+/// Most violations that all items of a request name together.
+const MOST_VIOLATIONS: usize = 1000;
 
 /// Checks the items, and gives ids to those that keep all rules.
 async fn drafts_of(
     services: &Services,
     caller: &Caller,
-    bodies: Vec<Result<Document, ServiceError>>,
+    bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
 ) -> Result<Vec<Result<Draft, ServiceError>>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
+    let (now, mut room) = (services.now(), MOST_VIOLATIONS);
     let mut items = Vec::with_capacity(bodies.len());
     for (index, body) in bodies.into_iter().enumerate() {
         give_way(index).await;
-        items.push(body.and_then(|body| Item::read(&types, caller, &body)));
+        let mut item = body.and_then(|body| Item::read(&types, caller, &resource::decode(&body)?, now));
+        if let Ok(item) = &mut item {
+            item.violations.limit(room);
+            room -= item.violations.listed().len();
+        }
+        items.push(item);
     }
     let good = || items.iter().flatten();
-    let referred = good().flat_map(|item| item.accepted.references.iter().map(|reference| reference.object_id));
-    let named = referred.chain(good().filter_map(|item| item.input.public_id));
+    let referred = good().flat_map(|item| item.references.iter().map(|reference| reference.object_id));
+    let named = referred.chain(good().filter_map(|item| item.wanted));
     let targets = Targets::read(services, types.visible_to(caller), named).await?;
-    let authors: BTreeSet<i64> = good().map(|item| item.input.author_id).collect();
+    let authors: BTreeSet<i64> = good().map(|item| item.author_id).collect();
     let known = services.directory.existing(&authors).await?;
     let mut wanted = BTreeSet::new();
     let mut drafts: Vec<Result<Draft, ServiceError>> = Vec::with_capacity(items.len());
     for item in items {
         drafts.push(item.and_then(|item| item.draft(&targets, &known, &mut wanted)));
     }
-    let mut fresh: Vec<&mut Draft> =
-        drafts.iter_mut().flatten().filter(|draft| draft.input.public_id.is_none()).collect();
+    let mut fresh: Vec<&mut Draft> = drafts.iter_mut().flatten().filter(|draft| draft.wanted.is_none()).collect();
     number(services, &mut fresh).await?;
     for draft in &mut drafts {
         if let Ok(checked) = draft
-            && let Err(error) = checked.write(services)
+            && let Err(error) = checked.write()
         {
             *draft = Err(error);
         }
@@ -408,25 +418,31 @@ async fn drafts_of(
 }
 
 impl Item {
-    fn read(types: &Catalog, caller: &Caller, body: &Document) -> Result<Self, ServiceError> {
+    fn read(types: &Catalog, caller: &Caller, body: &Document, now: DateTime) -> Result<Self, ServiceError> {
         let (input, mut violations) = ObjectInput::read(body);
-        let entry = input.type_id.and_then(|type_id| types.get(type_id)).cloned();
-        if let Some(entry) = &entry {
+        let entry = input.type_id.and_then(|type_id| types.get(type_id));
+        if let Some(entry) = entry {
             entry.permit(caller, Permission::Create)?;
             entry.require_active()?;
-        } else if violations.iter().all(|violation| violation.pointer != "/type_id") {
+        } else if !violations.has("/type_id") {
             violations.push(unknown_type(input.type_id));
         }
-        let whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
-        let accepted = match entry.as_ref().filter(|_| whole).map(|entry| entry.rules.check(&input.fields, &[])) {
+        let is_whole = !violations.has_below("/fields");
+        let accepted = match entry.filter(|_| is_whole).map(|entry| entry.rules.check(&input.fields, &[])) {
             Some(Ok(accepted)) => accepted,
             Some(Err(found)) => {
-                violations.extend(found);
+                violations.append(found);
                 Accepted::default()
             }
             None => Accepted::default(),
         };
-        Ok(Self { input, entry, accepted, violations })
+        let type_id = entry.map(|entry| entry.object_type.public_id);
+        let document = match type_id.filter(|_| violations.is_empty()) {
+            Some(type_id) => resource::encode(&input.created(0, type_id, &accepted.fields, now))?,
+            None => RawDocumentBuf::new(),
+        };
+        let (wanted, author_id, references) = (input.public_id, input.author_id, accepted.references);
+        Ok(Self { wanted, author_id, type_id, references, violations, document })
     }
 
     fn draft(
@@ -435,38 +451,45 @@ impl Item {
         authors: &BTreeSet<i64>,
         wanted: &mut BTreeSet<i64>,
     ) -> Result<Draft, ServiceError> {
-        self.violations.extend(targets.dangling(&self.accepted.references));
-        let author = self.input.author_id;
-        if !authors.contains(&author) && self.violations.iter().all(|violation| violation.pointer != "/author_id") {
+        self.violations.append(targets.dangling(&self.references));
+        let author = self.author_id;
+        if !authors.contains(&author) && !self.violations.has("/author_id") {
             self.violations.push(Violation::new("/author_id", format!("user {author} does not exist")));
         }
-        self.violations.extend(self.input.public_id.and_then(resource::no_id));
-        let entry = self.entry.filter(|_| self.violations.is_empty());
-        let Some(entry) = entry else { return Err(ServiceError::Violations(self.violations)) };
-        if self.input.public_id.is_some_and(|id| targets.contains(id) || !wanted.insert(id)) {
+        self.violations.extend(self.wanted.and_then(resource::no_id));
+        let type_id = self.type_id.filter(|_| self.violations.is_empty());
+        let Some(type_id) = type_id else { return Err(ServiceError::Violations(self.violations)) };
+        if self.wanted.is_some_and(|id| targets.contains(id) || !wanted.insert(id)) {
             return Err(taken());
         }
         Ok(Draft {
-            id: self.input.public_id.unwrap_or_default(),
-            input: self.input,
-            type_id: entry.object_type.public_id,
-            accepted: self.accepted,
-            document: RawDocumentBuf::new(),
+            id: self.wanted.unwrap_or_default(),
+            wanted: self.wanted,
+            type_id,
+            references: self.references,
+            document: self.document,
         })
     }
 }
 
 impl Draft {
-    /// Makes the document that is to be stored.
-    fn write(&mut self, services: &Services) -> Result<(), ServiceError> {
-        let mut document = doc! {"_id": ObjectId::new()};
-        document.extend(self.input.created(self.id, self.type_id, &self.accepted.fields, services.now()));
-        self.document = resource::encode(&document)?;
+    /// Puts the ids into the document.
+    fn write(&mut self) -> Result<(), ServiceError> {
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("_id"), ObjectId::new());
+        for member in &self.document {
+            match member.map_err(StoreError::backend)? {
+                (name, _) if name == cstr!("_id") => {}
+                (name, _) if name == cstr!("public_id") => document.append(name, self.id),
+                (name, value) => document.append(name, value),
+            }
+        }
+        self.document = document;
         Ok(())
     }
 
     fn refers_to(&self, id: i64) -> Option<&Reference> {
-        self.accepted.references.iter().find(|reference| reference.object_id == id)
+        self.references.iter().find(|reference| reference.object_id == id)
     }
 }
 
@@ -487,7 +510,7 @@ async fn store(
     note: Option<Note<'_>>,
 ) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
     let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
-    let references = drafts.iter().flat_map(|draft| &draft.accepted.references);
+    let references = drafts.iter().flat_map(|draft| &draft.references);
     let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
     let of_types = types.iter().map(|id| exists(Types::COLLECTION, *id));
     let conditions: Vec<Condition> =
@@ -507,7 +530,7 @@ async fn store(
                 let lost = index.checked_sub(types.len()).and_then(|index| referred.iter().nth(index));
                 return Ok(concerned(drafts, |draft| match (gone, lost) {
                     (Some(id), _) => {
-                        (draft.type_id == *id).then(|| ServiceError::Violations(vec![unknown_type(Some(*id))]))
+                        (draft.type_id == *id).then(|| ServiceError::Violations(unknown_type(Some(*id)).into()))
                     }
                     (None, Some(id)) => draft.refers_to(*id).map(|reference| {
                         ServiceError::violation(reference.pointer.as_str(), format!("object {id} does not exist"))
@@ -516,20 +539,18 @@ async fn store(
                 }));
             }
             Err(StoreError::Duplicate { .. }) => {
-                let wanted = drafts.iter().filter_map(|draft| draft.input.public_id);
+                let wanted = drafts.iter().filter_map(|draft| draft.wanted);
                 // An id is taken whether or not the caller may see by what.
                 let stored = Targets::read(services, None, wanted).await?;
-                let taken =
-                    concerned(drafts, |draft| draft.input.public_id.filter(|id| stored.contains(*id)).map(|_| taken()));
+                let taken = concerned(drafts, |draft| draft.wanted.filter(|id| stored.contains(*id)).map(|_| taken()));
                 if !taken.is_empty() {
                     return Ok(taken);
                 }
                 // Another tool stored documents under reserved ids; the store has moved its counter past them.
-                let mut fresh: Vec<&mut Draft> =
-                    drafts.iter_mut().filter(|draft| draft.input.public_id.is_none()).collect();
+                let mut fresh: Vec<&mut Draft> = drafts.iter_mut().filter(|draft| draft.wanted.is_none()).collect();
                 number(services, &mut fresh).await?;
                 for draft in fresh {
-                    draft.write(services)?;
+                    draft.write()?;
                 }
             }
             Err(error) => return Err(error.into()),

@@ -11,7 +11,7 @@ use super::resource::{self, Categories, Decision, Resource};
 use super::type_catalog::{self, TypeEntry};
 use super::{ServiceError, Services};
 use crate::domain::document::integer;
-use crate::domain::{self, Violation, category_input};
+use crate::domain::{self, Violation, Violations, category_input};
 use crate::query::{Filter, ListQuery, Sort, Update};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
 
@@ -122,7 +122,7 @@ pub async fn delete_category(
             filter: Filter::equals("parent", id),
             update: Update::set("parent", parent),
         };
-        Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE, at }))
+        Ok(Unit::of(move_up).given(Condition::Unchanged { scope: SCOPE.into(), at }))
     };
     for _ in 0..resource::DECISIONS {
         match resource::remove::<Categories>(services, id, if_match, decide).await {
@@ -145,8 +145,8 @@ async fn check_links(
 ) -> Result<Vec<Condition>, ServiceError> {
     let at = scope_version(&*services.store, SCOPE, services.max_time).await?;
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let mut conditions = vec![Condition::Unchanged { scope: SCOPE, at }];
-    let mut violations = Vec::new();
+    let mut conditions = vec![Condition::Unchanged { scope: SCOPE.into(), at }];
+    let mut violations = Violations::new();
     let mut listed = HashSet::new();
     for (index, type_id) in accepted.get_array("types").into_iter().flatten().enumerate() {
         let type_id = type_id.as_i64().unwrap_or_default();

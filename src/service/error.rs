@@ -1,7 +1,7 @@
 //! What can go wrong in a use case, in the words of the people who call it.
 
 use crate::auth::PasswordError;
-use crate::domain::Violation;
+use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
 use crate::store::StoreError;
 
@@ -24,9 +24,9 @@ pub enum ServiceError {
         /// For people.
         message: String,
     },
-    /// The body breaks its schema or the rules of its type; everything that is wrong with it.
-    #[error("{} of the body cannot be accepted", places(.0.len()))]
-    Violations(Vec<Violation>),
+    /// The body breaks its schema or the rules of its type; what is wrong with it.
+    #[error("{} of the body cannot be accepted", places(.0.count()))]
+    Violations(Violations),
     /// The filter, sort or projection cannot be understood.
     #[error("{0}")]
     Query(#[from] QueryError),
@@ -73,7 +73,7 @@ impl ServiceError {
 
     /// One thing wrong with one place of the body.
     pub fn violation(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Violations(vec![Violation::new(pointer, message)])
+        Self::Violations(Violation::new(pointer, message).into())
     }
 }
 

@@ -22,6 +22,7 @@ pub mod objects;
 pub mod once;
 pub mod precondition;
 mod promotion;
+pub mod quota;
 mod reach;
 pub mod references;
 pub mod rendering;

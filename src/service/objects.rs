@@ -13,11 +13,11 @@ use super::shown::{self, Shown};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{Caller, ServiceError, Services};
-use crate::domain::Violation;
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::{Violation, Violations};
 use crate::query::{Filter, ListQuery, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -105,12 +105,12 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
     if let Some(entry) = entry {
         entry.permit(caller, Permission::Create)?;
         entry.require_active()?;
-    } else if violations.iter().all(|violation| violation.pointer != "/type_id") {
+    } else if !violations.has("/type_id") {
         violations.push(unknown_type(input.type_id));
     }
     let check = |rules: &FieldRules| rules.check(&input.fields, &[]);
     let accepted = check_fields(services, caller, entry.map(|entry| &**entry), check, &mut violations).await?;
-    let has_author = violations.iter().all(|violation| violation.pointer != "/author_id");
+    let has_author = !violations.has("/author_id");
     if has_author && !services.directory.user_exists(input.author_id).await? {
         violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
     }
@@ -121,7 +121,7 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
     let build = |id| input.created(id, type_id, &accepted.fields, now);
     match resource::create::<Objects>(services, input.public_id, conditions, build).await {
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
-            Err(ServiceError::Violations(vec![unknown_type(Some(type_id))]))
+            Err(ServiceError::Violations(unknown_type(Some(type_id)).into()))
         }
         outcome => Shown::of(services, caller, lost_target(&accepted.references, 1, outcome)?).await,
     }
@@ -257,21 +257,21 @@ async fn check_fields(
     services: &Services,
     caller: &Caller,
     entry: Option<&TypeEntry>,
-    check: impl Fn(&FieldRules) -> Result<Accepted, Vec<Violation>>,
-    violations: &mut Vec<Violation>,
+    check: impl Fn(&FieldRules) -> Result<Accepted, Violations>,
+    violations: &mut Violations,
 ) -> Result<Accepted, ServiceError> {
-    let whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
+    let whole = !violations.has_below("/fields");
     let Some(entry) = entry.filter(|_| whole) else { return Ok(Accepted::default()) };
     match check(&entry.rules) {
         Ok(accepted) => {
             let types = services.types.current(&*services.store, services.max_time).await?;
             let referred = accepted.references.iter().map(|reference| reference.object_id);
             let targets = Targets::read(services, types.visible_to(caller), referred).await?;
-            violations.extend(targets.dangling(&accepted.references));
+            violations.append(targets.dangling(&accepted.references));
             Ok(accepted)
         }
         Err(found) => {
-            violations.extend(found);
+            violations.append(found);
             Ok(Accepted::default())
         }
     }

@@ -200,7 +200,7 @@ pub async fn create_with<R: Resource>(
     build: impl Fn(i64) -> Result<(Document, Unit), ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     if let Some(violation) = wanted.and_then(no_id) {
-        return Err(ServiceError::Violations(vec![violation]));
+        return Err(ServiceError::Violations(violation.into()));
     }
     for _ in 0..ATTEMPTS {
         let id = match wanted {

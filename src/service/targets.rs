@@ -6,9 +6,9 @@ use bson::{Bson, doc};
 
 use super::resource::{Objects, Resource};
 use super::{ServiceError, Services};
-use crate::domain::Violation;
 use crate::domain::document::integer;
 use crate::domain::object_fields::Reference;
+use crate::domain::{Violation, Violations};
 use crate::query::{Filter, Projection};
 use crate::store::FindQuery;
 
@@ -53,7 +53,7 @@ impl Targets {
     }
 
     /// References to objects that do not exist or have another type than the field allows.
-    pub(super) fn dangling(&self, references: &[Reference]) -> Vec<Violation> {
+    pub(super) fn dangling(&self, references: &[Reference]) -> Violations {
         let wrong = references.iter().filter_map(|reference| {
             let id = reference.object_id;
             let message = match self.0.get(&id) {

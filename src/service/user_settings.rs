@@ -5,25 +5,36 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
 use super::precondition::IfMatch;
-use super::resource::{self, Resource, UserSettings, Users};
+use super::quota::Kept;
+use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::{Caller, ServiceError, Services, reach};
 use crate::domain::setting_input;
-use crate::query::{Filter, Sort};
-use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit};
+use crate::query::{Filter, ListQuery, Sort};
+use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};
 
-/// All settings of a user, by identifier.
+/// All settings of a user, by identifier, in pieces.
 ///
 /// # Errors
 /// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
-pub async fn list_settings(services: &Services, user_id: i64) -> Result<Documents, ServiceError> {
+pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, ServiceError> {
     user_exists(services, user_id).await?;
-    Ok(services.store.find(UserSettings::COLLECTION, &question(services, user_id)).await?)
+    Ok(services.store.pieces(UserSettings::COLLECTION, &question(services, user_id)).await?)
+}
+
+/// A page of the settings of a user.
+///
+/// # Errors
+/// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
+pub async fn list_settings(services: &Services, user_id: i64, query: &ListQuery) -> Result<Listed, ServiceError> {
+    user_exists(services, user_id).await?;
+    let filter = query.filter.clone().and(Filter::equals("user_id", user_id));
+    resource::list::<UserSettings>(services, &ListQuery { filter, ..query.clone() }).await
 }
 
 /// How the settings of a user are found.
 ///
 /// # Errors
-/// As [`list_settings`].
+/// As [`all_settings`].
 pub async fn explain_settings(services: &Services, user_id: i64) -> Result<Explanation, ServiceError> {
     user_exists(services, user_id).await?;
     Ok(services.store.explain(UserSettings::COLLECTION, &question(services, user_id)).await?)
@@ -52,7 +63,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
 /// Stores a new setting.
 ///
 /// # Errors
-/// Violations of section 2.5, an unknown user, an identifier that the user has already.
+/// Violations of section 2.5, an unknown user, an identifier that the user has already, more than a user may keep.
 pub async fn create_setting(
     services: &Services,
     (caller, user_id): (&Caller, i64),
@@ -65,8 +76,10 @@ pub async fn create_setting(
     let document = resource::encode(&document)?;
     for _ in 0..resource::DECISIONS {
         let conditions = reach::user(services, caller, user_id).await?;
+        let kept = Kept::read(services, UserSettings::COLLECTION, user_id).await?;
+        kept.allow_setting(None, document.as_bytes().len())?;
         let changes = vec![Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() }];
-        match services.store.commit(Unit { conditions, changes }).await {
+        match services.store.commit(Unit { conditions, changes }.given(kept.condition)).await {
             Ok(_) => return Ok(document),
             Err(StoreError::Condition { .. }) => {}
             Err(StoreError::Duplicate { .. }) => {
@@ -148,8 +161,15 @@ async fn change_setting(
         let mut after = resource::decode(&before)?;
         after.extend(accepted);
         let after = resource::encode(&after)?;
+        let sizes = (before.as_bytes().len(), after.as_bytes().len());
         let changes = vec![Change::Replace { collection: UserSettings::COLLECTION, before, after: after.clone() }];
-        match services.store.commit(Unit { conditions, changes }).await {
+        let mut unit = Unit { conditions, changes };
+        if sizes.1 > sizes.0 {
+            let kept = Kept::read(services, UserSettings::COLLECTION, user_id).await?;
+            kept.allow_setting(Some(sizes.0), sizes.1)?;
+            unit = unit.given(kept.condition);
+        }
+        match services.store.commit(unit).await {
             Ok(_) => return Ok(after),
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -13,7 +13,7 @@ use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::user::FIRST_ADMIN;
-use crate::domain::{Violation, document, user_input};
+use crate::domain::{document, user_input};
 use crate::query::{Filter, ListQuery, Sort, SortKey};
 use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
@@ -300,7 +300,7 @@ async fn another_admin(services: &Services, id: i64) -> Result<Condition, Servic
         let message = format!("user {id} is the last active administrator and stays one");
         return Err(ServiceError::invalid("last_administrator", message));
     }
-    Ok(Condition::Unchanged { scope: ADMINISTRATORS, at })
+    Ok(Condition::Unchanged { scope: ADMINISTRATORS.into(), at })
 }
 
 fn group_exists(group_id: i64) -> Condition {
@@ -308,7 +308,7 @@ fn group_exists(group_id: i64) -> Condition {
 }
 
 fn no_group(group_id: i64) -> ServiceError {
-    ServiceError::Violations(vec![Violation::new("/group_id", format!("group {group_id} does not exist"))])
+    ServiceError::violation("/group_id", format!("group {group_id} does not exist"))
 }
 
 fn contended() -> ServiceError {

@@ -19,6 +19,7 @@ mod measured;
 pub mod mongo;
 pub mod pieces;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
@@ -378,7 +379,7 @@ pub enum Condition {
     /// Taking effect moves the number on. For rules that no filter can state, such as "no cycles".
     Unchanged {
         /// What is being serialised, for instance `framework.categories`.
-        scope: &'static str,
+        scope: Cow<'static, str>,
         /// The number that [`scope_version`] gave before the caller looked at the data.
         at: i64,
     },
@@ -435,7 +436,7 @@ pub const SCOPES: &str = "service.scopes";
 ///
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the stored number is not one.
-pub async fn scope_version(store: &dyn Store, scope: &'static str, max_time: Duration) -> Result<i64, StoreError> {
+pub async fn scope_version(store: &dyn Store, scope: &str, max_time: Duration) -> Result<i64, StoreError> {
     let found = store.find(SCOPES, &FindQuery::new(Filter::equals("_id", scope), max_time).limited(1)).await?;
     match found.first() {
         None => Ok(0),

@@ -23,7 +23,7 @@ pub(super) use self::bodies::{
 };
 pub(super) use self::parameters::{
     Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch,
-    ImportParameters, Listing, ObjectListing, References, RightListing, RouteInQuestion, Selected,
+    ImportParameters, Listing, ObjectListing, Paging, References, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,

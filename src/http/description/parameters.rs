@@ -31,6 +31,27 @@ pub struct Listing {
     pub explain: bool,
 }
 
+/// What the list of a user's settings knows.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Paging {
+    /// The path of a field; several keys with commas between them, each with `-` in front for descending.
+    #[param(required = false, min_length = 1, format = "sort-keys")]
+    pub sort: String,
+    /// Upwards or downwards.
+    #[param(required = false, schema_with = order)]
+    pub order: i64,
+    /// The page.
+    #[param(required = false, schema_with = page)]
+    pub page: u64,
+    /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
+    #[param(required = false, minimum = 0, maximum = 10000)]
+    pub limit: u64,
+    /// `true` tells how the list is found, in place of the list.
+    #[param(required = false, default = false)]
+    pub explain: bool,
+}
+
 /// What an export of objects knows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

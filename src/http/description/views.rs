@@ -146,6 +146,9 @@ pub struct CreatedObject {
     /// The places of the object that are wrong.
     #[schema(required = false)]
     pub errors: Vec<Violation>,
+    /// How many more places of the object are wrong.
+    #[schema(required = false)]
+    pub errors_left_out: u64,
 }
 
 /// Objects that were changed together.

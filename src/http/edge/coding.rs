@@ -99,17 +99,25 @@ impl Coding {
         }
     }
 
+    /// What was packed, unpacked while it is read.
+    ///
+    /// # Errors
+    /// When the library refuses; reading fails where the bytes are not in this coding.
+    pub fn reader<'a>(self, bytes: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
+        Ok(match self {
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::new(bytes)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+                Box::new(decoder)
+            }
+            Self::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+            Self::Brotli => Box::new(brotli::Decompressor::new(bytes, BUFFER_BYTES)),
+        })
+    }
+
     /// What was packed, if it is `most` bytes or fewer. No more than that is ever held, whatever the bytes claim.
     pub fn unpack(self, bytes: &[u8], most: usize) -> Unpacked {
-        let read = match self {
-            Self::Zstd => zstd::stream::read::Decoder::new(bytes).and_then(|mut decoder| {
-                decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-                read_some(decoder, most)
-            }),
-            Self::Gzip => read_some(flate2::read::MultiGzDecoder::new(bytes), most),
-            Self::Brotli => read_some(brotli::Decompressor::new(bytes, BUFFER_BYTES), most),
-        };
-        match read {
+        match self.reader(bytes).and_then(|reader| read_some(reader, most)) {
             Ok(unpacked) if unpacked.len() > most => Unpacked::TooLarge,
             Ok(unpacked) => Unpacked::Whole(unpacked),
             Err(error) => Unpacked::Broken(error),

@@ -127,7 +127,7 @@ impl Import<'_> {
             return None;
         }
         let read = rules::read(part, line, stored.map(|(_, stored)| stored), &self.world, self.now);
-        for violation in read.wrong.iter().chain(&read.unclean) {
+        for violation in read.wrong.listed().iter().chain(read.unclean.listed()) {
             self.report.wrong(number, violation.pointer.as_str(), violation.message.as_str());
         }
         if !read.wrong.is_empty() {

@@ -2,7 +2,7 @@
 
 use bson::Document;
 
-use crate::json::read::document_from_str;
+use crate::json::read::trusted_document_from_str;
 
 /// Reads a line, with or without its end.
 ///
@@ -10,6 +10,6 @@ use crate::json::read::document_from_str;
 /// What is wrong with it, for people; the number of the line is not in it.
 pub fn document(line: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-    document_from_str(text.trim_end_matches(['\r', '\n']))
+    trusted_document_from_str(text.trim_end_matches(['\r', '\n']))
         .map_err(|error| error.to_string().replace(" at line 1, column ", " at column "))
 }

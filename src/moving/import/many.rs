@@ -155,11 +155,11 @@ impl Import<'_> {
         is_checking: bool,
     ) -> Option<(Action, Vec<Reference>)> {
         let read = rules::read(Part::Objects, line, stored.map(|(_, stored)| stored), &self.world, self.now);
-        for violation in &read.wrong {
+        for violation in read.wrong.listed() {
             self.report.wrong(number, violation.pointer.as_str(), violation.message.as_str());
         }
         if is_checking {
-            for violation in &read.unclean {
+            for violation in read.unclean.listed() {
                 self.report.unclean(number, violation.pointer.as_str(), violation.message.as_str());
             }
         }

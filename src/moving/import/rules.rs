@@ -9,7 +9,7 @@ use crate::domain::group::ADMIN_GROUP;
 use crate::domain::object_fields::{FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::ObjectType;
-use crate::domain::{self, Violation, category_input, group_input, setting_input, type_input, user_input};
+use crate::domain::{self, Violation, Violations, category_input, group_input, setting_input, type_input, user_input};
 use crate::moving::package::Part;
 use crate::service::resource::no_id;
 
@@ -33,10 +33,10 @@ pub(super) struct KnownType {
 #[derive(Default)]
 pub(super) struct Read {
     /// What can be accepted in no way.
-    pub(super) wrong: Vec<Violation>,
+    pub(super) wrong: Violations,
     /// What requests must not bring, and what changes of other things can make of stored documents all the same: values that
     /// the type does not allow any more, references and authors that are gone.
-    pub(super) unclean: Vec<Violation>,
+    pub(super) unclean: Violations,
     /// The members of the line, in the types in which they are stored.
     pub(super) members: Document,
     /// Members that a new document gets where the line does not say them.
@@ -70,26 +70,26 @@ pub(super) fn read(part: Part, line: &Document, stored: Option<&Document>, world
     match defaults {
         Ok(defaults) => read.defaults = defaults,
         Err(found) => {
-            let known: HashSet<String> = read.wrong.iter().map(|violation| violation.pointer.clone()).collect();
-            read.wrong.extend(found.into_iter().filter(|violation| !known.contains(&violation.pointer)));
+            read.wrong.append(found);
+            read.wrong.keep_first_of_each_place();
         }
     }
     read
 }
 
-fn group(line: &Document, id: i64) -> Result<Document, Vec<Violation>> {
+fn group(line: &Document, id: i64) -> Result<Document, Violations> {
     let accepted = group_input::read(line, |name| rights::find(name).is_some())?;
     let has_all =
         accepted.get_array("rights").is_ok_and(|rights| rights.iter().any(|right| right.as_str() == Some("base.*")));
     if id == ADMIN_GROUP && !has_all {
-        return Err(vec![Violation::new("/rights", "group 1 keeps the right base.*")]);
+        return Err(Violation::new("/rights", "group 1 keeps the right base.*").into());
     }
     Ok(group_input::created(&accepted, id))
 }
 
-fn user(line: &Document, id: i64, world: &World, now: DateTime) -> Result<Document, Vec<Violation>> {
+fn user(line: &Document, id: i64, world: &World, now: DateTime) -> Result<Document, Violations> {
     let (accepted, mut violations) = match user_input::read(line) {
-        Ok(accepted) => (accepted, Vec::new()),
+        Ok(accepted) => (accepted, Violations::new()),
         Err(violations) => (Document::new(), violations),
     };
     if line.contains_key("password") {
@@ -98,29 +98,29 @@ fn user(line: &Document, id: i64, world: &World, now: DateTime) -> Result<Docume
     }
     let created = user_input::created(&accepted, id, now);
     let group_id = integer(line, "group_id").or_else(|| integer(&created, "group_id")).unwrap_or_default();
-    if !world.groups.contains(&group_id) && violations.iter().all(|violation| violation.pointer != "/group_id") {
+    if !world.groups.contains(&group_id) && !violations.has("/group_id") {
         violations.push(Violation::new("/group_id", format!("group {group_id} does not exist")));
     }
     if violations.is_empty() { Ok(created) } else { Err(violations) }
 }
 
-fn setting(line: &Document, world: &World) -> Result<Document, Vec<Violation>> {
+fn setting(line: &Document, world: &World) -> Result<Document, Violations> {
     let Some(user_id) = integer(line, "user_id") else {
-        return Err(vec![Violation::new("/user_id", "is required: a whole number")]);
+        return Err(Violation::new("/user_id", "is required: a whole number").into());
     };
     let accepted = setting_input::read(line, user_id, None)?;
     if world.users.contains(&user_id) {
         Ok(accepted)
     } else {
-        Err(vec![Violation::new("/user_id", format!("user {user_id} does not exist"))])
+        Err(Violation::new("/user_id", format!("user {user_id} does not exist")).into())
     }
 }
 
 fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, now: DateTime, read: &mut Read) {
     let (input, violations) = ObjectInput::read(line);
-    read.wrong.extend(violations);
+    read.wrong.append(violations);
     let Some(known) = input.type_id.and_then(|id| world.types.get(&id)) else {
-        if read.wrong.iter().all(|violation| violation.pointer != "/type_id") {
+        if !read.wrong.has("/type_id") {
             let reason =
                 input.type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
             read.wrong.push(Violation::new("/type_id", reason));
@@ -137,7 +137,7 @@ fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, no
     let kept = stored.map(|stored| object_input::read_fields(stored.get("fields"))).unwrap_or_default();
     match known.rules.check(&input.fields, &kept) {
         Err(found) => {
-            read.unclean.extend(found);
+            read.unclean.append(found);
             read.defaults = input.created(id, type_id, &input.fields, now);
         }
         Ok(accepted) => {

@@ -23,7 +23,8 @@ pub use self::rows::Form;
 
 use self::found::Found;
 use self::journal::Journal;
-use self::plan::{Plan, Planner, What, at_line};
+use self::plan::{Plan, Planner, What};
+use self::report::ReportErrors;
 use self::rows::{Reading, Rows};
 use self::write::Finish;
 use super::export::Access;
@@ -173,7 +174,7 @@ pub async fn import_objects(
         let mut plan = joined(spawn_blocking(move || planner.plan()).await)?;
         check_permissions(importer, entry, &plan)?;
         check_references(services, importer.access.visible(&types), query.type_id, &mut plan).await?;
-        plan.errors.extend(rows.errors.iter().cloned());
+        plan.errors.append(rows.errors.clone());
         if !plan.errors.is_empty() {
             let mut refused = ImportReport::refused(plan.errors, query.dry_run);
             add_in_order(&mut refused, written);
@@ -274,7 +275,7 @@ async fn check_references(
         }
     }
     let known = services.directory.existing(&authors).await?;
-    let mut errors = Vec::new();
+    let mut errors = ReportErrors::default();
     for step in &plan.steps {
         if let What::Create { input, .. } = &step.what
             && !known.contains(&input.author_id)
@@ -283,9 +284,9 @@ async fn check_references(
             errors.push(ReportError::new(step.line, "author_id", reason));
         }
         let dangling = targets.dangling(&step.references);
-        errors.extend(dangling.into_iter().map(|violation| at_line(step.line, violation, &[])));
+        errors.add_violations(step.line, dangling, &[], &HashSet::new());
     }
-    plan.errors.append(&mut errors);
+    plan.errors.append(errors);
     Ok(())
 }
 

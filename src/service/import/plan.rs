@@ -3,13 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
 use super::found::{Found, Match};
-use super::report::ReportError;
+use super::report::{ReportError, ReportErrors};
 use super::rows::{Reading, Row, Rows, Source, field_of};
-use crate::domain::Violation;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, ObjectInput};
@@ -23,7 +22,7 @@ use crate::service::resource::{self, Objects};
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
-    pub(super) errors: Vec<ReportError>,
+    pub(super) errors: ReportErrors,
 }
 
 /// What shall happen with a row.
@@ -71,16 +70,16 @@ impl Planner {
             if self.done.contains(&index) {
                 continue;
             }
-            let before = plan.errors.len();
+            let before = plan.errors.count();
             let aim = self.aim(row, &mut plan.errors);
-            if plan.errors.len() == before {
+            if plan.errors.count() == before {
                 self.claim(row, &aim, (&mut ids, &mut keys), &mut plan.errors);
             }
             let step = match aim {
                 Aim::New(public_id) => self.create(index, row, public_id, &mut plan.errors),
                 Aim::Old(id) => self.update(index, row, id, &mut plan.errors),
             };
-            plan.steps.extend(step.filter(|_| plan.errors.len() == before));
+            plan.steps.extend(step.filter(|_| plan.errors.count() == before));
         }
         plan
     }
@@ -89,7 +88,7 @@ impl Planner {
         &self.reading.entry.object_type
     }
 
-    fn aim(&self, row: &Row, errors: &mut Vec<ReportError>) -> Aim {
+    fn aim(&self, row: &Row, errors: &mut ReportErrors) -> Aim {
         let mut wrong = |name: &str, reason: String| errors.push(ReportError::new(row.line, name, reason));
         let type_of = |id: i64| self.found.object(id).map(|object| integer(object, "type_id"));
         let own_type = Some(self.object_type().public_id);
@@ -130,7 +129,7 @@ impl Planner {
         row: &Row,
         aim: &Aim,
         (ids, keys): (&mut HashMap<i64, u64>, &mut HashMap<String, u64>),
-        errors: &mut Vec<ReportError>,
+        errors: &mut ReportErrors,
     ) {
         let mut twice = |name: &str, first: u64| {
             errors.push(ReportError::new(row.line, name, format!("line {first} has the same one")));
@@ -151,7 +150,7 @@ impl Planner {
         }
     }
 
-    fn create(&self, index: usize, row: &Row, public_id: Option<i64>, errors: &mut Vec<ReportError>) -> Option<Step> {
+    fn create(&self, index: usize, row: &Row, public_id: Option<i64>, errors: &mut ReportErrors) -> Option<Step> {
         let (input, accepted) = self.checked(row, None, errors)?;
         if let Some(violation) = public_id.and_then(resource::no_id) {
             errors.push(ReportError::new(row.line, "public_id", violation.message));
@@ -165,7 +164,7 @@ impl Planner {
         Some(Step { row: index, line: row.line, what, references: accepted.references })
     }
 
-    fn update(&self, index: usize, row: &Row, id: i64, errors: &mut Vec<ReportError>) -> Option<Step> {
+    fn update(&self, index: usize, row: &Row, id: i64, errors: &mut ReportErrors) -> Option<Step> {
         let mut wrong = |reason: String| errors.push(ReportError::new(row.line, "", reason));
         let before = self.found.object(id)?;
         let stored = match resource::decode(before) {
@@ -197,9 +196,9 @@ impl Planner {
         &self,
         row: &Row,
         old: Option<&[FieldValue]>,
-        errors: &mut Vec<ReportError>,
+        errors: &mut ReportErrors,
     ) -> Option<(ObjectInput, Accepted)> {
-        let before = errors.len();
+        let before = errors.count();
         let stored = old.unwrap_or_default();
         let known = if self.is_read { stored } else { &[] };
         let (mut body, sent) = match &row.source {
@@ -210,8 +209,8 @@ impl Planner {
             body.insert("author_id", self.user_id);
         }
         let (mut input, violations) = ObjectInput::read(&body);
-        let is_whole = violations.iter().all(|violation| !violation.pointer.starts_with("/fields"));
-        errors.extend(violations.into_iter().map(|violation| at_line(row.line, violation, &[])));
+        let is_whole = !violations.has_below("/fields");
+        errors.add_violations(row.line, violations, &[], &HashSet::new());
         input.fields = match sent {
             Some(fields) => fields,
             None => input.fields.into_iter().map(|field| self.as_stored(field, known)).collect(),
@@ -229,13 +228,12 @@ impl Planner {
                 for reference in &mut accepted.references {
                     reference.pointer = name_of(&reference.pointer, &input.fields).to_owned();
                 }
-                (errors.len() == before).then_some((input, accepted))
+                (errors.count() == before).then_some((input, accepted))
             }
             Err(violations) => {
                 // What could not be read was said already.
-                let said: HashSet<String> = errors[before..].iter().map(|error| error.field.clone()).collect();
-                let found = violations.into_iter().map(|violation| at_line(row.line, violation, &input.fields));
-                errors.extend(found.filter(|error| !said.contains(&error.field)));
+                let said = errors.listed_since(before).map(|error| error.field.clone()).collect();
+                errors.add_violations(row.line, violations, &input.fields, &said);
                 None
             }
         }
@@ -247,7 +245,7 @@ impl Planner {
         row: &Row,
         cells: &StringRecord,
         stored: &[FieldValue],
-        errors: &mut Vec<ReportError>,
+        errors: &mut ReportErrors,
     ) -> (Document, Option<Vec<FieldValue>>) {
         let mut body = Document::new();
         let mut fields = Vec::with_capacity(self.rows.columns.len());
@@ -298,8 +296,8 @@ impl Planner {
         }
     }
 
-    fn body_of_document(&self, row: &Row, document: &Document, errors: &mut Vec<ReportError>) -> Document {
-        let mut body = document.clone();
+    fn body_of_document(&self, row: &Row, document: &RawDocument, errors: &mut ReportErrors) -> Document {
+        let mut body = Document::try_from(document).unwrap_or_default();
         let own = self.object_type().public_id;
         let is_other = |id: &Bson| id.as_i64().or_else(|| id.as_i32().map(i64::from)) != Some(own);
         if body.get("type_id").is_some_and(is_other) {
@@ -331,13 +329,8 @@ fn is_same(input: &ObjectInput, accepted: &Accepted, stored: &Document, kept: &[
     accepted.fields == kept && same_flag("active", input.active) && same_flag("status", input.status) && same_version
 }
 
-/// A violation of the body as an error of the line, by the name of its field.
-pub(super) fn at_line(line: u64, violation: Violation, fields: &[FieldValue]) -> ReportError {
-    ReportError::new(line, name_of(&violation.pointer, fields), violation.message)
-}
-
 /// The name of the field that a pointer into a body with these fields leads to; else the pointer without its slash.
-fn name_of<'a>(pointer: &'a str, fields: &'a [FieldValue]) -> &'a str {
+pub(super) fn name_of<'a>(pointer: &'a str, fields: &'a [FieldValue]) -> &'a str {
     let place = pointer.trim_start_matches('/');
     let field = place.strip_prefix("fields/").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
     field.and_then(|index| fields.get(index)).map_or(place, |field| field.name.as_str())

@@ -1,7 +1,14 @@
 //! What an import did, or would do, line by line.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::plan::name_of;
+use crate::domain::Violations;
+use crate::domain::object_fields::FieldValue;
+use crate::domain::violation::clipped;
 
 /// Most lines that a report lists.
 pub const MAX_LINES: usize = 10_000;
@@ -116,21 +123,82 @@ impl Run {
 }
 
 impl ReportError {
-    /// An error on a line.
+    /// An error on a line. Texts that are too long lose their middle.
     pub fn new(line: u64, field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { line, field: field.into(), reason: reason.into() }
+        Self { line, field: clipped(field.into()), reason: clipped(reason.into()) }
+    }
+}
+
+/// What is wrong with a file, in the order of its lines: the first errors, and how many more there are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReportErrors {
+    listed: Vec<ReportError>,
+    left_out: usize,
+    /// How many lines have errors.
+    lines: usize,
+    /// The last one of them.
+    last: u64,
+}
+
+impl ReportErrors {
+    /// Adds an error; behind the first [`MAX_ERRORS`] it is only counted.
+    pub(super) fn push(&mut self, error: ReportError) {
+        if self.last != error.line {
+            self.lines += 1;
+            self.last = error.line;
+        }
+        if self.listed.len() < MAX_ERRORS { self.listed.push(error) } else { self.left_out += 1 }
+    }
+
+    /// Adds what is wrong with the body that a line stands for, whose fields these are; but for fields of which something
+    /// was `said`.
+    pub(super) fn add_violations(
+        &mut self,
+        line: u64,
+        violations: Violations,
+        fields: &[FieldValue],
+        said: &HashSet<String>,
+    ) {
+        self.left_out += violations.left_out();
+        for violation in violations {
+            let field = name_of(&violation.pointer, fields);
+            if !said.contains(field) {
+                self.push(ReportError::new(line, field, violation.message));
+            }
+        }
+    }
+
+    /// Adds the errors of other lines.
+    pub(super) fn append(&mut self, other: Self) {
+        self.lines += other.lines;
+        self.left_out += other.left_out;
+        self.listed.extend(other.listed);
+        self.listed.sort_by_key(|error| error.line);
+        self.left_out += self.listed.len().saturating_sub(MAX_ERRORS);
+        self.listed.truncate(MAX_ERRORS);
+    }
+
+    /// How many there are, with those that are not listed.
+    pub(super) fn count(&self) -> usize {
+        self.listed.len() + self.left_out
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Those that are listed and came when there were `count` before.
+    pub(super) fn listed_since(&self, count: usize) -> impl Iterator<Item = &ReportError> {
+        self.listed.iter().skip(count)
     }
 }
 
 impl ImportReport {
     /// A report of what is wrong.
-    pub fn refused(mut errors: Vec<ReportError>, dry_run: bool) -> Self {
-        errors.sort_by_key(|error| error.line);
-        let mut lines: Vec<u64> = errors.iter().map(|error| error.line).collect();
-        lines.dedup();
-        let errors_left_out = errors.len().saturating_sub(MAX_ERRORS);
-        errors.truncate(MAX_ERRORS);
-        Self { failed: lines.len(), dry_run, errors, errors_left_out, ..Self::default() }
+    pub(super) fn refused(errors: ReportErrors, dry_run: bool) -> Self {
+        let ReportErrors { listed, left_out, lines, .. } = errors;
+        Self { failed: lines, dry_run, errors: listed, errors_left_out: left_out, ..Self::default() }
     }
 
     /// Adds what happened to a line.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocumentBuf};
 
-use super::report::ReportError;
+use super::report::{ReportError, ReportErrors};
 use crate::domain::object_fields::ValueKind;
 use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
@@ -13,6 +13,7 @@ use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::exchange::sheet;
 use crate::json;
+use crate::service::resource;
 use crate::service::type_catalog::{TypeEntry, Types};
 
 /// The form of a file that comes.
@@ -39,7 +40,7 @@ pub(super) struct Rows {
     /// The columns that refer to objects by a field of theirs.
     pub(super) links: Vec<Link>,
     pub(super) list: Vec<Row>,
-    pub(super) errors: Vec<ReportError>,
+    pub(super) errors: ReportErrors,
 }
 
 /// A column that refers to objects by a field of theirs.
@@ -67,7 +68,7 @@ pub(super) struct Row {
 /// What the line says.
 pub(super) enum Source {
     Cells(StringRecord),
-    Document(Document),
+    Document(RawDocumentBuf),
 }
 
 /// What a file is read by.
@@ -81,8 +82,11 @@ pub(super) struct Reading {
 impl Reading {
     /// Reads a file; what is wrong with it is among its errors.
     pub(super) fn read(&self, file: &[u8], form: Form) -> Rows {
-        let refused =
-            |line, reason: String| Rows { errors: vec![ReportError::new(line, "", reason)], ..Rows::default() };
+        let refused = |line, reason: String| {
+            let mut rows = Rows::default();
+            rows.errors.push(ReportError::new(line, "", reason));
+            rows
+        };
         let table = match form {
             Form::Xlsx => sheet::read(file),
             Form::Csv { delimiter, encoding } => {
@@ -176,7 +180,7 @@ impl Reading {
     }
 
     fn read_row(&self, line: u64, cells: StringRecord, read: &mut Rows) -> Option<Row> {
-        let before = read.errors.len();
+        let before = read.errors.count();
         let (mut public_id, mut key) = (None, None);
         for (heading, text) in read.columns.iter().zip(&cells) {
             match heading {
@@ -211,13 +215,19 @@ impl Reading {
             }
         }
         self.require_key(line, key.as_ref(), &mut read.errors);
-        (read.errors.len() == before).then_some(Row { line, source: Source::Cells(cells), public_id, key, links })
+        (read.errors.count() == before).then_some(Row { line, source: Source::Cells(cells), public_id, key, links })
     }
 
     fn read_lines(&self, text: &str) -> Rows {
         let mut read = Rows::default();
+        let mut values = json::read::most_values(text.len());
         for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-            let document = match json::read::document_from_str(text) {
+            let document = json::read::document_counted(text, &mut values);
+            if values == 0 {
+                read.errors.push(ReportError::new(line, "", json::read::TOO_MANY_VALUES));
+                return read;
+            }
+            let document = match document {
                 Ok(document) => document,
                 Err(error) => {
                     let reason = format!("is not as JSON has to be: {} at column {}", error.message, error.column);
@@ -235,16 +245,23 @@ impl Reading {
                 }
             };
             let key = self.key.map(|position| key_of(&document, &self.object_type().fields[position].name));
-            let before = read.errors.len();
+            let before = read.errors.count();
             self.require_key(line, key.as_ref(), &mut read.errors);
-            if read.errors.len() == before {
-                read.list.push(Row { line, source: Source::Document(document), public_id, key, links: Vec::new() });
+            let source = match resource::encode(&document) {
+                Ok(document) => Source::Document(document),
+                Err(error) => {
+                    read.errors.push(ReportError::new(line, "", error.to_string()));
+                    continue;
+                }
+            };
+            if read.errors.count() == before {
+                read.list.push(Row { line, source, public_id, key, links: Vec::new() });
             }
         }
         read
     }
 
-    fn require_key(&self, line: u64, key: Option<&Bson>, errors: &mut Vec<ReportError>) {
+    fn require_key(&self, line: u64, key: Option<&Bson>, errors: &mut ReportErrors) {
         let Some(position) = self.key else { return };
         let name = &self.object_type().fields[position].name;
         if key.is_some_and(|key| key_text(key).is_none()) {

@@ -85,7 +85,7 @@ pub(super) async fn write(
         let referred: BTreeSet<i64> = group.iter().flat_map(|it| &it.references).map(|it| it.object_id).collect();
         if has_new {
             unit = unit.given(exists(Types::COLLECTION, type_id));
-            unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE, at }));
+            unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE.into(), at }));
         }
         unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));
         for Prepared { row, line, change, .. } in group {

@@ -270,7 +270,9 @@ async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Res
 
 fn scope_key(condition: &Condition) -> Option<Key> {
     match condition {
-        Condition::Unchanged { scope, .. } => Some(Key { collection: SCOPES.to_owned(), document: Bson::from(*scope) }),
+        Condition::Unchanged { scope, .. } => {
+            Some(Key { collection: SCOPES.to_owned(), document: Bson::from(&**scope) })
+        }
         Condition::Exists { .. } | Condition::None { .. } => None,
     }
 }

@@ -120,7 +120,7 @@ pub(crate) async fn one_of_many_moves_a_scope(store: Arc<dyn Store>) {
     let task = |id| {
         let store = Arc::clone(&store);
         async move {
-            let condition = Condition::Unchanged { scope: "contract.race", at: 0 };
+            let condition = Condition::Unchanged { scope: "contract.race".into(), at: 0 };
             store.commit(Unit::of(insertion(THINGS, &thing(id, doc! {}))).given(condition)).await
         }
     };

@@ -231,17 +231,20 @@ pub(crate) async fn a_scope_moves_on_with_each_unit(store: Arc<dyn Store>) {
     assert_eq!(scope_version(&*store, SCOPE, BUDGET).await.expect("an answer"), 0);
     for at in 0..3 {
         let id = i32::try_from(at).expect("small") + 1;
-        let unit = Unit::of(insertion(THINGS, &thing(id, doc! {}))).given(Condition::Unchanged { scope: SCOPE, at });
+        let unit =
+            Unit::of(insertion(THINGS, &thing(id, doc! {}))).given(Condition::Unchanged { scope: SCOPE.into(), at });
         store.commit(unit).await.expect("nobody else uses the scope");
         assert_eq!(scope_version(&*store, SCOPE, BUDGET).await.expect("an answer"), at + 1);
     }
-    let late = Unit::of(insertion(THINGS, &thing(9, doc! {}))).given(Condition::Unchanged { scope: SCOPE, at: 2 });
+    let late =
+        Unit::of(insertion(THINGS, &thing(9, doc! {}))).given(Condition::Unchanged { scope: SCOPE.into(), at: 2 });
     assert_eq!(condition_that_failed(store.commit(late).await), 0);
 }
 
 pub(crate) async fn a_refused_unit_does_not_move_the_scope(store: Arc<dyn Store>) {
     one(&*store).await;
-    let unit = Unit::of(insertion(THINGS, &thing(1, doc! {}))).given(Condition::Unchanged { scope: SCOPE, at: 0 });
+    let unit =
+        Unit::of(insertion(THINGS, &thing(1, doc! {}))).given(Condition::Unchanged { scope: SCOPE.into(), at: 0 });
     duplicate_key(store.commit(unit).await);
     assert_eq!(scope_version(&*store, SCOPE, BUDGET).await.expect("an answer"), 0);
 }

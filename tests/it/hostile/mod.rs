@@ -4,7 +4,9 @@
 //! is in `edge`; who may do what in `accounts` and `api`.
 
 mod accounts;
+mod bodies;
 mod heads;
+mod keeping;
 mod oracles;
 mod queries;
 mod unread;

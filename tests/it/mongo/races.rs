@@ -169,7 +169,8 @@ async fn only_one_of_many_units_of_the_same_scope_takes_effect(deployment: Deplo
                 let store = Arc::clone(if task % 2 == 0 { &store } else { &other });
                 let id = round * 8 + task + 1;
                 let document = rawdoc! { "_id": ObjectId::new(), "public_id": id, "name": format!("category {id}") };
-                let unit = Unit::of(insert(CATEGORIES, document)).given(Condition::Unchanged { scope: CATEGORIES, at });
+                let unit =
+                    Unit::of(insert(CATEGORIES, document)).given(Condition::Unchanged { scope: CATEGORIES.into(), at });
                 tokio::spawn(async move { store.commit(unit).await })
             })
             .collect();

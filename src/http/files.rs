@@ -1,0 +1,79 @@
+//! Bodies that are files of objects.
+
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::{FromRequest, HttpRequest};
+use futures::future::LocalBoxFuture;
+
+use super::arrivals::{Arriving, Place};
+use super::body::{LINES, Sent, essence, is_lines};
+use super::error::ApiError;
+
+/// A body that is a file of objects.
+pub(super) struct File {
+    pub bytes: Vec<u8>,
+    /// What it says that it is.
+    pub said: Said,
+    /// Held as long as the file is worked on.
+    pub place: Place,
+    /// Its bytes count as long.
+    pub arriving: Option<Arriving>,
+}
+
+/// What the head of a request says of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Lines of JSON.
+    Lines,
+    /// A table of a spreadsheet.
+    Sheet,
+    /// A table as text, or nothing in particular.
+    Table,
+}
+
+/// The type of tables of spreadsheets.
+pub(super) const SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
+/// The types of such files, as programs call them that do not know better, too.
+const FILES: [&str; 4] = ["text/csv", SHEET, "text/plain", "application/octet-stream"];
+
+impl FromRequest for File {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let sent = Sent::of(request, true, |limits| (limits.max_import_bytes, "api.max_import_bytes"));
+        let said = said(request);
+        let is_file = essence(request)
+            .is_some_and(|essence| FILES.iter().chain(&LINES).any(|name| essence.eq_ignore_ascii_case(name)));
+        let payload = payload.take();
+        Box::pin(async move {
+            if !is_file {
+                let message =
+                    "send the file as it is, with Content-Type: text/csv, application/x-ndjson or that of xlsx";
+                return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
+            }
+            // The whole request has a time budget of its own.
+            let mut sent = sent?.within(Duration::MAX);
+            if let Some(arriving) = &mut sent.arriving {
+                arriving.is_file()?;
+            }
+            let bytes = sent.collect(payload).await?;
+            // Only a file that is there takes a place: nobody waits for a slow client.
+            let arriving = sent.arriving.as_ref().ok_or_else(ApiError::imports_busy)?;
+            let place = arriving.place().await?;
+            let bytes = sent.unpack(bytes).await?;
+            Ok(Self { bytes, said, place, arriving: sent.arriving })
+        })
+    }
+}
+
+fn said(request: &HttpRequest) -> Said {
+    match essence(request) {
+        Some(essence) if essence.eq_ignore_ascii_case(SHEET) => Said::Sheet,
+        _ if is_lines(request) => Said::Lines,
+        _ => Said::Table,
+    }
+}
