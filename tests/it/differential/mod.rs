@@ -38,7 +38,8 @@ const USUAL_CASES: u64 = 2000;
 /// Other seeds look for what nobody has met yet.
 const USUAL_SEED: u64 = 3000;
 
-fn number(variable: &str) -> Option<u64> {
+/// The number that a variable of the environment holds, if it is set.
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var_os(variable)?;
     Some(text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{variable} must be a number")))
 }

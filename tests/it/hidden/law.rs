@@ -6,11 +6,8 @@
 use super::answers::Comparable;
 use super::requests::{Asked, generated, walked};
 use super::world::World;
+use crate::differential::number;
 use crate::support::app::{TestApp, on_each_store};
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// Asks everything in one world, then in another one, and compares.
 async fn hold_the_law(app: &TestApp, requests: &[Asked]) {
@@ -34,7 +31,8 @@ on_each_store! {
     }
 
     async fn no_question_tells_of_hidden_objects(app) {
-        let (cases, seed) = (number("INVENTORY_HIDDEN_CASES", 400), number("INVENTORY_HIDDEN_SEED", 1));
+        let cases = number("INVENTORY_HIDDEN_CASES").unwrap_or(400);
+        let seed = number("INVENTORY_HIDDEN_SEED").unwrap_or(1);
         println!("{cases} questions, seed {seed}");
         hold_the_law(app, &generated(seed, cases)).await;
     }
