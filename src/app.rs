@@ -11,6 +11,7 @@ use actix_web::middleware::from_fn;
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
 use crate::http::arrivals::Arrivals;
@@ -392,7 +393,8 @@ pub async fn services_on(
     let accounts = Accounts::open(parts, &settings.auth).await?;
     let types = type_catalog::TypeCatalog::default();
     let companions = Companions::default();
-    Ok(Services { store, types, companions, directory, accounts, clock, max_time })
+    let admission = Admission::new(settings.admission.bounds());
+    Ok(Services { store, types, companions, directory, accounts, admission, clock, max_time })
 }
 
 /// Makes what every command needs: collections, indexes, and documents stored as this version does. A store of a newer

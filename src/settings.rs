@@ -18,6 +18,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use self::sources::Layer;
+use crate::admission::Bounds;
 use crate::auth::{AuthSettings, Secret};
 use crate::logging::Format;
 use crate::query::Limits;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub api: ApiSettings,
     /// What a filter may cost.
     pub query: QuerySettings,
+    /// What all requests may take together.
+    pub admission: AdmissionSettings,
     /// What is logged.
     pub log: LogSettings,
     /// What a monitor can ask.
@@ -149,6 +152,18 @@ pub struct QuerySettings {
     pub max_regex_chars: usize,
 }
 
+/// `admission.*`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionSettings {
+    /// Memory for what requests compute, sort and wait with, in MiB.
+    pub memory_mib: usize,
+    /// How much work of requests runs at a time; 0: one a core, two at least.
+    pub at_once: usize,
+    /// How long a request waits for its first turn, in milliseconds.
+    pub wait_ms: u64,
+}
+
 /// `log.*`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +183,11 @@ pub struct MetricsSettings {
     /// With this token `/metrics` is answered on the address of the service, too; empty: it is not.
     pub token: Secret,
 }
+
+/// Below this, not even one query has what it may take.
+const LEAST_ADMISSION_MIB: usize = 64;
+/// More threads than this do not help any machine.
+const MOST_AT_ONCE: usize = 512;
 
 /// A token that could be guessed protects nothing.
 const SHORTEST_METRICS_TOKEN: usize = 16;
@@ -309,6 +329,7 @@ impl Settings {
         self.store.location()?;
         self.server.proxies()?;
         self.metrics.validate()?;
+        self.admission.validate()?;
         self.log.validate()?;
         self.server.limits.validate()?;
         self.server.tls.files()?;
@@ -369,6 +390,27 @@ impl ServerSettings {
                 network(name).map_err(|_| invalid("server.trusted_proxies", &message))
             })
             .collect()
+    }
+}
+
+impl AdmissionSettings {
+    /// The bounds of the governor.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            memory: self.memory_mib.saturating_mul(1024 * 1024),
+            at_once: if self.at_once == 0 { Bounds::at_once_here() } else { self.at_once },
+            wait: Duration::from_millis(self.wait_ms),
+        }
+    }
+
+    fn validate(&self) -> Result<(), SettingsError> {
+        if self.memory_mib < LEAST_ADMISSION_MIB {
+            return Err(invalid("admission.memory_mib", "must be at least 64: one query may need as much"));
+        }
+        if self.at_once > MOST_AT_ONCE {
+            return Err(invalid("admission.at_once", "must be at most 512, or 0 for one a core"));
+        }
+        positive("admission.wait_ms", self.wait_ms)
     }
 }
 

@@ -2,9 +2,10 @@
 //! another page or as a body.
 
 use bson::DateTime;
+use inventory_service::admission::Means;
 use inventory_service::http::links::encode_query;
 use inventory_service::http::params::{ListParams, ListRoute, ParamSettings, Parameters};
-use inventory_service::query::{Limits, Projection, SortKey};
+use inventory_service::query::{Effort, Limits, Projection, SortKey};
 use inventory_service::settings::UnknownParameters;
 
 const ROUTES: [ListRoute; 3] = [
@@ -42,7 +43,7 @@ pub fn hold(bytes: &[u8]) {
 }
 
 fn understood(parameters: &Parameters, route: &ListRoute) {
-    let Ok(read) = ListParams::read(parameters.clone(), route, &SETTINGS, now()) else { return };
+    let Ok(read) = ListParams::read(parameters.clone(), route, &SETTINGS, now(), &effort()) else { return };
     let query = &read.query;
     assert!((1..=MAX_LIMIT).contains(&query.limit), "{}", query.limit);
     assert!((1..=LAST_PAGE).contains(&query.page), "{}", query.page);
@@ -54,7 +55,8 @@ fn understood(parameters: &Parameters, route: &ListRoute) {
     let link = encode_query(parameters.iter());
     assert!(link.bytes().all(|byte| byte.is_ascii_graphic()), "{link}");
     let again = Parameters::from_query(&link).unwrap_or_else(|error| panic!("{link}: {error:?}"));
-    let again = ListParams::read(again, route, &SETTINGS, now()).unwrap_or_else(|error| panic!("{link}: {error:?}"));
+    let again =
+        ListParams::read(again, route, &SETTINGS, now(), &effort()).unwrap_or_else(|error| panic!("{link}: {error:?}"));
     assert_eq!(question(&read), question(&again), "{link}");
 }
 
@@ -66,6 +68,10 @@ fn question(read: &ListParams) -> String {
         "{document:?} {:?} {} {} {projected:?} {} {filter} {projection:?} {sort} {order} {view:?} {active:?}",
         query.sort, query.page, query.limit, query.explain
     )
+}
+
+fn effort() -> Effort {
+    Effort::Work(Means::default(), None)
 }
 
 fn now() -> DateTime {

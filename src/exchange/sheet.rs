@@ -19,20 +19,27 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 const MOST_CELLS: usize = 20_000_000;
 /// Different texts are so many at the most.
 const MOST_TEXTS: u64 = 4_000_000;
+/// What a cell takes beside its text, from the table to the object that it becomes part of.
+const CELL: usize = 48;
+/// How much more the text of a cell takes on that way.
+const GROWTH: usize = 4;
+/// Memory is counted when it is so much.
+const COUNTED: usize = 256 * 1024;
 /// Whole numbers beyond this are not told apart: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads the first sheet. Rows of empty cells are passed over.
+/// Reads the first sheet. Rows of empty cells are passed over. `room` counts memory before it is taken, and says whether
+/// there is some.
 ///
 /// # Errors
 /// A line and a sentence for people.
-pub fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
+pub fn read(bytes: &[u8], room: &dyn Fn(usize) -> bool) -> Result<Table, (u64, String)> {
     let unreadable = |reason: String| (1, format!("the file cannot be read as xlsx: {reason}"));
     within_bounds(bytes).map_err(unreadable)?;
     let mut book = Xlsx::new(Cursor::new(bytes)).map_err(|error| unreadable(error.to_string()))?;
     let name = book.sheet_names().first().cloned().ok_or_else(|| unreadable("it has no sheet".to_owned()))?;
     let mut cells = book.worksheet_cells_reader(&name).map_err(|error| unreadable(error.to_string()))?;
-    let mut rows = Rows::default();
+    let mut rows = Rows { table: Table::default(), line: 0, row: Vec::new(), cells: 0, bytes: 0, uncounted: 0, room };
     while let Some(cell) = cells.next_cell_with_formula_metadata().map_err(|error| unreadable(error.to_string()))? {
         let (row, column) = cell.pos;
         let line = u64::from(row) + 1;
@@ -163,17 +170,19 @@ fn moment_text(moment: ExcelDateTime) -> String {
 }
 
 /// Rows on their way.
-#[derive(Default)]
-struct Rows {
+struct Rows<'a> {
     table: Table,
     line: u64,
     row: Vec<String>,
     cells: usize,
     /// Of all texts: a text that many cells share is unpacked once and counts for each of them.
     bytes: u64,
+    /// Memory of rows that is still to be counted.
+    uncounted: usize,
+    room: &'a dyn Fn(usize) -> bool,
 }
 
-impl Rows {
+impl Rows<'_> {
     fn put(&mut self, line: u64, column: usize, text: String) -> Result<(), String> {
         if line != self.line {
             if line < self.line {
@@ -210,8 +219,19 @@ impl Rows {
         if self.cells > MOST_CELLS {
             return Err(format!("the sheet has more than {MOST_CELLS} cells; save it as csv, or in several files"));
         }
+        self.count(&row)?;
         row.resize(self.table.header.len(), String::new());
         self.table.rows.push((self.line, StringRecord::from(row)));
+        Ok(())
+    }
+
+    /// Empty cells take room, too.
+    fn count(&mut self, row: &[String]) -> Result<(), String> {
+        let texts: usize = row.iter().map(String::len).sum();
+        self.uncounted += CELL * self.table.header.len() + GROWTH * texts;
+        if self.uncounted >= COUNTED && !(self.room)(std::mem::take(&mut self.uncounted)) {
+            return Err("there is no memory for so large a sheet; save it as csv, or in several files".to_owned());
+        }
         Ok(())
     }
 
@@ -233,6 +253,24 @@ mod tests {
     use zip::write::SimpleFileOptions;
 
     use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Table, (u64, String)> {
+        super::read(bytes, &|_| true)
+    }
+
+    #[test]
+    fn a_sheet_that_needs_more_memory_than_there_is_is_refused() {
+        let bytes = book(|sheet| {
+            for row in 0..20_000 {
+                sheet.write_string(row, 0, "name").expect("a cell");
+            }
+        });
+        let left = std::cell::Cell::new(900 * 1024_usize);
+        let room = |bytes: usize| left.get().checked_sub(bytes).map(|rest| left.set(rest)).is_some();
+        assert!(super::read(&bytes, &room).is_err_and(|(_, reason)| reason.contains("in several files")));
+        left.set(2 * 1024 * 1024);
+        assert!(super::read(&bytes, &room).is_ok());
+    }
 
     fn book(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
         let mut book = Workbook::new();

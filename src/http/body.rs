@@ -13,13 +13,13 @@ use bson::{Bson, Document, RawDocumentBuf};
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use serde_json::Deserializer;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::arrivals::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::admission;
 use crate::domain::Violation;
 use crate::json;
 use crate::json::read::{JsonError, ListError, ListLimits, most_values};
@@ -81,7 +81,7 @@ impl FromRequest for JsonItems {
             let mut sent = sent?;
             let bytes = sent.collect(payload).await?;
             let limits = ListLimits { items: most, values: most_values(sent.most) };
-            away(move || items_of(&bytes, sent, is_lines, limits)).await
+            admission::work(move |_| items_of(&bytes, sent, is_lines, limits)).await?
         })
     }
 }
@@ -171,24 +171,15 @@ async fn parsed<T: Send + 'static>(
         return parse(&text.text);
     }
     // The whole of it moves, so that it counts as long.
-    away(move || {
+    admission::work(move |_| {
         let text = text;
         parse(&text.text)
     })
-    .await
+    .await?
 }
 
 /// So many bytes are parsed in no time.
 const SHORT: usize = 8 * 1024;
-
-/// Longer ones take memory while they are parsed, so few are at a time; others wait.
-static PARSED_AT_ONCE: Semaphore = Semaphore::const_new(2);
-
-async fn away<T: Send + 'static>(work: impl FnOnce() -> Result<T, ApiError> + Send + 'static) -> Result<T, ApiError> {
-    let ended = || ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR);
-    let _turn = PARSED_AT_ONCE.acquire().await.map_err(|_| ended())?;
-    web::block(work).await.map_err(|_| ended())?
-}
 
 fn document(text: &str) -> Result<Document, ApiError> {
     json::read::document_from_str(text).map_err(|error| malformed(error.to_string()))
@@ -310,17 +301,16 @@ impl Sent {
     pub(super) async fn unpack(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         let (Some(coding), most) = (self.coding, self.most) else { return Ok(bytes) };
         let packed = bytes.len();
-        match web::block(move || coding.unpack(&bytes, most)).await {
-            Ok(Unpacked::Whole(bytes)) => {
+        match admission::work(move |_| coding.unpack(&bytes, most)).await? {
+            Unpacked::Whole(bytes) => {
                 if let Some(arriving) = &mut self.arriving {
                     arriving.give_back(packed);
                     arriving.take(bytes.len())?;
                 }
                 Ok(bytes)
             }
-            Ok(Unpacked::TooLarge) => Err(self.too_large()),
-            Ok(Unpacked::Broken(error)) => Err(unreadable(coding, &error)),
-            Err(_) => Err(ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)),
+            Unpacked::TooLarge => Err(self.too_large()),
+            Unpacked::Broken(error) => Err(unreadable(coding, &error)),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::objects::{read_on_references, refuse_if_match};
-use super::params::{Parameters, read_filter};
+use super::params::Parameters;
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::service::bulk::{self as service, Outcome, Selection};
@@ -84,7 +84,7 @@ pub(super) async fn patch_selected_objects(
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count"], state.params.unknown)?;
-    let selection = selection(&state, &sent)?;
+    let selection = selection(&state, &sent).await?;
     let ids = service::patch_selected(&state.services, &caller.0, &selection, &patch.0).await?;
     Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
 }
@@ -104,7 +104,7 @@ pub(super) async fn delete_selected_objects(
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count", "on_references"], state.params.unknown)?;
-    let selection = selection(&state, &sent)?;
+    let selection = selection(&state, &sent).await?;
     let on_references = read_on_references(&sent)?;
     let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await?;
     let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
@@ -112,13 +112,13 @@ pub(super) async fn delete_selected_objects(
 }
 
 /// Both have to be said: who leaves the filter out means something else than everything.
-fn selection(state: &HttpState, sent: &Parameters) -> Result<Selection, ApiError> {
+async fn selection(state: &HttpState, sent: &Parameters) -> Result<Selection, ApiError> {
     let required = |name: &str, what: &str| ApiError::parameter(name, format!("is required: {what}"));
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty());
     let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
     let count = sent.number("expected_count")?;
     let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
-    let filter = read_filter(filter, &state.params.limits, state.services.now())?;
+    let filter = state.filter(filter).await?;
     Ok(Selection { filter, expected_count, most: state.params.max_bulk })
 }
 

@@ -8,13 +8,15 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::edge::panics::caught;
 use super::edge::rate_limit::Allowance;
+use super::edge::server::given_up;
 use super::error::ApiError;
 use super::path::positive;
 use super::state::HttpState;
+use crate::admission::Ticket;
 use crate::auth::Authorization;
 use crate::service::{Caller, rights};
 
@@ -75,18 +77,39 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     let work = async move {
         match permitted(access, &request, &state).await {
             Ok(caller) => {
-                if let Some(caller) = caller {
-                    request.extensions_mut().insert(caller);
-                }
-                Ok(next.call(request).await?.map_into_left_body())
+                let ticket = match caller {
+                    Some(caller) => admit(&request, &state, caller),
+                    None => Ticket::default(),
+                };
+                Ok(ticket.scope(next.call(request)).await?.map_into_left_body())
             }
             Err(error) => Ok(refused(request, &error)),
         }
     };
-    match timeout_at(until, caught(sent.clone(), work)).await {
-        Ok(answered) => answered,
-        Err(_) => Ok(ServiceResponse::new(sent, ApiError::out_of_time(setting).error_response()).map_into_right_body()),
+    let is_over = async {
+        tokio::select! {
+            () = sleep_until(until) => {}
+            () = given_up(&sent) => {}
+        }
+    };
+    // What is dropped here tells its work to end.
+    tokio::select! {
+        biased;
+        answered = caught(sent.clone(), work) => answered,
+        () = is_over => {
+            let error = ApiError::out_of_time(setting).error_response();
+            Ok(ServiceResponse::new(sent.clone(), error).map_into_right_body())
+        }
     }
+}
+
+/// What the request needs on its way: the caller, and a ticket for what his requests may take.
+fn admit(request: &ServiceRequest, state: &HttpState, caller: Arc<Caller>) -> Ticket {
+    let ticket = state.services.admission.ticket(caller.user_id);
+    let mut extensions = request.extensions_mut();
+    extensions.insert(caller);
+    extensions.insert(ticket.clone());
+    ticket
 }
 
 fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> ServiceResponse<EitherBody<B>> {

@@ -37,7 +37,7 @@ pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;

@@ -11,6 +11,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::description;
+use crate::admission::Denied;
 use crate::auth::AuthError;
 use crate::domain::violation::clipped;
 use crate::domain::{Violation, Violations};
@@ -22,6 +23,9 @@ use crate::store::StoreError;
 
 /// Seconds after which asking again makes sense when the store is away.
 const RETRY_AFTER_S: &str = "2";
+
+/// The code of a parse that was given up; see [`QueryError::is_unfinished`].
+const UNFINISHED: &str = "query_262";
 
 /// An answer that is an error.
 #[derive(Debug, Clone)]
@@ -95,6 +99,16 @@ impl ApiError {
     /// 503 for a request that took longer than all of it may take; the setting says how long that is.
     pub fn out_of_time(setting: &str) -> Self {
         unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
+    }
+
+    /// 503 while there is no memory or no turn for what was asked.
+    pub fn too_much() -> Self {
+        unavailable("busy", "too much is under way for this request; try again")
+    }
+
+    /// Whether a question could not be read in the time that there is at once.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.code == UNFINISHED
     }
 
     /// 503 while a user sends as many files as one may.
@@ -213,6 +227,9 @@ impl ResponseError for ApiError {
 
 impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
+        if let Some(interruption) = error.interruption() {
+            return StoreError::from(interruption).into();
+        }
         let code = format!("query_{}", error.code);
         let pointer = if error.pointer.is_empty() { error.path.clone() } else { error.pointer.clone() };
         let violation = Violation::new(pointer, error.message.clone());
@@ -254,6 +271,7 @@ impl From<StoreError> for ApiError {
             StoreError::Timeout => {
                 unavailable("query_timeout", "the query took longer than query.max_time_ms; narrow its filter")
             }
+            StoreError::Busy => Self::too_much(),
             StoreError::Unavailable { reason } => {
                 log::warn!("the store is not available: {reason}");
                 unavailable("store_unavailable", "the store cannot be reached now; try again")
@@ -310,4 +328,10 @@ fn is_zero(count: &usize) -> bool {
 fn unavailable(code: &'static str, message: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
         .with(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        StoreError::from(denied).into()
+    }
 }

@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::files::{File, SHEET, Said};
 use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
-use super::params::{Parameters, read_filter, read_order, read_sort};
+use super::params::{Parameters, read_order, read_sort};
 use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
@@ -45,7 +45,7 @@ pub(super) async fn export_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&EXPORT, state.params.unknown)?;
-    let query = export_query(&state, &sent)?;
+    let query = export_query(&state, &sent).await?;
     let (media_type, extension) = match query.form {
         Form::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         Form::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
@@ -67,7 +67,7 @@ pub(super) async fn export_objects(
         .streaming(bytes))
 }
 
-fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuery, ApiError> {
+async fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuery, ApiError> {
     let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or("csv");
     if format != "csv"
         && let Some(name) = OF_CSV.iter().find(|name| sent.get(name).is_some())
@@ -88,7 +88,7 @@ fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuery, Api
         _ => Form::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
-    let filter = read_filter(filter, &state.params.limits, state.services.now())?;
+    let filter = state.filter(filter).await?;
     let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
     let sort = read_sort(sent, read_order(sent)?, &LIST)?;
     Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all") })

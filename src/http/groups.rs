@@ -35,7 +35,7 @@ impl Wire for Groups {
     responses((status = 200, body = ListOf<Group>)),
 )]
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }

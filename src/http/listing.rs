@@ -11,8 +11,12 @@ use super::envelope::{self, Items, ListEnd, Nothing, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
+use crate::admission;
 use crate::service::resource::Listed;
 use crate::store::{Documents, Pieces, StoreError};
+
+/// What a list takes that waits for its reader: a piece as JSON on its way, and the next one as it is stored.
+const WAITING_BYTES: usize = 1024 * 1024;
 
 /// A list of documents as they are stored, or how they are found.
 ///
@@ -67,12 +71,15 @@ where
         let response = envelope::list::<W>(state, request, list_path, params, first, pieces.total)?;
         return Ok(envelope::hinted(response, pieces.hint.as_ref()));
     };
+    // From here on the answer waits for its reader, however slow.
+    admission::current().hold(WAITING_BYTES)?;
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
     let body = body(first, rest, move |count| end.text(count));
     let total = HeaderValue::from(pieces.total);
     let mut response = HttpResponse::build(StatusCode::OK);
-    let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total)).streaming(body);
+    let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total));
+    let response = response.streaming(admission::kept(body.boxed_local()));
     Ok(envelope::hinted(response, pieces.hint.as_ref()))
 }
 

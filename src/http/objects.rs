@@ -21,6 +21,7 @@ use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::state::HttpState;
+use crate::admission;
 use crate::json::write::DateStyle;
 use crate::query::Budget;
 use crate::service::objects::{self as service, Seen};
@@ -29,7 +30,7 @@ use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::shown::Shown;
 use crate::service::{Caller, references, rendering};
-use crate::store::{Documents, StoreError};
+use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
 pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
@@ -53,7 +54,7 @@ pub(super) async fn list_objects(
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -71,7 +72,7 @@ pub(super) async fn query_objects(
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let params = state.list_params(Parameters::from_body(&body.0)?, &LIST)?;
+    let params = state.list_params(Parameters::from_body(&body.0)?, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -88,7 +89,7 @@ pub(super) async fn list_references(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -109,7 +110,7 @@ pub(super) async fn list_unclean(
     caller: Authenticated,
     type_id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &UNCLEAN)?;
+    let params = state.list_params(Parameters::of(&request)?, &UNCLEAN).await?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
@@ -182,16 +183,16 @@ async fn items(
     };
     // A projection computes what the client says, on each view.
     let filter = params.query.filter.clone();
-    let projected = web::block(move || {
+    let projected = admission::work(move |means| {
         let mut items = Items::default();
-        let budget = Budget::until(until);
+        let budget = Budget::until(until).within(means);
         for view in views.iter() {
             let projected = rendering::project(view, &projection, &filter, &budget)?;
             envelope::write_document(&projected, Objects::DATES, items.begin())?;
         }
         Ok(items)
     });
-    projected.await.map_err(|error| ApiError::from(StoreError::backend(error)))?
+    projected.await?
 }
 
 /// Read an object, rendered.

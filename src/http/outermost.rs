@@ -2,17 +2,20 @@
 //! interface, the one shape of errors, and a log line.
 
 use std::fmt::Write;
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, HttpResponse, web};
+use actix_web::web::Bytes;
+use actix_web::{HttpMessage, HttpResponse, ResponseError, web};
 
 use super::edge::compress::compressed;
 use super::edge::headers::secure;
@@ -20,6 +23,7 @@ use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
 use crate::service::Caller;
@@ -41,6 +45,9 @@ const ALIASES: [(&str, &str); 6] = [
     ("/rest/right", "/rest/rights"),
 ];
 
+/// Answers of so many bytes or more count as their request's while they are sent.
+const LONG: u64 = 64 * 1024;
+
 /// The URI of a request whose path was turned into the plural one.
 pub struct AsSent(pub Uri);
 
@@ -59,6 +66,12 @@ pub async fn outermost(
     let id = request_id(&request);
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
+    let ticket = response.request().extensions().get::<Ticket>().cloned().unwrap_or_default();
+    if let BodySize::Sized(bytes @ LONG..) = response.response().body().size()
+        && let Err(denied) = ticket.hold(usize::try_from(bytes).unwrap_or(usize::MAX))
+    {
+        response = response.into_response(ApiError::from(denied).error_response());
+    }
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
@@ -70,7 +83,10 @@ pub async fn outermost(
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     if let Some(state) = &state {
-        response = compressed(response, state.compression).await;
+        response = ticket.scope(compressed(response, state.compression)).await;
+    }
+    if matches!(response.response().body().size(), BodySize::Sized(LONG..) | BodySize::Stream) {
+        response = response.map_body(|_, body| BoxBody::new(Counted { body, _ticket: ticket }));
     }
     note(&response, &id, begun, state.as_ref().map(|state| &*state.metrics));
     let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
@@ -86,6 +102,24 @@ pub async fn outermost(
     Ok(response)
 }
 
+/// A body that counts as its request's until the client has it.
+struct Counted {
+    body: BoxBody,
+    _ticket: Ticket,
+}
+
+impl MessageBody for Counted {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
+    }
+}
+
 /// Whether a refusal is about a filter, a sort, a projection or another parameter.
 fn is_of_a_question(code: &str) -> bool {
     code.starts_with("query_") || code == "unsupported_by_embedded_store" || code.starts_with("parameter_")
@@ -93,7 +127,7 @@ fn is_of_a_question(code: &str) -> bool {
 
 /// 404 in the one shape, for paths that no route has.
 pub async fn no_such_path() -> HttpResponse {
-    actix_web::ResponseError::error_response(&ApiError::no_such_path())
+    ResponseError::error_response(&ApiError::no_such_path())
 }
 
 /// The client's own id when it is short and plain, else a new one.

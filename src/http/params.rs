@@ -1,6 +1,7 @@
 //! Parameters of list routes: text in, typed question out. Nothing unknown passes (decisions 3).
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
@@ -8,8 +9,9 @@ use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
+use crate::admission;
 use crate::json;
-use crate::query::{Filter, Limits, ListQuery, Projection, Sort};
+use crate::query::{Effort, Filter, Limits, ListQuery, Projection, Sort};
 use crate::settings::UnknownParameters;
 
 /// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
@@ -125,6 +127,11 @@ impl Parameters {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// How many bytes of a filter and a projection there are.
+    pub fn question_bytes(&self) -> usize {
+        ["filter", "projection"].iter().filter_map(|name| self.get(name)).map(str::len).sum()
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
@@ -183,6 +190,28 @@ impl Parameters {
     }
 }
 
+/// A filter and a projection of so many bytes together are read on the spot, if that takes no time to speak of.
+const SHORT: usize = 4096;
+
+/// Reads parameters with a filter of so many bytes: at once while that takes some microseconds, else as work, which ends
+/// after `max_time`.
+///
+/// # Errors
+/// What `read` reports; 503 when there is no turn or no memory for it.
+pub async fn understood<T: Send + 'static>(
+    bytes: usize,
+    max_time: Duration,
+    read: impl Fn(&Effort) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes <= SHORT {
+        match read(&Effort::Brief) {
+            Err(error) if error.is_unfinished() => {}
+            outcome => return outcome,
+        }
+    }
+    admission::work(move |means| read(&Effort::Work(means.clone(), Instant::now().checked_add(max_time)))).await?
+}
+
 impl ListParams {
     /// Understands the parameters of a list route; `now` is `$$NOW` in them.
     ///
@@ -193,6 +222,7 @@ impl ListParams {
         route: &ListRoute,
         settings: &ParamSettings,
         now: DateTime,
+        effort: &Effort,
     ) -> Result<Self, ApiError> {
         let mut known = COMMON.to_vec();
         if route.objects {
@@ -210,10 +240,10 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
-        let filter = read_filter(&filter_text, &settings.limits, now)?;
+        let filter = read_filter(&filter_text, &settings.limits, now, effort)?;
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
-        let projection =
-            projection_text.as_deref().map(|text| read_projection(text, &filter, &settings.limits, now)).transpose()?;
+        let read = |text| read_projection(text, &filter, &settings.limits, now, effort);
+        let projection = projection_text.as_deref().map(read).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
             filter,
@@ -301,16 +331,22 @@ fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) ->
 ///
 /// # Errors
 /// 400 naming what is wrong and where.
-pub fn read_filter(text: &str, limits: &Limits, now: DateTime) -> Result<Filter, ApiError> {
+pub fn read_filter(text: &str, limits: &Limits, now: DateTime, effort: &Effort) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
         let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;
-    Ok(Filter::parse_at(&document, limits, now)?)
+    Ok(Filter::parse_with(&document, limits, now, effort)?)
 }
 
-fn read_projection(text: &str, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Projection, ApiError> {
+fn read_projection(
+    text: &str,
+    filter: &Filter,
+    limits: &Limits,
+    now: DateTime,
+    effort: &Effort,
+) -> Result<Projection, ApiError> {
     let names = || serde_json::from_str::<Vec<String>>(text);
     let document = if text.trim_start().starts_with('[') {
         let names = names().map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?;
@@ -318,7 +354,7 @@ fn read_projection(text: &str, filter: &Filter, limits: &Limits, now: DateTime) 
     } else {
         read_document("projection", text)?
     };
-    Ok(Projection::parse_at(&document, filter, limits, now)?)
+    Ok(Projection::parse_with(&document, filter, limits, now, effort)?)
 }
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {

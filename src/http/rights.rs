@@ -81,7 +81,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }
     let sent = sent.with_alias("optional", "view");
-    let params = state.list_params(sent, &LIST)?;
+    let params = state.list_params(sent, &LIST).await?;
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;

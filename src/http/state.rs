@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderValue;
-use bson::DateTime;
 
 use super::arrivals::Arrivals;
 use super::body::BodyLimits;
@@ -14,10 +13,11 @@ use super::edge::panics::Panics;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::links::LinkSettings;
-use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters};
+use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters, read_filter, understood};
 use super::written::Written;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
+use crate::query::{Effort, Filter};
 use crate::service::Services;
 use crate::settings::CompressionSettings;
 
@@ -60,8 +60,19 @@ impl HttpState {
     ///
     /// # Errors
     /// As [`ListParams::read`].
-    pub fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
-        ListParams::read(sent, route, &self.params, DateTime::from_chrono(self.services.clock.now()))
+    pub async fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
+        let (bytes, now, settings, route) = (sent.question_bytes(), self.services.now(), self.params.clone(), *route);
+        let read = move |effort: &Effort| ListParams::read(sent.clone(), &route, &settings, now, effort);
+        understood(bytes, self.services.max_time, read).await
+    }
+
+    /// Reads a filter, see [`params::understood`].
+    ///
+    /// # Errors
+    /// As [`read_filter`].
+    pub async fn filter(&self, text: &str) -> Result<Filter, ApiError> {
+        let (now, limits, text) = (self.services.now(), self.params.limits, text.to_owned());
+        understood(text.len(), self.services.max_time, move |effort| read_filter(&text, &limits, now, effort)).await
     }
 
     /// Refuses any parameter, on routes that know none.

@@ -34,7 +34,7 @@ impl Wire for Types {
     responses((status = 200, body = ListOf<Type>)),
 )]
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }

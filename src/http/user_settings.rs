@@ -50,7 +50,7 @@ pub(super) async fn list_settings(
         return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
     }
     if sent.iter().any(|(name, _)| PAGED.contains(&name)) {
-        let params = state.list_params(sent, &LIST)?;
+        let params = state.list_params(sent, &LIST).await?;
         let listed = service::list_settings(&state.services, user.0, &params.query).await?;
         let path = format!("/users/{}/settings/", user.0);
         return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;

@@ -35,7 +35,7 @@ impl Wire for Users {
     responses((status = 200, body = ListOf<User>)),
 )]
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST)?;
+    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }

@@ -3,12 +3,13 @@
 //! Values are counted as on a stack: what an expression made is counted until the expression around it has
 //! its own value, then only that value is. So the count is what is alive, not what was ever made.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use bson::Bson;
 
 use super::error::EvalError;
+use crate::admission::{Means, Share};
 
 /// How long a text may be: as a document of MongoDB's.
 const MAX_TEXT: usize = 16 * 1024 * 1024;
@@ -18,6 +19,12 @@ const MAX_ALIVE: usize = 64 * 1024 * 1024;
 const MAX_DEPTH: usize = 200;
 /// How many steps go by between two looks at the clock.
 const STEPS_PER_LOOK: usize = 1024;
+/// How many steps may be taken where nothing may take longer than some microseconds.
+const BRIEF_STEPS: usize = 256;
+/// How much more the pool of all requests is charged than what is counted: values are moved while arrays grow.
+const GROWTH: usize = 2;
+/// How many steps it takes to compile a character of a regular expression.
+const STEPS_PER_CHARACTER: usize = 4;
 /// How many bytes of values make a step.
 const BYTES_PER_STEP: usize = 256;
 /// What an element of an array takes by itself.
@@ -33,6 +40,36 @@ pub struct Budget {
     /// The steps since the last look at the clock.
     steps: Cell<usize>,
     end: Option<Instant>,
+    /// Whether there are no more steps than up to the next look at the clock.
+    is_brief: bool,
+    means: Means,
+    share: RefCell<Share>,
+    /// Up to so many bytes alive nothing more has to be taken from the pool.
+    covered: Cell<usize>,
+}
+
+/// How much may be done while a query is parsed.
+#[derive(Debug, Clone)]
+pub enum Effort {
+    /// What takes some microseconds. What takes longer fails with [`EvalError::unfinished`].
+    Brief,
+    /// As much as work may, until then.
+    Work(Means, Option<Instant>),
+}
+
+impl Effort {
+    /// A budget of its own for each parse.
+    pub fn budget(&self) -> Budget {
+        match self {
+            Self::Brief => {
+                Budget { steps: Cell::new(STEPS_PER_LOOK - BRIEF_STEPS), is_brief: true, ..Budget::default() }
+            }
+            // What is computed ahead lasts as long as the query does.
+            Self::Work(means, end) => {
+                Budget { share: RefCell::new(means.lasting_share()), ..Budget::until(*end).within(means) }
+            }
+        }
+    }
 }
 
 /// How much was alive at some time, see [`Budget::mark`].
@@ -45,6 +82,12 @@ impl Budget {
         Self { end, ..Self::default() }
     }
 
+    /// The same, of the memory that work may take, and as long as somebody waits for it.
+    #[must_use]
+    pub fn within(self, means: &Means) -> Self {
+        Self { means: means.clone(), share: RefCell::new(means.share()), ..self }
+    }
+
     /// Counts steps, and looks at the clock now and then.
     pub(in crate::query) fn step(&self, count: usize) -> Result<(), EvalError> {
         let steps = self.steps.get() + count;
@@ -52,18 +95,34 @@ impl Budget {
         if steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
     }
 
-    /// Looks at the clock: before what may take long by itself. After the end each step fails.
+    /// Looks at the clock, and whether somebody still waits: before what may take long by itself. After the end each step fails.
     pub(in crate::query) fn look(&self) -> Result<(), EvalError> {
-        if self.end.is_some_and(|end| Instant::now() >= end) {
+        if self.is_brief {
+            return Err(EvalError::unfinished());
+        }
+        if self.means.is_gone() || self.end.is_some_and(|end| Instant::now() >= end) {
             return Err(EvalError::timeout());
         }
         self.steps.set(0);
         Ok(())
     }
 
+    /// Before a regular expression is compiled: repetitions and classes may take long, plain characters do not.
+    pub(in crate::query) fn compile(&self, pattern: &str) -> Result<(), EvalError> {
+        if self.is_brief && !pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ^$-_:/.*".contains(&byte)) {
+            return self.look();
+        }
+        self.step(pattern.len() * STEPS_PER_CHARACTER)
+    }
+
     /// What is alive now; [`Budget::keep`] goes back to it.
     pub(in crate::query) fn mark(&self) -> Mark {
         Mark(self.alive.get())
+    }
+
+    /// How many bytes were made since the mark and are still there.
+    pub(in crate::query) fn since(&self, mark: Mark) -> usize {
+        self.alive.get().saturating_sub(mark.0)
     }
 
     /// Of all that was made since the mark this value alone is still there.
@@ -83,6 +142,10 @@ impl Budget {
         self.alive.set(alive);
         if alive > MAX_ALIVE {
             return Err(EvalError::new(146, "the expression needs too much memory; ask for less at a time"));
+        }
+        if alive > self.covered.get() {
+            let covered = self.share.borrow_mut().cover(alive.saturating_mul(GROWTH)).map_err(|_| EvalError::busy())?;
+            self.covered.set(covered / GROWTH);
         }
         self.step(bytes / BYTES_PER_STEP)
     }
@@ -211,5 +274,42 @@ mod tests {
         for _ in 0..10_000 {
             assert!(!filter.matches_within(&RawDocumentBuf::new(), &budget).expect("no failure"));
         }
+    }
+
+    fn read(filter: &bson::Document, effort: &Effort) -> Result<(), super::super::QueryError> {
+        Filter::parse_with(filter, &Limits::default(), bson::DateTime::from_millis(0), effort).map(drop)
+    }
+
+    #[test]
+    fn a_filter_that_takes_long_to_read_is_given_up_and_read_with_more_effort() {
+        let union = bson!({ "$setUnion": [{ "$range": [0, 20_000] }, { "$range": [0, 20_000] }] });
+        let pattern = "^[a-z]{3,9}$";
+        for filter in [
+            doc! { "$expr": { "$gt": [{ "$size": union }, 0] } },
+            doc! { "a": { "$regex": pattern } },
+            doc! { "a": { "$in": [bson::Regex { pattern: "(a|b)+".try_into().expect("no zero"), options: "".try_into().expect("no zero") }] } },
+            doc! { "$expr": { "$regexMatch": { "input": "a", "regex": "a" } } },
+            doc! { "$jsonSchema": { "properties": { "a": { "pattern": pattern } } } },
+        ] {
+            assert!(read(&filter, &Effort::Brief).expect_err("it takes long").is_unfinished(), "{filter}");
+            assert!(read(&filter, &Effort::Work(Means::default(), None)).is_ok(), "{filter}");
+        }
+    }
+
+    #[test]
+    fn usual_filters_and_their_refusals_are_read_at_once() {
+        let fields = doc! { "fields": { "$elemMatch": { "name": "hostname", "value": { "$regex": "^host-01" } } } };
+        assert!(read(&fields, &Effort::Brief).is_ok());
+        assert!(read(&doc! { "$expr": { "$gt": ["$a", { "$add": [1, 2] }] } }, &Effort::Brief).is_ok());
+        let error = read(&doc! { "$expr": { "$divide": [1, 0] } }, &Effort::Brief).expect_err("a division by zero");
+        assert!(!error.is_unfinished() && error.interruption().is_none());
+    }
+
+    #[test]
+    fn a_filter_whose_time_is_over_while_it_is_read_is_no_refusal() {
+        let effort = Effort::Work(Means::default(), Some(Instant::now()));
+        let union = bson!({ "$setUnion": [{ "$range": [0, 20_000] }, { "$range": [0, 20_000] }] });
+        let error = read(&doc! { "$expr": { "$gt": [{ "$size": union }, 0] } }, &effort).expect_err("no time");
+        assert!(error.interruption().is_some_and(|error| error.is_timeout()));
     }
 }

@@ -22,6 +22,19 @@ pub struct QueryError {
     pub kind: QueryErrorKind,
 }
 
+impl QueryError {
+    /// Whether the parse was given up because it takes longer than it may at once.
+    pub fn is_unfinished(&self) -> bool {
+        self.code == code::EXCEEDED_TIME_LIMIT
+    }
+
+    /// What happened instead of a refusal: the time was over, or there was no memory.
+    pub fn interruption(&self) -> Option<EvalError> {
+        let error = EvalError::new(self.code, self.message.as_str());
+        (error.is_timeout() || error.is_busy()).then_some(error)
+    }
+}
+
 /// The sorts of refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryErrorKind {
@@ -49,6 +62,21 @@ impl EvalError {
         Self::new(code::MAX_TIME_EXPIRED, "the query took longer than its time budget")
     }
 
+    /// There is no memory for it now.
+    pub(crate) fn busy() -> Self {
+        Self::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the query now; try again")
+    }
+
+    /// It takes longer than it may here.
+    pub(crate) fn unfinished() -> Self {
+        Self::new(code::EXCEEDED_TIME_LIMIT, "the query takes longer than it may at once")
+    }
+
+    /// Whether there was no memory for the query at that time.
+    pub fn is_busy(&self) -> bool {
+        self.code == code::TEMPORARILY_UNAVAILABLE
+    }
+
     /// Whether the time of the query was over before there was an answer.
     pub fn is_timeout(&self) -> bool {
         self.code == code::MAX_TIME_EXPIRED
@@ -72,6 +100,10 @@ pub(crate) mod code {
     pub(crate) const TYPE_MISMATCH: i32 = 14;
     /// `MaxTimeMSExpired`.
     pub(crate) const MAX_TIME_EXPIRED: i32 = 50;
+    /// `ExceededTimeLimit`: a parse that goes on elsewhere.
+    pub(crate) const EXCEEDED_TIME_LIMIT: i32 = 262;
+    /// `TemporarilyUnavailable`: no memory for now.
+    pub(crate) const TEMPORARILY_UNAVAILABLE: i32 = 365;
     /// `QueryFeatureNotAllowed`: also what is refused here on purpose.
     pub(crate) const NOT_ALLOWED: i32 = 224;
 }
@@ -128,13 +160,18 @@ impl Location {
         self.max_regex_chars
     }
 
-    /// Refuses a regular expression that is too long.
+    /// With a budget for what is computed and compiled.
+    pub(crate) fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Refuses a regular expression that is too long, or whose compilation takes longer than there is time.
     pub(crate) fn check_regex(&self, pattern: &str) -> Result<(), QueryError> {
         let most = self.max_regex_chars;
         if is_longer(pattern, most) {
             return Err(self.limit(regex_too_long(most)));
         }
-        Ok(())
+        self.budget.compile(pattern).map_err(|error| self.malformed(error.code, error.message))
     }
 
     /// Goes into the member or the position.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, doc};
 
-use super::budget::Budget;
+use super::budget::{Budget, Effort};
 use super::error::{EvalError, QueryError};
 use super::matcher;
 use super::operators::OPERATORS;
@@ -100,6 +100,19 @@ impl Filter {
     /// As [`Filter::parse`].
     pub fn parse_at(document: &Document, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
         Self::read(document, Parser::at(*limits, "filter").with_now(now))
+    }
+
+    /// The same, with no more effort than that.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`]; when it takes too long or too much.
+    pub fn parse_with(
+        document: &Document,
+        limits: &Limits,
+        now: DateTime,
+        effort: &Effort,
+    ) -> Result<Self, QueryError> {
+        Self::read(document, Parser::at(*limits, "filter").with_now(now).with_effort(effort))
     }
 
     fn read(document: &Document, mut parser: Parser) -> Result<Self, QueryError> {

@@ -30,7 +30,7 @@ mod types;
 mod update;
 
 pub use self::bits::BitTest;
-pub use self::budget::Budget;
+pub use self::budget::{Budget, Effort};
 pub use self::computed::Computed;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use bson::{Bson, DateTime, Document};
 
+use super::budget::Effort;
 use super::compare::number;
 use super::computed::Computed;
 use super::error::{Location, QueryError, code};
@@ -83,6 +84,11 @@ impl Parser {
     /// The same parser with the time that `$$NOW` is.
     pub(super) fn with_now(self, now: DateTime) -> Self {
         Self { at: self.at.with_now(Some(now)), ..self }
+    }
+
+    /// The same parser with no more effort than that.
+    pub(super) fn with_effort(self, effort: &Effort) -> Self {
+        Self { at: self.at.with_budget(effort.budget()), ..self }
     }
 
     /// Parses within one more step of the location.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bson::raw::RawDocument;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use tokio::task::spawn_blocking;
 
 use super::rendering::EDIT;
 use super::resource::{Objects, Resource, Types as TypesResource};
 use super::type_catalog::Types;
 use super::{Caller, ServiceError, Services};
+use crate::admission;
 use crate::domain::acl::Permission;
 use crate::exchange::columns::Columns;
 use crate::exchange::csv::{self, CsvStyle};
@@ -117,7 +117,8 @@ pub async fn export_objects(
             return Err(ServiceError::invalid("type_needed", "a table is of one type; say which one, or export lines"));
         }
     };
-    Ok(Export { name, bytes: begun(bytes).await? })
+    let bytes = begun(bytes).await?;
+    Ok(Export { name, bytes: admission::kept(bytes).boxed() })
 }
 
 impl Access<'_> {
@@ -187,7 +188,7 @@ fn written(
         let write = Arc::clone(&write);
         async move {
             let piece = piece?;
-            Ok(joined(spawn_blocking(move || write(piece)).await)??)
+            Ok(worked(move || write(piece)).await?)
         }
     });
     texts.buffered(AHEAD).boxed()
@@ -205,36 +206,38 @@ async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
 
 /// The rows on the disk, for the format cannot be sent before all of them are known.
 async fn spreadsheet(columns: Columns, mut documents: Pieces) -> Result<File, ServiceError> {
-    let mut sheet = joined(spawn_blocking(move || Sheet::begin(columns)).await)??;
+    let mut sheet = worked(move || Sheet::begin(columns)).await?;
     while let Some(piece) = documents.try_next().await? {
-        let step = spawn_blocking(move || sheet.rows(piece.iter()).map(|()| sheet));
-        sheet = joined(step.await)??;
+        sheet = worked(move || sheet.rows(piece.iter()).map(|()| sheet)).await?;
     }
-    let finished = spawn_blocking(move || {
+    let finished = worked(move || {
         let failed = |error: std::io::Error| WriteError::Io(error.to_string());
         let mut file = tempfile::tempfile().map_err(failed)?;
         sheet.finish(std::io::BufWriter::new(&file))?;
         file.rewind().map_err(failed)?;
         Ok::<File, WriteError>(file)
     });
-    Ok(joined(finished.await)??)
+    finished.await
 }
 
 fn whole(file: File) -> Bytes {
     let chunks = stream::try_unfold(file, |mut file| async move {
-        let read = spawn_blocking(move || {
+        let read = worked(move || {
             let mut chunk = Vec::with_capacity(CHUNK);
-            (&mut file).take(CHUNK as u64).read_to_end(&mut chunk).map(|_| (chunk, file))
+            let read = (&mut file).take(CHUNK as u64).read_to_end(&mut chunk);
+            read.map(|_| (chunk, file)).map_err(|error| WriteError::Io(error.to_string()))
         });
-        let read = joined(read.await)?;
-        let (chunk, file) = read.map_err(|error| WriteError::Io(error.to_string()))?;
+        let (chunk, file) = read.await?;
         Ok((!chunk.is_empty()).then_some((chunk, file)))
     });
     chunks.boxed()
 }
 
-fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> Result<T, ServiceError> {
-    outcome.map_err(|error| StoreError::backend(error).into())
+/// Writes some of a file when it is the request's turn.
+async fn worked<T: Send + 'static>(
+    write: impl FnOnce() -> Result<T, WriteError> + Send + 'static,
+) -> Result<T, ServiceError> {
+    Ok(admission::work(move |_| write()).await.map_err(StoreError::from)??)
 }
 
 impl From<WriteError> for ServiceError {

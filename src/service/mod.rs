@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use bson::DateTime;
 
+use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::store::Store;
 
@@ -58,6 +59,8 @@ pub struct Services {
     pub directory: Arc<directory::Directory>,
     /// Signing in.
     pub accounts: accounts::Accounts,
+    /// What requests may take together.
+    pub admission: Arc<Admission>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// The time budget of one query.

@@ -12,6 +12,7 @@ use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
 use super::type_catalog::Types;
 use super::{Caller, ServiceError, Services};
+use crate::admission;
 use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
 use crate::json;
@@ -28,6 +29,11 @@ const RENDER_TIME: &[u8] = b"{\"current_render_time\":";
 
 /// A view is about so many times as long as what is stored of its object.
 const GROWTH: usize = 6;
+
+/// A page of so many objects at the most is rendered on the thread that has the request.
+const SHORT: usize = 20;
+/// And of so many bytes.
+const SHORT_BYTES: usize = 64 * 1024;
 
 /// Views in one piece of memory, in the order of the objects, with commas between them.
 #[derive(Debug, Default)]
@@ -101,10 +107,14 @@ pub async fn render_objects(
     mut views: Views,
 ) -> Result<Views, ServiceError> {
     let context = context(services, caller).await?;
-    let subjects = subjects(page, &context)?;
-    let catalog = gather(services, caller, &subjects, Documents::new()).await?.0;
+    let catalog = gather(services, caller, &subjects(page, &context)?, Documents::new()).await?.0;
     views.text.reserve(page.bytes() * GROWTH);
-    render(&subjects, &catalog, views)
+    if page.len() <= SHORT && page.bytes() <= SHORT_BYTES {
+        return render(&subjects(page, &context)?, &catalog, views);
+    }
+    let page = page.clone();
+    let rendered = admission::work(move |_| render(&subjects(&page, &context)?, &catalog, views));
+    rendered.await.map_err(StoreError::from)?
 }
 
 async fn context(services: &Services, caller: &Caller) -> Result<RenderContext, ServiceError> {

@@ -128,19 +128,22 @@ impl ListQuery {
             skip: (self.page - 1).saturating_mul(self.limit),
             limit: self.limit,
             max_time: services.max_time,
+            max_bytes: usize::MAX,
         }
     }
 }
 
 /// Pages of more documents than this are not held in memory.
 const MAX_PAGE_IN_MEMORY: u64 = 100;
+/// Nor are those of more bytes.
+const MAX_PAGE_BYTES: usize = 256 * 1024;
 
 /// One page of documents and how many there are in all, in pieces where it may be long, or how they are found.
 ///
 /// # Errors
 /// What the store reports.
 pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
-    let question = query.to_find(services);
+    let mut question = query.to_find(services);
     // Counts of what was examined tell of documents that the guard hides.
     let hides = question.filter.guarded().is_some();
     if query.explain {
@@ -151,8 +154,18 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
         let pieces = services.store.pieces(R::COLLECTION, &question).await?;
         return Ok(Listed::Pieces(Pieces { hint: pieces.hint.filter(|_| !hides), ..pieces }));
     }
-    let page = services.store.page(R::COLLECTION, &question).await?;
-    Ok(Listed::Page(Page { hint: page.hint.filter(|_| !hides), ..page }))
+    question.max_bytes = MAX_PAGE_BYTES;
+    match services.store.page(R::COLLECTION, &question).await {
+        Err(StoreError::TooLarge) => {
+            question.max_bytes = usize::MAX;
+            let pieces = services.store.pieces(R::COLLECTION, &question).await?;
+            Ok(Listed::Pieces(Pieces { hint: pieces.hint.filter(|_| !hides), ..pieces }))
+        }
+        page => {
+            let page = page?;
+            Ok(Listed::Page(Page { hint: page.hint.filter(|_| !hides), ..page }))
+        }
+    }
 }
 
 /// The document with this id, if there is one.

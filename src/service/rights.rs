@@ -8,6 +8,7 @@ use bson::{Document, doc};
 
 use super::resource::Listed;
 use super::{ServiceError, Services};
+use crate::admission::{self, Means};
 use crate::auth::rights::{self, Right, RightNode, Rights};
 use crate::domain::document::raw;
 use crate::domain::group;
@@ -18,13 +19,18 @@ use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, Tot
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&record(right))).collect());
 
-/// One page of the catalogue, or how it is found; off the async workers, because a filter may compute for as long as its time budget.
+/// One page of the catalogue, or how it is found. It is work where the filter computes, which may take all of its time budget.
 ///
 /// # Errors
 /// As [`Store::page`](crate::store::Store::page).
 pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed, ServiceError> {
     let (max_time, explain, started) = (services.max_time, query.explain, Instant::now());
-    let page = tokio::task::spawn_blocking(move || page_of(&query, max_time)).await.map_err(StoreError::backend)??;
+    let is_light = !query.filter.tree().is_costly();
+    let page = if is_light {
+        page_of(&query, max_time, &Means::default())?
+    } else {
+        admission::work(move |means| page_of(&query, max_time, means)).await.map_err(StoreError::from)??
+    };
     if !explain {
         return Ok(Listed::Page(page));
     }
@@ -42,11 +48,11 @@ pub async fn list_rights(services: &Services, query: ListQuery) -> Result<Listed
     }))
 }
 
-fn page_of(query: &ListQuery, max_time: Duration) -> Result<Page, StoreError> {
+fn page_of(query: &ListQuery, max_time: Duration, means: &Means) -> Result<Page, StoreError> {
     if let Some(operator) = query.filter.needs_server() {
         return Err(StoreError::Unsupported { what: operator.to_owned() });
     }
-    let budget = Budget::until(Instant::now().checked_add(max_time));
+    let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
     let mut found: Vec<(SortValue, &RawDocument)> = Vec::new();
     for right in CATALOGUE.iter() {
         if query.filter.matches_within(right, &budget)? {
@@ -130,7 +136,7 @@ mod tests {
     fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
         let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
         let query = ListQuery { filter, sort, page, limit: 10, projection: None, explain: false };
-        let found = page_of(&query, Duration::from_secs(10)).expect("a page");
+        let found = page_of(&query, Duration::from_secs(10), &Means::default()).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)
     }

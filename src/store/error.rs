@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::Write;
 
+use crate::admission::Denied;
 use crate::query::EvalError;
 
 /// The failures of a [`Store`](super::Store).
@@ -36,6 +37,12 @@ pub enum StoreError {
     /// The time budget of the query ran out.
     #[error("the query took longer than its time budget")]
     Timeout,
+    /// The answer has more bytes than the query allows.
+    #[error("the answer is too large for one piece")]
+    TooLarge,
+    /// There is no memory or no turn for the query now.
+    #[error("too much is under way")]
+    Busy,
     /// The store cannot do this, and another one could.
     #[error("{what} is not supported by this store")]
     Unsupported {
@@ -88,6 +95,19 @@ impl From<EvalError> for StoreError {
         if error.is_timeout() {
             return Self::Timeout;
         }
+        if error.is_busy() {
+            return Self::Busy;
+        }
         Self::Query { code: error.code, message: error.message }
+    }
+}
+
+/// Work that was not done.
+impl From<Denied> for StoreError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Busy => Self::Busy,
+            Denied::Broken(error) => Self::backend(error),
+        }
     }
 }

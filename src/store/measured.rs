@@ -47,6 +47,8 @@ fn name_of(error: &StoreError) -> &'static str {
         StoreError::Condition { .. } => "condition",
         StoreError::Query { .. } => "query",
         StoreError::Timeout => "timeout",
+        StoreError::Busy => "busy",
+        StoreError::TooLarge => "too_large",
         StoreError::Unsupported { .. } => "unsupported",
         StoreError::Unavailable { .. } => "unavailable",
         StoreError::Corrupt { .. } => "corrupt",

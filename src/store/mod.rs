@@ -61,7 +61,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// MUST be [`StoreError::Query`] when evaluating the query failed on a document,
-    /// [`StoreError::Timeout`] when its time budget ran out.
+    /// [`StoreError::Timeout`] when its time budget ran out, [`StoreError::Busy`] when there is no memory or no turn for it.
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError>;
 
     /// Like [`Store::find`], with the number of all documents that the filter matches.
@@ -208,12 +208,14 @@ pub struct FindQuery {
     pub limit: u64,
     /// The time budget.
     pub max_time: Duration,
+    /// How many bytes of documents [`Store::find`] and [`Store::page`] may give; more are [`StoreError::TooLarge`].
+    pub max_bytes: usize,
 }
 
 impl FindQuery {
     /// All documents that `filter` matches, whole, in insertion order.
     pub fn new(filter: Filter, max_time: Duration) -> Self {
-        Self { filter, projection: None, sort: Sort::default(), skip: 0, limit: 0, max_time }
+        Self { filter, projection: None, sort: Sort::default(), skip: 0, limit: 0, max_time, max_bytes: usize::MAX }
     }
 
     /// The same question with an order.

@@ -5,10 +5,10 @@ use futures::stream::{self, BoxStream};
 
 use super::{Documents, Hint, Page, StoreError};
 
-/// A piece ends with the document that brings it to this many bytes.
-pub const PIECE_BYTES: usize = 1024 * 1024;
+/// A piece ends with the document that brings it to this many bytes. As JSON it is what a slow reader keeps in memory.
+pub const PIECE_BYTES: usize = 128 * 1024;
 /// A piece has at most this many documents.
-pub const PIECE_DOCUMENTS: usize = 1000;
+pub const PIECE_DOCUMENTS: usize = 500;
 
 /// The documents of an answer, some at a time, and how many there are in all.
 pub struct Pieces {

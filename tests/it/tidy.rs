@@ -6,20 +6,39 @@ use std::path::{Path, PathBuf};
 /// A module, and the other modules of ours that it may name. `docs/architecture.md` has the same table.
 const LAYERS: &[(&str, &[&str])] = &[
     ("raw", &[]),
+    ("admission", &[]),
     ("json", &["raw"]),
-    ("query", &["raw"]),
+    ("query", &["raw", "admission"]),
     ("clock", &[]),
     ("metrics", &[]),
     ("logging", &[]),
     ("domain", &["json", "raw"]),
-    ("store", &["query", "metrics"]),
+    ("store", &["query", "metrics", "admission"]),
     ("render", &["domain", "json", "raw"]),
     ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
-    ("service", &["domain", "query", "json", "raw", "store", "render", "exchange", "auth", "clock", "metrics"]),
+    (
+        "service",
+        &["domain", "query", "json", "raw", "store", "render", "exchange", "auth", "clock", "metrics", "admission"],
+    ),
     ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "progress"]),
     ("progress", &[]),
-    ("http", &["service", "query", "json", "store", "exchange", "auth", "domain", "settings", "logging", "metrics"]),
+    (
+        "http",
+        &[
+            "service",
+            "query",
+            "json",
+            "store",
+            "exchange",
+            "auth",
+            "domain",
+            "settings",
+            "logging",
+            "metrics",
+            "admission",
+        ],
+    ),
 ];
 
 /// Every Rust file below a folder of the package.
@@ -76,6 +95,24 @@ fn nothing_lower_knows_anything_higher() {
             if code.contains(library) && module != home {
                 wrong.push(format!("{inside} names {library}"));
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Who may give work to another thread without a turn: what no request asks for, or what has a bound of its own.
+const WITHOUT_A_TURN: [&str; 2] = ["store/embedded/mod.rs", "store/embedded/picture.rs"];
+
+#[test]
+fn all_work_of_requests_goes_through_admission() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    for file in ["src/http", "src/service", "src/store"].into_iter().flat_map(sources) {
+        let inside = file.strip_prefix(&root).expect("a file below src").to_string_lossy().into_owned();
+        let code = code(&file);
+        let gives_work = ["spawn_blocking(", "web::block(", "block_in_place("].iter().any(|call| code.contains(call));
+        if gives_work && !WITHOUT_A_TURN.contains(&inside.as_str()) && !inside.contains("/trials/") {
+            wrong.push(inside);
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -258,6 +258,12 @@ pub const CODES: &[ErrorCode] = &[
         "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
     ),
     code(503, "store_not_migrated", Operations(&["ready"]), "the store is not as this version of the service needs it"),
+    code(
+        503,
+        "busy",
+        Protected,
+        "there is no memory or no turn for the request now; `Retry-After` says when to come again",
+    ),
     code(503, "imports_busy", IMPORTS, "two imports of the same user are under way"),
     code(503, "bodies_busy", Bodies, "as many bytes of bodies are on their way in as there may be"),
     code(503, "contended", Rest, "others change the same thing again and again"),

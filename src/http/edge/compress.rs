@@ -9,9 +9,10 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::ServiceResponse;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
-use actix_web::web::{self, Bytes};
+use actix_web::web::Bytes;
 
 use super::coding::{CODINGS, Coding};
+use crate::admission;
 use crate::settings::CompressionSettings;
 
 /// What takes longer than some hundred microseconds is done on a thread of its own.
@@ -75,7 +76,8 @@ async fn pack(coding: Coding, bytes: Bytes) -> Option<Vec<u8>> {
     let packed = if bytes.len() <= IN_PLACE_BYTES {
         coding.pack(&bytes)
     } else {
-        web::block(move || coding.pack(&bytes)).await.ok()?
+        // While there is no turn for it, the answer is sent as it is.
+        admission::work(move |_| coding.pack(&bytes)).await.ok()?
     };
     packed.inspect_err(|error| log::warn!("an answer is sent as it is, {} failed: {error}", coding.name())).ok()
 }

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How long a connection is waited for.
@@ -31,6 +32,7 @@ pub(super) struct Patience {
 pub(super) struct Progress {
     under_way: Cell<usize>,
     changes: Cell<u64>,
+    hung_up: Notify,
 }
 
 /// A request that is being handled; over when this is dropped.
@@ -65,6 +67,11 @@ impl Progress {
         self.under_way.set(self.under_way.get() + 1);
         self.change();
         UnderWay(Rc::clone(self))
+    }
+
+    /// Waits until the client has said that it sends nothing more.
+    pub(super) async fn hung_up(&self) {
+        self.hung_up.notified().await;
     }
 
     fn change(&self) {
@@ -153,6 +160,9 @@ impl AsyncRead for Guarded {
             return Poll::Ready(Err(gave_up()));
         }
         ready!(read)?;
+        if into.filled().len() == before {
+            this.progress.hung_up.notify_one();
+        }
         Poll::Ready(Ok(()))
     }
 }

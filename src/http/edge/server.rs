@@ -3,6 +3,7 @@
 //! `actix_web::HttpServer` would do, but for one thing: it does not let a connection be wrapped (see [`super::guard`]).
 
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -20,7 +21,7 @@ use actix_web::dev::{AppConfig, Response};
 use actix_web::error::Error;
 use rustls::server::ServerConfig;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::guard::{Guarded, Patience, Progress, UnderWay};
@@ -28,6 +29,9 @@ use crate::settings::ServerSettings;
 
 /// How long a request that is under way may take once the service was told to stop.
 const SHUTDOWN_S: u64 = 10;
+
+/// How long an answer may still take for a client that sends nothing more.
+const HUNG_UP: Duration = Duration::from_secs(1);
 
 /// How long a client may take to close once the answer is that it should.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -86,6 +90,18 @@ where
 /// Notes on the request's connection that the request is being handled.
 pub(in crate::http) fn under_way(request: &HttpRequest) -> Option<impl Drop + use<>> {
     request.conn_data::<Rc<Progress>>().map(|progress| -> UnderWay { progress.begin() })
+}
+
+/// Waits until the client has hung up, and a while longer: it may have done so in one direction only. For ever where
+/// nothing is known of the connection.
+pub(in crate::http) async fn given_up(request: &HttpRequest) {
+    match request.conn_data::<Rc<Progress>>() {
+        Some(progress) => {
+            progress.hung_up().await;
+            sleep(HUNG_UP).await;
+        }
+        None => pending().await,
+    }
 }
 
 /// The connection, after the TLS handshake where there is one.

@@ -59,10 +59,19 @@ fn fold_all(nodes: Vec<Node>, budget: &Budget) -> Result<Vec<Node>, EvalError> {
     nodes.into_iter().map(|node| fold(node, budget)).collect()
 }
 
-/// The value of a node without variables and paths. It stays, so it stays counted in the budget of the parse.
-fn compute(node: &Node, budget: &Budget) -> Result<Value, EvalError> {
-    let nothing = RawDocumentBuf::new();
-    node.evaluate(&Scope::top(&Root::new(&nothing, budget)))
+/// A value of more bytes is not kept while the query waits and is asked: it is computed again where it is needed.
+const MAX_KEPT: usize = 64 * 1024;
+
+/// The value of a node without variables and paths; nothing where it is too large to be kept. It stays, so it stays counted in
+/// the budget of the parse.
+fn compute(node: &Node, budget: &Budget) -> Result<Option<Value>, EvalError> {
+    let (nothing, mark) = (RawDocumentBuf::new(), budget.mark());
+    let value = node.evaluate(&Scope::top(&Root::new(&nothing, budget)))?;
+    if budget.since(mark) <= MAX_KEPT {
+        return Ok(Some(value));
+    }
+    budget.drop_since(mark);
+    Ok(None)
 }
 
 fn array(elements: Vec<Node>) -> Node {
@@ -100,7 +109,8 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
         return Ok(Node::Call(Box::new(call)));
     }
     if call.operands.iter().flatten().all(|operand| operand.constant().is_some()) {
-        return compute(&Node::Call(Box::new(call)), budget).map(Node::Constant);
+        let node = Node::Call(Box::new(call));
+        return Ok(compute(&node, budget)?.map_or(node, Node::Constant));
     }
     if matches!(folding, Folding::Associative | Folding::Commutative) {
         flatten(&mut call);
@@ -202,7 +212,7 @@ fn join_constants(call: &mut Call, budget: &Budget) -> Result<(), EvalError> {
             joined.append(&mut run);
         } else {
             let part = Node::Call(Box::new(Call { operator: call.operator, operands: run }));
-            joined.push(Some(Node::Constant(compute(&part, budget)?)));
+            joined.push(Some(compute(&part, budget)?.map_or(part, Node::Constant)));
         }
     }
     call.operands = joined;

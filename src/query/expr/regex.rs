@@ -88,6 +88,7 @@ impl Search {
             Some(node) => node.constant(),
         };
         if let (Some(regex), Some(options)) = (self.regex.constant(), options) {
+            budget.look()?;
             self.prepared = match self.compile(regex.as_ref(), options.as_ref())? {
                 Some(regex) => Prepared::Pattern(regex),
                 None => Prepared::Null,

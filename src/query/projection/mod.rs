@@ -10,7 +10,7 @@ mod parse;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document};
 
-use super::budget::Budget;
+use super::budget::{Budget, Effort};
 use super::computed::Computed;
 use super::error::{EvalError, QueryError, code};
 use super::filter::{Filter, Limits};
@@ -96,6 +96,20 @@ impl Projection {
     /// As [`Projection::parse_within`].
     pub fn parse_at(document: &Document, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
         Parser::new(filter, limits).with_now(now).parse(document)
+    }
+
+    /// The same, with no more effort than that.
+    ///
+    /// # Errors
+    /// As [`Projection::parse_within`]; when it takes too long or too much.
+    pub fn parse_with(
+        document: &Document,
+        filter: &Filter,
+        limits: &Limits,
+        now: DateTime,
+        effort: &Effort,
+    ) -> Result<Self, QueryError> {
+        Parser::new(filter, limits).with_now(now).with_effort(effort).parse(document)
     }
 
     /// The document that MongoDB is sent.

@@ -4,6 +4,7 @@ use bson::{Bson, DateTime, Document};
 
 use super::{Afterwards, Branch, Child, Projection, Slice};
 use crate::query::Expression;
+use crate::query::budget::Effort;
 use crate::query::compare::number;
 use crate::query::computed::Computed;
 use crate::query::error::{QueryError, code};
@@ -48,6 +49,11 @@ impl Parser {
     /// The same parser with the time that `$$NOW` is.
     pub(super) fn with_now(self, now: DateTime) -> Self {
         Self { filter: self.filter.with_now(now), ..self }
+    }
+
+    /// The same parser with no more effort than that.
+    pub(super) fn with_effort(self, effort: &Effort) -> Self {
+        Self { filter: self.filter.with_effort(effort), ..self }
     }
 
     pub(super) fn parse(mut self, document: &Document) -> Result<Projection, QueryError> {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use bson::DateTime;
 use bson::raw::RawDocument;
-use tokio::task::spawn_blocking;
 
 pub use self::report::{Action, ImportReport, MAX_ERRORS, MAX_LINES, ReportError, ReportLine};
 pub use self::rows::Form;
@@ -33,6 +32,7 @@ use super::resource::{Resource, Types};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
 use super::{ServiceError, Services};
+use crate::admission::{self, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::query::Filter;
@@ -118,11 +118,11 @@ pub async fn import_objects(
     let said;
     (rows, journal, said) = {
         let (reading, query) = (Arc::clone(&reading), query.clone());
-        let read = move || {
+        let read = move |means: &Means| {
             let journal = Journal::of(reading.entry.object_type.public_id, &file);
-            (reading.read(&file, form), journal, hash_of(&query, &file))
+            (reading.read(&file, form, &|bytes| means.hold(bytes).is_ok()), journal, hash_of(&query, &file))
         };
-        joined(spawn_blocking(read).await)?
+        admission::work(read).await.map_err(StoreError::from)?
     };
     for link in &rows.links {
         importer.access.permit(&link.target, Permission::Read)?;
@@ -171,7 +171,7 @@ pub async fn import_objects(
             user_id: importer.user_id,
             now: services.now(),
         };
-        let mut plan = joined(spawn_blocking(move || planner.plan()).await)?;
+        let mut plan = admission::work(move |_| planner.plan()).await.map_err(StoreError::from)?;
         check_permissions(importer, entry, &plan)?;
         check_references(services, importer.access.visible(&types), query.type_id, &mut plan).await?;
         plan.errors.append(rows.errors.clone());
@@ -314,8 +314,4 @@ fn add_in_order(report: &mut ImportReport, mut written: Vec<(usize, ReportLine)>
 /// The rows to be changed: nobody else has them while no plan is being made.
 fn own(rows: &mut Arc<Rows>) -> Result<&mut Rows, ServiceError> {
     Arc::get_mut(rows).ok_or_else(|| StoreError::backend("the rows of an import are in use").into())
-}
-
-fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> Result<T, ServiceError> {
-    outcome.map_err(|error| StoreError::backend(error).into())
 }

@@ -79,16 +79,23 @@ pub(super) struct Reading {
     pub(super) key: Option<usize>,
 }
 
+/// What a file takes in memory while objects are made of it, of its own size.
+const GROWTH: usize = 4;
+
 impl Reading {
     /// Reads a file; what is wrong with it is among its errors.
-    pub(super) fn read(&self, file: &[u8], form: Form) -> Rows {
+    /// `room` counts memory, and says whether there is some.
+    pub(super) fn read(&self, file: &[u8], form: Form, room: &dyn Fn(usize) -> bool) -> Rows {
         let refused = |line, reason: String| {
             let mut rows = Rows::default();
             rows.errors.push(ReportError::new(line, "", reason));
             rows
         };
         let table = match form {
-            Form::Xlsx => sheet::read(file),
+            Form::Xlsx => sheet::read(file, room),
+            _ if !room(file.len().saturating_mul(GROWTH)) => {
+                Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
+            }
             Form::Csv { delimiter, encoding } => {
                 encoding::decode(file, encoding).and_then(|text| csv::read(&text, delimiter))
             }

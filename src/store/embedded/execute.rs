@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bson::raw::RawDocument;
 use redb::{ReadableTable, ReadableTableMetadata};
 
+use crate::admission::{Means, Share};
 use crate::query::{Budget, Filter, Node, Sort};
 use crate::store::StoreError;
 
@@ -32,22 +33,33 @@ const COUNTED_RANGES: usize = 64;
 pub(super) struct Deadline {
     end: Option<Instant>,
     steps: usize,
+    means: Means,
 }
 
 impl Deadline {
     /// In `budget` from now on.
     pub(super) fn after(budget: Duration) -> Self {
-        Self { end: Instant::now().checked_add(budget), steps: 0 }
+        Self { end: Instant::now().checked_add(budget), steps: 0, means: Means::default() }
     }
 
     /// Never.
     pub(super) fn none() -> Self {
-        Self { end: None, steps: 0 }
+        Self { end: None, steps: 0, means: Means::default() }
+    }
+
+    /// The same; it is over, too, when nobody waits for the work any more.
+    pub(super) fn within(self, means: &Means) -> Self {
+        Self { means: means.clone(), ..self }
+    }
+
+    /// Memory for something that is kept while documents are looked for.
+    pub(super) fn share(&self) -> Share {
+        self.means.share()
     }
 
     /// The means of the query's expressions: they look at the same clock.
     pub(super) fn budget(&self) -> Budget {
-        Budget::until(self.end)
+        Budget::until(self.end).within(&self.means)
     }
 
     /// Counts steps, and looks at the clock now and then.
@@ -59,6 +71,7 @@ impl Deadline {
     pub(super) fn look(&mut self) -> Result<(), StoreError> {
         self.steps = 0;
         match self.end {
+            _ if self.means.is_gone() => Err(StoreError::Timeout),
             Some(end) if Instant::now() >= end => Err(StoreError::Timeout),
             _ => Ok(()),
         }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
 
+use crate::admission::Share;
 use crate::query::{Budget, Node, Sort, SortValue, Test};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
@@ -120,7 +121,7 @@ impl<'a> Question<'a> {
                 found.matched = reader.count(&self.choice, &query.filter)?;
             }
         } else {
-            let mut best = Best::new(&query.sort, query.skip, query.limit);
+            let mut best = Best::new(query, self.deadline.share());
             reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
                 found.matched += 1;
                 best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
@@ -299,7 +300,7 @@ pub(super) fn push(
             documents.push(&shown.map_err(failure::of_evaluation)?);
         }
     }
-    Ok(())
+    if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
 }
 
 /// The first documents of an order, while they are being found.
@@ -309,6 +310,9 @@ pub(super) struct Best<'a> {
     sort: &'a Sort,
     kept: Vec<(SortValue, u64)>,
     bytes: usize,
+    share: Share,
+    /// Up to so many bytes nothing more has to be taken.
+    covered: usize,
     /// Whether later rows come first among equal documents.
     latest_first: bool,
     skip: usize,
@@ -317,13 +321,17 @@ pub(super) struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    pub(super) fn new(sort: &'a Sort, skip: u64, limit: u64) -> Self {
+    pub(super) fn new(query: &'a FindQuery, share: Share) -> Self {
+        let FindQuery { sort, skip, limit, .. } = query;
+        let (skip, limit) = (*skip, *limit);
         let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
         let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         Self {
             sort,
             kept: Vec::new(),
             bytes: 0,
+            share,
+            covered: 0,
             latest_first: sort.is_reversed(),
             skip: number(skip),
             wanted: number(wanted),
@@ -341,6 +349,9 @@ impl<'a> Best<'a> {
                 code: EXCEEDED_MEMORY_LIMIT,
                 message: "the sort needs too much memory; use an index, a filter or a limit".to_owned(),
             });
+        }
+        if self.bytes > self.covered {
+            self.covered = self.share.cover(self.bytes)?;
         }
         Ok(())
     }

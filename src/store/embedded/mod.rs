@@ -66,6 +66,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bson::DateTime;
 
+use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Projection, Sort};
 use crate::store::inspection::Finding;
@@ -83,6 +84,9 @@ pub use self::check::{Findings, Part, Problem};
 pub use self::inspect::has_store;
 pub use self::open::OpenError;
 pub use self::space::Compacted;
+
+/// Answers of more bytes than this count as their request's as long as it lasts.
+const LONG: usize = 1024 * 1024;
 
 /// See [`Store::kind`].
 const KIND: &str = "embedded";
@@ -153,8 +157,8 @@ impl EmbeddedStore {
     /// # Errors
     /// As [`Store::find`].
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
-        let snapshot = self.snapshot()?;
-        let findings = self.on_blocking_pool(move || check::check(&snapshot)).await?;
+        let (turn, snapshot) = self.admitted().await?;
+        let findings = self.on_blocking_pool(turn, move |_| check::check(&snapshot)).await?;
         Ok(findings.problems.iter().map(ToString::to_string).collect())
     }
 
@@ -188,40 +192,54 @@ impl EmbeddedStore {
                 return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
             }
         }
+        drop((snapshot, collection));
+        let (turn, snapshot) = self.admitted().await?;
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
         // Waiting for a thread counts: the snapshot is held meanwhile.
         let (query, deadline) = (query.clone(), Deadline::after(query.max_time));
-        self.on_blocking_pool(move || {
+        self.on_blocking_pool(turn, move |means| {
             let tables = snapshot.tables(&collection)?;
-            let question = Question::new(&collection, tables, &query, with_total, deadline)?;
-            wide::ask(&question, &collection, tables)
+            let question = Question::new(&collection, tables, &query, with_total, deadline.within(means))?;
+            let answer = wide::ask(&question, &collection, tables)?;
+            if answer.documents.bytes() > LONG {
+                means.hold(answer.documents.bytes())?;
+            }
+            Ok(answer)
         })
         .await
+    }
+
+    /// A turn, and the snapshot of that moment: none is held while others are waited for.
+    async fn admitted(&self) -> Result<(Turn, Arc<Snapshot>), StoreError> {
+        let turn = admission::turn().await?;
+        Ok((turn, self.snapshot()?))
     }
 
     /// Gives pieces of which those of the first while come from one snapshot.
     async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<Pieces, StoreError> {
         validate::runs_here(&query.filter)?;
-        let snapshot = self.snapshot()?;
+        let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
         let (of, asked, deadline) = (Arc::clone(&snapshot), query.clone(), Deadline::after(query.max_time));
-        let find = move || {
+        let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
-            let question = Question::new(&collection, tables, &asked, true, deadline)?;
+            let question = Question::new(&collection, tables, &asked, true, deadline.within(means))?;
             let found = wide::rows(&question, &collection, tables)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64);
             Ok((found, hint))
         };
-        let (found, hint) = self.on_blocking_pool(find).await?;
+        let (found, hint) = self.on_blocking_pool(turn, find).await?;
         let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
         Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
     async fn on_blocking_pool<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+        turn: Turn,
+        work: impl FnOnce(&Means) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let done = tokio::task::spawn_blocking(|| failure::guarded(work)).await;
-        self.watched(done.unwrap_or_else(|error| Err(StoreError::backend(error))))
+        let done = turn.run(|means| failure::guarded(|| work(means))).await;
+        self.watched(done.unwrap_or_else(|denied| Err(denied.into())))
     }
 
     /// Has the file opened again when reading failed.
@@ -260,9 +278,11 @@ impl Store for EmbeddedStore {
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         validate::runs_here(&query.filter)?;
-        let (snapshot, collection, query) = (self.snapshot()?, collection.to_owned(), query.clone());
+        let (turn, snapshot) = self.admitted().await?;
+        let (collection, query) = (collection.to_owned(), query.clone());
         let deadline = Deadline::after(query.max_time);
-        self.on_blocking_pool(move || explain::explain(&snapshot, &collection, &query, deadline)).await
+        let explain = move |means: &Means| explain::explain(&snapshot, &collection, &query, deadline.within(means));
+        self.on_blocking_pool(turn, explain).await
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
@@ -277,8 +297,8 @@ impl Store for EmbeddedStore {
         let quick = quick_plan(&collection, &filter, &Sort::default());
         let is_quick = !filter.tree().is_costly() && (quick.is_some() || matches!(filter.tree(), Node::Always));
         let deadline = Deadline::after(max_time);
-        let work = move || {
-            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline);
+        let work = move |means: &Means| {
+            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
             let wanted = Wanted { first: Some(0), total: true };
             let choice = match quick {
                 Some(choice) => choice,
@@ -286,7 +306,10 @@ impl Store for EmbeddedStore {
             };
             reader.count(&choice, &filter)
         };
-        if is_quick { self.watched(failure::guarded(work)) } else { self.on_blocking_pool(work).await }
+        if is_quick {
+            return self.watched(failure::guarded(|| work(&Means::default())));
+        }
+        self.on_blocking_pool(admission::turn().await?, work).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

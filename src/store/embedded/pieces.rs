@@ -10,8 +10,9 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::task::AbortHandle;
 
+use crate::admission;
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, StoreError};
 
@@ -73,16 +74,20 @@ impl Rest {
     pub(super) fn into_stream(self) -> BoxStream<'static, Result<Documents, StoreError>> {
         let steps = stream::unfold(Some(self), |rest| async {
             let mut rest = rest?;
+            let turn = match admission::turn().await {
+                Ok(turn) => turn,
+                Err(denied) => return Some((Err(denied.into()), None)),
+            };
             let deadline = Deadline::after(rest.query.max_time);
-            let step = spawn_blocking(move || {
-                let piece = rest.read(deadline);
+            let step = turn.run(move |means| {
+                let piece = rest.read(deadline.within(means));
                 (piece, rest)
             });
             match step.await {
                 Ok((Ok(piece), _)) if piece.is_empty() => None,
                 Ok((Ok(piece), rest)) => Some((Ok(piece), Some(rest))),
                 Ok((Err(error), _)) => Some((Err(error), None)),
-                Err(error) => Some((Err(StoreError::backend(error)), None)),
+                Err(denied) => Some((Err(denied.into()), None)),
             }
         });
         steps.boxed()

@@ -12,6 +12,7 @@ use std::thread;
 
 use redb::ReadableTableMetadata;
 
+use crate::admission::Share;
 use crate::query::SortValue;
 use crate::store::StoreError;
 
@@ -157,7 +158,7 @@ impl<'a> Scan<'a> {
                 Ok(ControlFlow::Continue(()))
             })?;
         } else {
-            let mut best = Best::new(&query.sort, query.skip, query.limit);
+            let mut best = Best::new(query, Share::default());
             reader.each_in(rows, &query.filter, &mut |row, document| {
                 found.matched += 1;
                 best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
@@ -185,7 +186,7 @@ struct Merged<'a> {
 impl<'a> Merged<'a> {
     fn new(question: &Question<'a>) -> Self {
         let query = question.query;
-        let best = (!question.comes_in_order()).then(|| Best::new(&query.sort, query.skip, query.limit));
+        let best = (!question.comes_in_order()).then(|| Best::new(query, question.deadline.share()));
         let limit = if query.limit == 0 { u64::MAX } else { query.limit };
         Self { matched: 0, to_skip: query.skip, limit, rows: Vec::new(), best, work: Work::default() }
     }

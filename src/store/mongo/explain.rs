@@ -10,7 +10,7 @@ use super::Inner;
 use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
-use super::find::{is_by_entry, is_by_key, pipeline, plain_order, total_from};
+use super::find::{is_by_entry, is_in_key_order, pipeline, plain_order, total_from};
 use super::guarded::Parts;
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
@@ -232,7 +232,7 @@ fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
 
 /// Whether the documents of a guarded question are sorted after they were found.
 fn is_sorted_behind(query: &FindQuery) -> bool {
-    Parts::of(&query.filter).is_some() && !is_by_key(query)
+    Parts::of(&query.filter).is_some() && !is_in_key_order(query)
 }
 
 /// Whether the winning plan has such a stage anywhere.

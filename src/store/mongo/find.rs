@@ -62,16 +62,45 @@ fn is_about_one(query: &FindQuery) -> bool {
     query.limit == 1 && matches!(query.filter.tree(), Node::Path(path, Test::Eq(_)) if is_key(path.as_str()))
 }
 
+/// Documents that a question may ask for without a turn, and those that it may pass over.
+const FEW: u64 = 128;
+const FEW_PASSED: u64 = 1024;
+/// The unique keys that every document has.
+const KEYS: [&str; 2] = ["_id", "public_id"];
+
+/// Whether the server answers from one of its unique indexes, and at once.
+pub(super) fn is_light(query: &FindQuery) -> bool {
+    let is_computed = query.projection.as_ref().is_some_and(Projection::is_computed);
+    let by_key = |key: &SortKey| matches!(key, SortKey::Path { path, .. } if KEYS.contains(&path.as_str()));
+    let is_page = (1..=FEW).contains(&query.limit) && query.skip <= FEW_PASSED;
+    let is_first_of_all =
+        is_page && matches!(query.filter.tree(), Node::Always) && query.sort.keys().iter().all(by_key);
+    !is_computed && (is_first_of_all || is_by_key(&query.filter))
+}
+
+/// Whether a filter asks for a few documents by their keys.
+pub(super) fn is_by_key(filter: &Filter) -> bool {
+    match filter.tree() {
+        Node::Path(path, Test::Eq(_)) => KEYS.contains(&path.as_str()),
+        Node::Path(path, Test::In(set)) => {
+            KEYS.contains(&path.as_str()) && set.regexes().is_empty() && set.values().len() as u64 <= FEW
+        }
+        _ => false,
+    }
+}
+
 enum Trouble {
     Server(Error),
     Projection(EvalError),
+    TooLarge,
 }
 
 impl Trouble {
     fn into_store_error(self) -> StoreError {
         match self {
             Self::Server(error) => query_error(&error),
-            Self::Projection(EvalError { code, message, .. }) => StoreError::Query { code, message },
+            Self::Projection(error) => error.into(),
+            Self::TooLarge => StoreError::TooLarge,
         }
     }
 }
@@ -93,7 +122,11 @@ async fn read(inner: &Inner, collection: &str, query: &FindQuery, concern: ReadC
     let mut reading =
         Reading::open(inner, collection, query, concern, batch(query.limit)).await.map_err(Trouble::Server)?;
     let mut documents = Documents::new();
-    while reading.advance(&mut documents).await? {}
+    while reading.advance(&mut documents).await? {
+        if documents.bytes() > query.max_bytes {
+            return Err(Trouble::TooLarge);
+        }
+    }
     Ok(documents)
 }
 
@@ -222,7 +255,7 @@ pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
 }
 
 /// Whether an index gives the order, so that the stages of a guarded question keep it.
-pub(super) fn is_by_key(query: &FindQuery) -> bool {
+pub(super) fn is_in_key_order(query: &FindQuery) -> bool {
     let first = query.sort.keys().first();
     matches!(first, Some(SortKey::Path { path, .. }) if ["public_id", "_id"].contains(&path.as_str()))
 }
@@ -231,7 +264,7 @@ fn guarded(query: &FindQuery, parts: Parts) -> Vec<Document> {
     if query.sort.is_reversed() || query.sort.is_empty() {
         return paged(query, parts.stages(None));
     }
-    if is_by_key(query) {
+    if is_in_key_order(query) {
         // Behind a unique key no other one counts.
         let order = plain_order(query).into_iter().take(1).collect();
         return paged(query, parts.stages(Some(order)));

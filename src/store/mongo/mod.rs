@@ -60,6 +60,7 @@ use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
 use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
+use crate::admission::{self, Turn};
 use crate::query::Filter;
 
 pub use self::connect::MongoOptions;
@@ -169,6 +170,7 @@ impl MongoStore {
         &self,
         bound: Duration,
         (collection, about): (&str, &Q),
+        turn: Option<Turn>,
         question: impl Fn(Arc<Inner>, String, Q) -> F,
     ) -> Result<T, StoreError>
     where
@@ -176,9 +178,24 @@ impl MongoStore {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let ask = || question(Arc::clone(&self.inner), collection.to_owned(), about.clone());
+        let turn = Arc::new(turn);
+        let ask = || {
+            let (turn, asked) =
+                (Arc::clone(&turn), question(Arc::clone(&self.inner), collection.to_owned(), about.clone()));
+            async move {
+                let outcome = asked.await;
+                // A question goes on at the server when nobody waits for it any more, and so does its turn.
+                drop(turn);
+                outcome
+            }
+        };
         self.inner.presence.ask(bound, ask).await
     }
+}
+
+/// A turn for a question that may take long.
+async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
+    if is_light { Ok(None) } else { Ok(Some(admission::turn().await?)) }
 }
 
 #[async_trait]
@@ -189,14 +206,16 @@ impl Store for MongoStore {
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
-        self.ask(query_bound(query.max_time), (collection, query), async move |inner, collection, query| {
+        let turn = turn_unless(find::is_light(query)).await?;
+        self.ask(query_bound(query.max_time), (collection, query), turn, async move |inner, collection, query| {
             find::find(&inner, &collection, &query).await
         })
         .await
     }
 
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
-        self.ask(query_bound(query.max_time), (collection, query), async move |inner, collection, query| {
+        let turn = turn_unless(find::is_light(query)).await?;
+        self.ask(query_bound(query.max_time), (collection, query), turn, async move |inner, collection, query| {
             find::page(&inner, &collection, &query).await
         })
         .await
@@ -207,14 +226,19 @@ impl Store for MongoStore {
         let begin = async move |inner: Arc<Inner>, collection: String, query: FindQuery| {
             find::pieces(&inner, &collection, &query).await
         };
-        let (total, reading) = self.ask(bound, (collection, query), begin).await?;
+        let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
         let store = Self { inner: Arc::clone(&self.inner) };
         // Whoever reads slowly neither asks for the next piece nor gives it up for a while: a task of its own ends in time,
         // and keeps no connection.
         let steps = stream::unfold(Some((store, reading)), move |rest| async move {
             let (store, mut reading) = rest?;
+            let turn = match admission::turn().await {
+                Ok(turn) => turn,
+                Err(denied) => return Some((Err(denied.into()), None)),
+            };
             let step = tokio::spawn(async move {
                 let piece = store.run(bound, async move |_| Ok((reading.piece().await, reading))).await;
+                drop(turn);
                 (store, piece)
             });
             let (store, piece) = match step.await {
@@ -232,7 +256,8 @@ impl Store for MongoStore {
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
         let bound = query_bound(query.max_time.saturating_mul(3));
-        self.ask(bound, (collection, query), async move |inner, collection, query| {
+        let turn = Some(admission::turn().await?);
+        self.ask(bound, (collection, query), turn, async move |inner, collection, query| {
             explain::explain(&inner, &collection, &query).await
         })
         .await
@@ -242,7 +267,8 @@ impl Store for MongoStore {
         let count = |inner: Arc<Inner>, collection: String, filter: Filter| async move {
             totals::count(&inner, &collection, &filter, max_time).await
         };
-        self.ask(query_bound(max_time), (collection, filter), count).await
+        let turn = turn_unless(find::is_by_key(filter)).await?;
+        self.ask(query_bound(max_time), (collection, filter), turn, count).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

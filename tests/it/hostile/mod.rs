@@ -9,6 +9,7 @@ mod heads;
 mod keeping;
 mod oracles;
 mod queries;
+mod taking;
 mod unread;
 mod values;
 

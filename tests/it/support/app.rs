@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use inventory_service::admission::Admission;
 use inventory_service::app::{Application, open_store};
 use inventory_service::clock::SystemClock;
 use inventory_service::settings::Settings;
@@ -21,6 +22,7 @@ pub(crate) const ADMIN_PASSWORD: &str = "correct horse battery";
 pub(crate) struct TestApp {
     pub(crate) origin: String,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) admission: Arc<Admission>,
     client: reqwest::Client,
     token: String,
     _directory: TempDir,
@@ -96,13 +98,14 @@ impl TestApp {
             .await
             .expect("the application starts");
         let origin = format!("http://{}", application.address().expect("an address"));
+        let admission = Arc::clone(&application.services().admission);
         tokio::spawn(application.run_without_signals());
         let client = reqwest::Client::builder()
             .timeout(Duration::from_mins(1))
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client");
-        let mut app = Self { origin, store, client, token: String::new(), _directory: directory };
+        let mut app = Self { origin, store, admission, client, token: String::new(), _directory: directory };
         app.token = app.login("admin", ADMIN_PASSWORD).await;
         app
     }

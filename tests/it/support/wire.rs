@@ -86,6 +86,17 @@ impl<S: Read + Write> Wire<S> {
         Ok(Some(RawAnswer { status, head, body: String::from_utf8(body).expect("a readable body") }))
     }
 
+    /// The head of the next answer alone; its body stays where it is.
+    pub(crate) fn head(&mut self) -> String {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("a head");
+            head.push(byte[0]);
+        }
+        String::from_utf8(head).expect("a readable head")
+    }
+
     /// The next answer, which must come.
     pub(crate) fn expect_answer(&mut self) -> RawAnswer {
         self.answer().expect("an answer in time").expect("an answer")

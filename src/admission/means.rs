@@ -1,0 +1,62 @@
+//! What work may take beside its time: memory, and as long as somebody waits for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::memory::{Pool, Share};
+use super::{Denied, Ticket};
+
+/// The means of one piece of work. Those by default have no bound.
+#[derive(Debug, Clone, Default)]
+pub struct Means {
+    memory: Option<Arc<Pool>>,
+    gone: Option<Arc<AtomicBool>>,
+    ticket: Ticket,
+}
+
+/// Somebody waits for the work; over when this is dropped.
+#[derive(Debug)]
+pub(super) struct Wanted(Option<Arc<AtomicBool>>);
+
+impl Means {
+    /// Those of a request, with memory of this pool.
+    pub(super) fn of(memory: Arc<Pool>, ticket: Ticket) -> Self {
+        Self { memory: Some(memory), gone: Some(Arc::default()), ticket }
+    }
+
+    /// Notes that somebody waits.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted(self.gone.clone())
+    }
+
+    /// Whether nobody waits for the work any more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed))
+    }
+
+    /// Memory for something that grows, and is gone when the share is.
+    pub fn share(&self) -> Share {
+        Share::of(self.memory.clone())
+    }
+
+    /// Memory for something that stays as long as the request does.
+    pub fn lasting_share(&self) -> Share {
+        self.share().left_to(self.ticket.clone())
+    }
+
+    /// See [`Ticket::hold`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hold(&self, bytes: usize) -> Result<(), Denied> {
+        self.ticket.hold(bytes)
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        if let Some(gone) = &self.0 {
+            gone.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Admission: the one place that governs memory and processor time over all requests.
+//!
+//! What is short runs at once on the thread that has the request: an object by its id, a short page in the order of an
+//! index. Everything else is *work*, and goes through [`work`]:
+//!
+//! 1. **Turn.** So much work runs at a time, of one user at most half of it. Who comes later waits in the order of arrival,
+//!    first behind the user's own requests and then behind those of others, so that each user has a next turn. A request
+//!    that has had no turn yet waits a bounded time and is [`Denied::Busy`] then.
+//! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
+//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and whoever looks at the clock stops.
+//!
+//! Each request has a [`Ticket`], which belongs to its user. It travels with the request's task, so that the layers between
+//! `http` and the store need not know of users. Without a ticket (commands, the start) nothing is bounded.
+//!
+//! *Invariants:*
+//! - A turn lasts as long as the work on its thread does, also when nobody waits for it any more.
+//! - Nobody holds a turn while waiting for another one.
+
+mod means;
+mod memory;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt, stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
+
+pub use self::means::Means;
+pub use self::memory::{Pool, Share};
+
+/// Requests of a user that may wait for their first turn; more are refused at once.
+const WAITING: usize = 256;
+
+tokio::task_local! {
+    static TICKET: Ticket;
+}
+
+/// Why work was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Denied {
+    /// There is no room for it now.
+    #[error("too much is under way; try again")]
+    Busy,
+    /// It broke off.
+    #[error(transparent)]
+    Broken(#[from] JoinError),
+}
+
+/// What the process may take for all requests together.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes for what is computed, sorted, and waits to be sent.
+    pub memory: usize,
+    /// How much work runs at a time.
+    pub at_once: usize,
+    /// How long a request waits for its first turn.
+    pub wait: Duration,
+}
+
+impl Bounds {
+    /// How much work runs at a time on this machine: one a core, and two at least, so that one user never has all turns.
+    pub fn at_once_here() -> usize {
+        std::thread::available_parallelism().map_or(1, NonZeroUsize::get).max(2)
+    }
+}
+
+/// The governor; one for the whole process.
+#[derive(Debug)]
+pub struct Admission {
+    bounds: Bounds,
+    memory: Arc<Pool>,
+    turns: Arc<Semaphore>,
+    users: Mutex<HashMap<i64, Arc<User>>>,
+}
+
+/// What the requests of a user have together.
+#[derive(Debug)]
+struct User {
+    memory: Arc<Pool>,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// The right of a request to take its share.
+#[derive(Debug, Clone, Default)]
+pub struct Ticket(Option<Arc<Request>>);
+
+#[derive(Debug)]
+struct Request {
+    admission: Arc<Admission>,
+    user: Arc<User>,
+    /// Whether it has had a turn.
+    has_begun: AtomicBool,
+    held: Mutex<Held>,
+}
+
+/// What a request holds as long as it lasts.
+#[derive(Debug)]
+struct Held {
+    bytes: usize,
+    share: Share,
+    /// What parts of the request left behind.
+    left: Vec<Share>,
+}
+
+/// A turn to work.
+#[derive(Debug)]
+pub struct Turn {
+    means: Means,
+    _places: Option<[OwnedSemaphorePermit; 2]>,
+}
+
+impl Admission {
+    /// A governor with these bounds.
+    pub fn new(bounds: Bounds) -> Arc<Self> {
+        let (memory, turns) = (Arc::new(Pool::new(bounds.memory)), Arc::new(Semaphore::new(bounds.at_once)));
+        Arc::new(Self { bounds, memory, turns, users: Mutex::default() })
+    }
+
+    /// A ticket for a request of this user.
+    pub fn ticket(self: &Arc<Self>, user_id: i64) -> Ticket {
+        let user = self.user(user_id);
+        let share = Share::of(Some(Arc::clone(&user.memory)));
+        let held = Mutex::new(Held { bytes: 0, share, left: Vec::new() });
+        Ticket(Some(Arc::new(Request { admission: Arc::clone(self), user, has_begun: AtomicBool::new(false), held })))
+    }
+
+    /// What all requests share.
+    pub fn memory(&self) -> &Pool {
+        &self.memory
+    }
+
+    /// How much work could begin at once.
+    pub fn free_turns(&self) -> usize {
+        self.turns.available_permits()
+    }
+
+    fn user(&self, id: i64) -> Arc<User> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let user = users.entry(id).or_insert_with(|| {
+            let memory = Pool::part_of(&self.memory, self.bounds.memory / 4 * 3);
+            let turns = Semaphore::new((self.bounds.at_once / 2).max(1));
+            Arc::new(User { memory: Arc::new(memory), turns: Arc::new(turns), waiting: AtomicUsize::new(0) })
+        });
+        Arc::clone(user)
+    }
+}
+
+/// The ticket of the request that is being handled here.
+pub fn current() -> Ticket {
+    TICKET.try_with(Clone::clone).unwrap_or_default()
+}
+
+/// Waits for a turn of the request that is being handled here.
+///
+/// # Errors
+/// [`Denied::Busy`].
+pub async fn turn() -> Result<Turn, Denied> {
+    current().turn().await
+}
+
+/// Does what may take long or much, on a thread that may block, when it is the request's turn.
+///
+/// # Errors
+/// [`Denied`].
+pub async fn work<T: Send + 'static>(job: impl FnOnce(&Means) -> T + Send + 'static) -> Result<T, Denied> {
+    turn().await?.run(job).await
+}
+
+/// The same stream; what it does counts as the request's that is being handled here, also after its answer has begun.
+pub fn kept<S>(items: S) -> impl Stream<Item = S::Item> + use<S>
+where
+    S: Stream + Unpin,
+{
+    stream::unfold((items, current()), |(mut items, ticket)| async {
+        let item = ticket.scope(items.next()).await?;
+        Some((item, (items, ticket)))
+    })
+}
+
+impl Ticket {
+    /// Does `work` as part of the request.
+    pub async fn scope<F: Future>(&self, work: F) -> F::Output {
+        TICKET.scope(self.clone(), work).await
+    }
+
+    /// Counts so many more bytes as the request's, as long as it lasts.
+    ///
+    /// # Errors
+    /// [`Denied::Busy`].
+    pub fn hold(&self, bytes: usize) -> Result<(), Denied> {
+        let Some(request) = &self.0 else { return Ok(()) };
+        let mut held = request.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = held.bytes.saturating_add(bytes);
+        held.share.cover(all)?;
+        held.bytes = all;
+        Ok(())
+    }
+
+    /// Keeps a share as long as the request lasts.
+    fn inherit(&self, share: Share) {
+        if let Some(request) = &self.0 {
+            request.held.lock().unwrap_or_else(PoisonError::into_inner).left.push(share);
+        }
+    }
+
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// [`Denied::Busy`].
+    pub async fn turn(&self) -> Result<Turn, Denied> {
+        let Some(request) = &self.0 else { return Ok(Turn { means: Means::default(), _places: None }) };
+        let places = if request.has_begun.load(Ordering::Relaxed) {
+            request.places().await?
+        } else {
+            let _waiting = Waiting::begin(&request.user)?;
+            timeout(request.admission.bounds.wait, request.places()).await.map_err(|_| Denied::Busy)??
+        };
+        request.has_begun.store(true, Ordering::Relaxed);
+        Ok(Turn { means: Means::of(Arc::clone(&request.user.memory), self.clone()), _places: Some(places) })
+    }
+}
+
+impl Request {
+    /// The user's place first: so no more of a user's requests than may run wait among those of all.
+    async fn places(&self) -> Result<[OwnedSemaphorePermit; 2], Denied> {
+        let place = async |turns: &Arc<Semaphore>| Arc::clone(turns).acquire_owned().await.map_err(|_| Denied::Busy);
+        Ok([place(&self.user.turns).await?, place(&self.admission.turns).await?])
+    }
+}
+
+impl Turn {
+    /// What the work may take.
+    pub fn means(&self) -> &Means {
+        &self.means
+    }
+
+    /// Does the work on a thread that may block.
+    ///
+    /// # Errors
+    /// [`Denied::Broken`] when it panics.
+    pub async fn run<T: Send + 'static>(self, job: impl FnOnce(&Means) -> T + Send + 'static) -> Result<T, Denied> {
+        let _wanted = self.means.wanted();
+        let done = spawn_blocking(move || {
+            give_way();
+            job(&self.means)
+        });
+        Ok(done.await?)
+    }
+}
+
+/// A request that waits for its first turn.
+struct Waiting<'a>(&'a User);
+
+impl<'a> Waiting<'a> {
+    fn begin(user: &'a User) -> Result<Self, Denied> {
+        let waiting = Self(user);
+        if user.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING { Err(Denied::Busy) } else { Ok(waiting) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How nice a thread is that works: the ones that answer requests come first.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Lets the threads go first that answer requests. Such a thread does nothing but work.
+#[cfg(target_os = "linux")]
+fn give_way() {
+    thread_local! {
+        static GAVE_WAY: () = {
+            // On Linux a priority belongs to a thread. Without the right to lower it, work goes on as it is.
+            let _ = rustix::process::setpriority_process(None, NICE);
+        };
+    }
+    GAVE_WAY.with(|()| ());
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures::FutureExt;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn admission(at_once: usize, wait: Duration) -> Arc<Admission> {
+        Admission::new(Bounds { memory: 8 * 1024 * 1024, at_once, wait })
+    }
+
+    #[tokio::test]
+    async fn one_user_never_has_all_turns() {
+        let admission = admission(2, LONG);
+        let (one, other) = (admission.ticket(1), admission.ticket(2));
+        let first = one.turn().await.expect("a turn");
+        assert!(one.turn().now_or_never().is_none());
+        let second = other.turn().await.expect("a turn");
+        assert_eq!(admission.free_turns(), 0);
+        drop((first, second));
+        assert_eq!(admission.free_turns(), 2);
+    }
+
+    #[tokio::test]
+    async fn who_waits_too_long_for_a_first_turn_is_told_to_come_back() {
+        let admission = admission(2, Duration::from_millis(1));
+        let begun = admission.ticket(1);
+        drop(begun.turn().await.expect("a turn"));
+        let turn = admission.ticket(1).turn().await.expect("a turn");
+        let (again, ()) = tokio::join!(begun.turn(), async {
+            assert!(matches!(admission.ticket(1).turn().await, Err(Denied::Busy)));
+            drop(turn);
+        });
+        assert!(again.is_ok(), "a request that has begun is let finish");
+    }
+
+    #[tokio::test]
+    async fn so_many_requests_of_a_user_wait_and_no_more() {
+        let admission = admission(2, LONG);
+        let _turn = admission.ticket(1).turn().await.expect("a turn");
+        let tickets: Vec<Ticket> = (0..=WAITING).map(|_| admission.ticket(1)).collect();
+        let mut waiting: Vec<_> = tickets.iter().map(|ticket| Box::pin(ticket.turn())).collect();
+        let answers = waiting.iter_mut().filter_map(|turn| turn.now_or_never()).collect::<Vec<_>>();
+        assert!(matches!(answers.as_slice(), [Err(Denied::Busy)]), "{}", answers.len());
+        drop(waiting);
+        assert_eq!(admission.user(1).waiting.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_told_so_and_keeps_its_turn_until_it_ends() {
+        let admission = admission(2, LONG);
+        let (begun, begins) = mpsc::channel();
+        let (ended, ends) = mpsc::channel();
+        let ticket = admission.ticket(1);
+        let work = tokio::spawn(async move {
+            let job = move |means: &Means| {
+                begun.send(()).expect("the test listens");
+                while !means.is_gone() {
+                    std::thread::yield_now();
+                }
+                ended.send(()).expect("the test listens");
+            };
+            ticket.scope(work(job)).await
+        });
+        tokio::task::spawn_blocking(move || begins.recv()).await.expect("it ends").expect("it begins");
+        assert_eq!(admission.free_turns(), 1);
+        work.abort();
+        tokio::task::spawn_blocking(move || ends.recv()).await.expect("it ends").expect("it is told");
+        admission.ticket(1).turn().await.expect("the turn is free again");
+    }
+
+    #[tokio::test]
+    async fn what_a_request_holds_counts_until_its_last_ticket_is_gone() {
+        let admission = admission(2, LONG);
+        let all = admission.memory().free();
+        let ticket = admission.ticket(1);
+        ticket.hold(2 * 1024 * 1024).expect("there is room");
+        assert!(matches!(ticket.hold(all), Err(Denied::Busy)));
+        let same = ticket.clone();
+        drop(ticket);
+        assert!(admission.memory().free() < all);
+        drop(same);
+        assert_eq!(admission.memory().free(), all);
+    }
+
+    #[tokio::test]
+    async fn without_a_ticket_nothing_is_bounded() {
+        let turns = futures::future::join_all((0..100).map(|_| turn())).await;
+        assert!(turns.iter().all(Result::is_ok));
+        assert!(current().hold(usize::MAX).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_stream_goes_on_as_part_of_its_request() {
+        let admission = admission(2, LONG);
+        let ticket = admission.ticket(1);
+        let steps = stream::iter(0..3).then(|_| async { current().0.is_some() }).boxed();
+        let kept = ticket.scope(async { kept(steps) }).await;
+        assert_eq!(kept.collect::<Vec<_>>().await, [true; 3]);
+    }
+}
