@@ -32,6 +32,12 @@ pub(crate) struct Arguments {
     /// Where filled embedded stores are kept for the next time; else they are made anew and removed.
     #[arg(long)]
     pub(crate) keep: Option<PathBuf>,
+    /// Measures the innocent reader beside attackers, in place of all else.
+    #[arg(long)]
+    pub(crate) innocent: bool,
+    /// A program to measure in place of the one that was built: another version of the service.
+    #[arg(long)]
+    pub(crate) service: Option<PathBuf>,
     /// The name of the file that the figures are written to.
     #[arg(long, default_value = "bench-http.json")]
     pub(crate) output: String,

@@ -104,7 +104,7 @@ async fn client(load: &Load, mut connection: Connection, first: usize, until: In
 }
 
 /// In microseconds.
-fn percentile(sorted: &[u32], per_mille: usize) -> f64 {
+pub(crate) fn percentile(sorted: &[u32], per_mille: usize) -> f64 {
     let place = (sorted.len() * per_mille / 1000).min(sorted.len().saturating_sub(1));
     sorted.get(place).copied().map_or(0.0, f64::from) / 1e3
 }

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "the driver that is measured beside the service is asked directly")]
 
 mod arguments;
+mod attacks;
 #[path = "../store/bare.rs"]
 #[expect(dead_code, reason = "the store's own measurements read, too")]
 mod bare;
@@ -15,6 +16,7 @@ mod drive;
 #[path = "../harness/mod.rs"]
 #[expect(dead_code, reason = "the store's measurements time in another way")]
 mod harness;
+mod innocent;
 #[path = "../../tests/it/support/mongod.rs"]
 #[expect(dead_code, reason = "tests do more with a server than measuring needs")]
 mod mongod;
@@ -43,6 +45,9 @@ fn main() -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         return runtime.block_on(servers::play(role, store_uri, place));
     }
+    if let Some(program) = &arguments.service {
+        servers::measure_instead(program.clone());
+    }
     // One thread: whoever asks shall take as little as possible from whoever answers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(measure(&arguments))
@@ -51,6 +56,9 @@ fn main() -> Result<(), Error> {
 async fn measure(arguments: &Arguments) -> Result<(), Error> {
     // On the disk that the build is on, as a temporary directory may be in memory.
     let folder = TempDir::new_in(target_folder()?)?;
+    if arguments.innocent {
+        return rows::innocent(arguments, folder.path()).await;
+    }
     println!("{}", table::HEAD);
     let mut rows = Vec::new();
     let mut done = |row: table::Row| {

@@ -11,8 +11,9 @@ use crate::arguments::Arguments;
 use crate::bare::{Bare, Prepared};
 use crate::drive::{Figure, Load, Sample, run};
 use crate::harness::process;
-use crate::harness::report::Bound;
+use crate::harness::report::{Bound, save};
 use crate::harness::timing::Error;
+use crate::innocent::{self, Beside};
 use crate::mongod::{self, Deployment, Mongod};
 use crate::objects;
 use crate::servers::Server;
@@ -86,6 +87,34 @@ struct Runner {
     who: &'static str,
     objects: u32,
     load: Option<Load>,
+}
+
+/// Measures the innocent reader on each store.
+pub(crate) async fn innocent(arguments: &Arguments, folder: &Path) -> Result<(), Error> {
+    println!("{}", innocent::HEAD);
+    let (mut rows, mut mongo) = (Vec::new(), None);
+    let stores = |name: &str| arguments.stores.iter().any(|store| store == name);
+    for &objects in &arguments.sizes {
+        let mut worlds = Vec::new();
+        if stores(EMBEDDED) {
+            worlds.push(World::embedded(objects, folder, arguments.keep.as_ref()).await?);
+        }
+        if let Some(program) = mongod::program().filter(|_| stores(MONGODB)) {
+            let server = Mongod::start(program, Deployment::ReplicaSet).await;
+            worlds.push(World::mongodb(objects, &server.uri(&format!("bench_{objects}"))).await?);
+            mongo = Some(server);
+        }
+        for world in &mut worlds {
+            let mut done = |beside: Beside| {
+                println!("{}", beside.line());
+                rows.push(beside);
+            };
+            innocent::measure(world, |name| arguments.wants(name), &mut done).await?;
+        }
+    }
+    drop(mongo);
+    println!("written to {}", save(&arguments.output, &rows)?.display());
+    Ok(())
 }
 
 /// Measures all rows.

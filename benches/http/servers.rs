@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io::Error as IoError;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Server {
     /// The service as it is released.
     pub(crate) async fn product(store_uri: &str, variables: &[(&str, &str)]) -> Result<Self, Error> {
         let port = free_port()?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+        let mut command = Command::new(program());
         command.envs(service_variables(store_uri, port)).envs(variables.iter().copied());
         Self::start(command, port).await
     }
@@ -98,6 +98,13 @@ impl Server {
         self.wait()
     }
 
+    /// Ends it at once: nothing of what it does is waited for.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Waits until it has ended.
     pub(crate) fn wait(mut self) -> Result<(), Error> {
         let status = self.child.wait()?;
@@ -112,9 +119,20 @@ impl Drop for Server {
     }
 }
 
+static INSTEAD: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has another program measured than the one that was built with this one.
+pub(crate) fn measure_instead(program: PathBuf) {
+    let _ = INSTEAD.set(program);
+}
+
+fn program() -> PathBuf {
+    INSTEAD.get().cloned().unwrap_or_else(|| env!("CARGO_BIN_EXE_inventory-service").into())
+}
+
 /// Fills a store with the demo, with the released program.
 pub(crate) fn load_demo(store_uri: &str, objects: u32) -> Result<(), Error> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    let mut command = Command::new(program());
     command.args(["demo", "--objects", &objects.to_string()]).envs(service_variables(store_uri, 0));
     let outcome = command.current_dir(target_folder()?).stdin(Stdio::null()).output()?;
     if !outcome.status.success() {

@@ -21,6 +21,7 @@ pub(crate) struct World {
     pub(crate) store: &'static str,
     pub(crate) objects: u32,
     pub(crate) server: Server,
+    uri: String,
     token: String,
     plan: Plan,
     /// Virtual machines, as they are stored.
@@ -55,12 +56,34 @@ impl World {
         let server = Server::product(uri, &[]).await?;
         let token = sign_in(server.port).await?;
         let plan = Plan::new(objects);
-        let mut world = Self { store, objects, server, token, plan, machines: Vec::new() };
+        let mut world = Self { store, objects, server, uri: uri.to_owned(), token, plan, machines: Vec::new() };
         for id in world.some_machines() {
             let path = format!("/rest/objects/{id}/native");
             world.machines.push(serde_json::from_slice(&world.read(&path).await?)?);
         }
         Ok(world)
+    }
+
+    /// Ends the service and starts it anew on the same store.
+    pub(crate) async fn restart(&mut self) -> Result<(), Error> {
+        self.server.end()?;
+        self.server = Server::product(&self.uri, &[]).await?;
+        Ok(())
+    }
+
+    /// The first administrator's token.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The type of the virtual machines.
+    pub(crate) fn type_of_machines(&self) -> i64 {
+        self.machines.first().and_then(|machine| machine["type_id"].as_i64()).unwrap_or_default()
+    }
+
+    /// Reads of single objects with that token.
+    pub(crate) fn native_paths(&self, token: &str) -> Vec<Vec<u8>> {
+        self.ids().map(|id| get(&format!("/rest/objects/{id}/native"), token)).collect()
     }
 
     /// The answer to a request, once.
@@ -175,10 +198,16 @@ fn value<'a>(machine: &'a Value, name: &str) -> &'a Value {
 
 /// Signs the first administrator in.
 pub(crate) async fn sign_in(port: u16) -> Result<String, Error> {
+    sign_in_as(port, "admin").await
+}
+
+/// Signs a user in.
+pub(crate) async fn sign_in_as(port: u16, user_name: &str) -> Result<String, Error> {
+    let body = json!({"user_name": user_name, "password": PASSWORD}).to_string();
     let mut connection = Connection::open(port).await?;
-    let answer = connection.ask(&sign_in_request()).await?;
+    let answer = connection.ask(&request("POST", "/rest/auth/login", &[], Some(&body))).await?;
     let said: Value = serde_json::from_slice(answer.body)?;
-    Ok(said["token"].as_str().ok_or_else(|| format!("nobody was signed in: {said}"))?.to_owned())
+    Ok(said["token"].as_str().ok_or_else(|| format!("{user_name} was not signed in: {said}"))?.to_owned())
 }
 
 pub(crate) fn sign_in_request() -> Vec<u8> {
