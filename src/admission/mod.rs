@@ -334,7 +334,7 @@ mod tests {
         let _turn = admission.ticket(1).turn().await.expect("a turn");
         let tickets: Vec<Ticket> = (0..=WAITING).map(|_| admission.ticket(1)).collect();
         let mut waiting: Vec<_> = tickets.iter().map(|ticket| Box::pin(ticket.turn())).collect();
-        let answers = waiting.iter_mut().filter_map(|turn| turn.now_or_never()).collect::<Vec<_>>();
+        let answers = waiting.iter_mut().filter_map(FutureExt::now_or_never).collect::<Vec<_>>();
         assert!(matches!(answers.as_slice(), [Err(Denied::Busy)]), "{}", answers.len());
         drop(waiting);
         assert_eq!(admission.user(1).waiting.load(Ordering::Relaxed), 0);

@@ -188,7 +188,7 @@ fn written(
         let write = Arc::clone(&write);
         async move {
             let piece = piece?;
-            Ok(worked(move || write(piece)).await?)
+            worked(move || write(piece)).await
         }
     });
     texts.buffered(AHEAD).boxed()
