@@ -66,7 +66,7 @@ impl HttpState {
         understood(bytes, self.services.max_time, read).await
     }
 
-    /// Reads a filter, see [`params::understood`].
+    /// Reads a filter, see [`understood`].
     ///
     /// # Errors
     /// As [`read_filter`].

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use inventory_service::admission::{Admission, Ticket, Turn};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -200,7 +201,8 @@ async fn work_ends_when_its_client_has_gone() {
     some_objects(&app).await;
     let token = app.login("admin", crate::support::app::ADMIN_PASSWORD).await;
     for path in ["/rest/rights/", "/rest/objects/"] {
-        let filter: String = endless().to_string().bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let filter = endless().to_string();
+        let filter = utf8_percent_encode(&filter, NON_ALPHANUMERIC);
         let mut wire = Wire::connect(&app.origin);
         wire.send(&format!("GET {path}?filter={filter} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"));
         while idle(&app.admission) {
