@@ -18,6 +18,7 @@ mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
 pub mod pieces;
+mod revision;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -116,7 +117,9 @@ pub trait Store: Send + Sync + 'static {
     /// After each of these nothing has changed.
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError>;
 
-    /// A number that is another one after each change of the collection; equal numbers mean that nothing changed.
+    /// A number that is another one after each change of the collection; equal numbers mean that nothing changed. No number
+    /// comes back, not even after a restart. While the store cannot be read each call gives another one, so nothing that was
+    /// read counts as current then.
     ///
     /// Costs no round trip. Changes made through this store show at once, those of other instances
     /// and tools within one second.

@@ -14,7 +14,7 @@ use redb::WriteTransaction;
 
 use crate::query::{Filter, Sort};
 use crate::store::copying::COUNTERS;
-use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit};
+use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
 
 use super::catalog::Catalog;
 use super::counts::Changes;
@@ -257,7 +257,7 @@ impl<'t> Batch<'t> {
         self.note_entries();
         for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
             self.touched.insert(number);
-            self.catalog.at_mut(number).revision += 1;
+            self.catalog.at_mut(number).revision = revision::fresh();
         }
         self.written.clear();
         self.noted = 0;

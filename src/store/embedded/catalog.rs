@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use bson::{Bson, Document, doc};
 
 use crate::query::Filter;
-use crate::store::{CollectionSpec, IndexSpec, StoreError};
+use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
 
 use super::format::Identity;
 use super::recent::Recent;
@@ -38,7 +38,7 @@ pub(super) struct Collection {
     pub(super) next_row: u64,
     /// The lowest `public_id` that was never given out, as far as this process knows; shared by all versions.
     pub(super) next_id: Arc<AtomicI64>,
-    /// Moved on by each committed change; starts anew with the process.
+    /// Another one after each committed change, and each time the file is opened.
     pub(super) revision: u64,
     /// The number of the next index.
     next_index: u32,
@@ -155,7 +155,7 @@ impl Collection {
             name: name.to_owned(),
             next_row: 0,
             next_id: Arc::new(AtomicI64::new(1)),
-            revision: 0,
+            revision: revision::fresh(),
             next_index: 1,
             indexes: vec![Index::primary()],
         }
@@ -253,7 +253,7 @@ impl Collection {
             name: stored.get_str("name")?.to_owned(),
             next_row: stored.get_i64("next_row")?.cast_unsigned(),
             next_id: Arc::new(AtomicI64::new(stored.get_i64("next_id")?)),
-            revision: 0,
+            revision: revision::fresh(),
             next_index: number(stored, "next_index")?,
             indexes: indexes.collect::<Result<_, _>>()?,
         })
@@ -404,8 +404,6 @@ impl Catalog {
             let own = Arc::make_mut(collection);
             known.next_id.fetch_max(own.next_id.load(Ordering::Acquire), Ordering::AcqRel);
             own.next_id = Arc::clone(&known.next_id);
-            // Whether the failed commit reached the disk is not known; to be safe it counts as a change.
-            own.revision = known.revision + 1;
         }
     }
 

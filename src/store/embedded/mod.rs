@@ -70,7 +70,9 @@ use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Node, Projection, Sort};
 use crate::store::inspection::Finding;
-use crate::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
+use crate::store::{
+    CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit, revision,
+};
 
 use self::catalog::Collection;
 use self::execute::{Deadline, Reader};
@@ -324,7 +326,8 @@ impl Store for EmbeddedStore {
 
     fn revision(&self, collection: &str) -> u64 {
         let snapshot = self.published.load();
-        snapshot.as_ref().and_then(|snapshot| snapshot.collection(collection)).map_or(0, |known| known.revision)
+        let known = snapshot.as_ref().and_then(|snapshot| snapshot.collection(collection));
+        known.map_or_else(revision::fresh, |known| known.revision)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use bson::raw::RawDocument;
 
-use crate::store::{CollectionSpec, StoreError};
+use crate::store::{CollectionSpec, StoreError, revision};
 
 use super::catalog::{Catalog, Collection, Index};
 use super::failure;
@@ -59,7 +59,7 @@ pub(super) fn empty(transaction: &WriteTransaction, catalog: &mut Catalog, numbe
     }
     own.forget_what_was_seen();
     own.forget_ids();
-    own.revision += 1;
+    own.revision = revision::fresh();
     let mut tables = Tables::<Working<'_>>::open(transaction, own).map_err(failure::of_table)?;
     count_entries(own, &mut tables, &[]).map(drop)
 }

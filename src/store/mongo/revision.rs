@@ -20,6 +20,7 @@ use super::counters::COUNTERS;
 use super::error::{brief, code};
 use super::marks::REMOVALS;
 use super::presence::Presence;
+use crate::store::revision::fresh;
 
 /// All revisions move after this time when nothing else says whether there were changes.
 const TICK: Duration = Duration::from_millis(400);
@@ -45,7 +46,7 @@ impl Revisions {
     pub(super) fn new() -> Self {
         Self {
             collections: RwLock::default(),
-            everything: AtomicU64::new(1),
+            everything: AtomicU64::new(fresh()),
             started: Instant::now(),
             heard: AtomicU64::new(0),
         }
@@ -53,18 +54,18 @@ impl Revisions {
 
     /// The number of a collection.
     pub(super) fn of(&self, collection: &str) -> u64 {
-        // Both parts only grow, so their sum is a new one whenever either moved.
-        self.everything.load(Ordering::Acquire) + self.counter(collection).load(Ordering::Acquire)
+        // Whichever moved last has the larger number.
+        self.everything.load(Ordering::Acquire).max(self.counter(collection).load(Ordering::Acquire))
     }
 
     /// The collection changed.
     pub(super) fn bump(&self, collection: &str) {
-        self.counter(collection).fetch_add(1, Ordering::Release);
+        renew(&self.counter(collection));
     }
 
     /// Any collection may have changed.
     fn bump_all(&self) {
-        self.everything.fetch_add(1, Ordering::Release);
+        renew(&self.everything);
     }
 
     fn counter(&self, collection: &str) -> Arc<AtomicU64> {
@@ -91,6 +92,11 @@ impl Revisions {
     fn elapsed(&self) -> u64 {
         milliseconds(self.started.elapsed())
     }
+}
+
+/// Moves a number on. It is taken anew when another change was faster, so it never moves back.
+fn renew(number: &AtomicU64) {
+    number.update(Ordering::AcqRel, Ordering::Acquire, |_| fresh());
 }
 
 fn milliseconds(time: Duration) -> u64 {
@@ -195,6 +201,18 @@ mod tests {
         assert_eq!(revisions.of("types"), types);
         revisions.bump_all();
         assert_ne!(revisions.of("types"), types);
+    }
+
+    #[test]
+    fn a_number_never_comes_back_not_even_after_a_restart() {
+        let revisions = Revisions::new();
+        let mut seen = vec![revisions.of("objects")];
+        for renew in [|own: &Revisions| own.bump("objects"), |own: &Revisions| own.bump_all()] {
+            renew(&revisions);
+            seen.push(revisions.of("objects"));
+        }
+        seen.push(Revisions::new().of("objects"));
+        assert!(seen.is_sorted_by(|left, right| left < right), "{seen:?}");
     }
 
     #[test]

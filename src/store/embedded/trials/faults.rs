@@ -341,3 +341,24 @@ async fn what_was_acknowledged_is_read_from_a_disk_without_any_room_and_written_
     assert_eq!(count(&store).await.expect("nothing is wrong"), 4);
     assert_whole(&store).await;
 }
+
+#[tokio::test]
+async fn a_revision_is_never_one_that_there_was_before() {
+    let (directory, _faults, store) = faulty_store();
+    insert(&store, 1, 10).await.expect("nothing is wrong");
+    let mut seen = vec![store.revision("things")];
+    drop(store);
+    // The next process remembers what it reads, somebody changes it, and then the storage goes away.
+    let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it is sound");
+    seen.push(store.revision("things"));
+    insert(&store, 2, 10).await.expect("nothing is wrong");
+    seen.push(store.revision("things"));
+    assert_eq!(store.revision("things"), seen[2], "nothing changed");
+    let published = store.published.swap(None);
+    // Nobody finds the number again that he read at during an outage.
+    seen.extend([store.revision("things"), store.revision("things")]);
+    store.published.store(published);
+    assert_eq!(store.revision("things"), seen[2], "nothing changed");
+    let distinct: std::collections::BTreeSet<u64> = seen.iter().copied().collect();
+    assert_eq!(distinct.len(), seen.len(), "{seen:?}");
+}
