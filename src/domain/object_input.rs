@@ -7,7 +7,7 @@ use super::schema::{Kind, Member, Schema, version_numbers};
 use super::{DEFAULT_VERSION, Violations, keep_foreign};
 
 const FIELD: Schema = Schema {
-    members: &[Member::required("name", Kind::Text), Member::required("value", Kind::Any).or_null()],
+    members: &[Member::required("name", Kind::FieldName), Member::required("value", Kind::Any).or_null()],
     strict: false,
 };
 
@@ -212,6 +212,13 @@ mod tests {
         let violations = ObjectInput::read(&body).1;
         let places: Vec<&str> = violations.listed().iter().map(|violation| violation.pointer.as_str()).collect();
         assert_eq!(places, ["/version", "/author_id", "/fields/0/value", "/fields/1/name"]);
+    }
+
+    #[test]
+    fn the_name_of_a_field_has_at_most_255_bytes() {
+        let body = doc! {"author_id": 1, "fields": [{"name": "é".repeat(127), "value": 1}, {"name": "é".repeat(128), "value": 1}]};
+        let violations = ObjectInput::read(&body).1;
+        assert_eq!(violations, [Violation::new("/fields/1/name", "must be a string of at most 255 bytes")]);
     }
 
     #[test]

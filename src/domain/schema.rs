@@ -29,6 +29,9 @@ pub struct Member {
     pub nullable: bool,
 }
 
+/// So many bytes the name of a field has at most: each value of the field stands behind it in an index.
+pub const LONGEST_FIELD_NAME: usize = 255;
+
 /// What a member holds.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
@@ -36,6 +39,8 @@ pub enum Kind {
     Integer,
     /// A string.
     Text,
+    /// A string that is short enough for the name of a field, see [`LONGEST_FIELD_NAME`].
+    FieldName,
     /// A string that is a name in kebab case, see [`is_kebab_case`].
     Name,
     /// A string of three numbers, `1.0.0`.
@@ -134,6 +139,7 @@ impl Kind {
             | (Self::Text, Bson::String(_))
             | (Self::Boolean, Bson::Boolean(_))
             | (Self::Moment, Bson::DateTime(_) | Bson::Document(_)) => Some(value.clone()),
+            (Self::FieldName, Bson::String(name)) if name.len() <= LONGEST_FIELD_NAME => Some(value.clone()),
             (Self::Name, Bson::String(name)) if is_kebab_case(name) => Some(value.clone()),
             (Self::Version, Bson::String(version)) if version_numbers(version).is_some() => Some(value.clone()),
             (Self::Any, _) | (Self::OpenMap, Bson::Document(_)) => {
@@ -158,6 +164,7 @@ impl Kind {
         match self {
             Self::Integer => "a whole number without a fraction",
             Self::Text => "a string",
+            Self::FieldName => "a string of at most 255 bytes",
             Self::Name => "a name in kebab case: letters, digits, _ and -, at least two of them not -, the first not -",
             Self::Version => "a version of three numbers, for instance 1.0.0",
             Self::Boolean => "true or false",

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::schema::{Kind, Member, Schema, push_segment};
+use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, push_segment};
 use super::violation::quoted;
 use super::{DEFAULT_VERSION, Violation, Violations, default_to, title_case};
 
@@ -189,6 +189,9 @@ fn unique_names(fields: &[Bson], violations: &mut Violations) -> HashSet<String>
         let name = field.and_then(|field| field.get_str("name").ok()).unwrap_or_default();
         if name.is_empty() {
             violations.push(Violation::new(format!("/fields/{index}/name"), "must not be empty"));
+        } else if name.len() > LONGEST_FIELD_NAME {
+            let message = format!("must be a string of at most {LONGEST_FIELD_NAME} bytes; it has {}", name.len());
+            violations.push(Violation::new(format!("/fields/{index}/name"), message));
         } else if !names.insert(name.to_owned()) {
             let message = format!("another field is called {} too; names are unique within a type", quoted(name));
             violations.push(Violation::new(format!("/fields/{index}/name"), message));
@@ -323,6 +326,14 @@ mod tests {
     fn unknown_members_are_refused_in_render_meta_alone() {
         let body = doc! {"name": "rack", "author_id": 1, "clean_db": true, "render_meta": {"colour": "red"}};
         assert_eq!(places(&body), ["/render_meta/colour"]);
+    }
+
+    #[test]
+    fn the_name_of_a_field_has_at_most_255_bytes() {
+        let field = |name: String| doc! {"type": "text", "name": name, "label": "A"};
+        let body = |name: String| doc! {"name": "rack", "author_id": 1, "fields": [field(name)]};
+        assert!(read(&body("é".repeat(127) + "a")).is_ok());
+        assert_eq!(places(&body("é".repeat(128))), ["/fields/0/name"]);
     }
 
     #[test]

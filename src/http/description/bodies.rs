@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::auth::rights;
-use crate::domain::schema::{Kind, Member, Schema};
+use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
 use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
 use crate::json::merge;
@@ -130,6 +130,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
     match kind {
         Kind::Integer => json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX}),
         Kind::Text => json!({"type": "string"}),
+        Kind::FieldName => json!({"type": "string", "maxLength": LONGEST_FIELD_NAME}),
         Kind::Name => json!({"type": "string", "pattern": NAME}),
         Kind::Version => json!({"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}\\.[0-9]{1,9}$"}),
         Kind::Boolean => json!({"type": "boolean"}),

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 
 use super::catalog::Index;
 use super::failure;
-use super::key;
+use super::key::{self, Bounded};
 
 /// MongoDB's number for two arrays in the keys of one document.
 const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
@@ -40,7 +40,7 @@ pub(super) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
     let mut keys = Keys { arrays: vec![0; index.components.len()], ..Keys::default() };
     let slots: Vec<Slot<'_>> =
         index.components.iter().map(|part| Slot::Open { at: document, rest: &part.path, depth: 0 }).collect();
-    Extraction { index, keys: &mut keys }.expand(slots)?;
+    Extraction { index, keys: &mut keys, key: Bounded::keys_of(index.unique) }.expand(slots, 0)?;
     keys.distinct.sort_unstable();
     keys.distinct.dedup();
     Ok(keys)
@@ -87,21 +87,29 @@ impl<'a> Slot<'a> {
 struct Extraction<'a, 'k> {
     index: &'a Index,
     keys: &'k mut Keys,
+    /// The beginning that the next keys have in common: the components whose values are found.
+    key: Bounded,
 }
 
 impl Extraction<'_, '_> {
-    fn expand(&mut self, slots: Vec<Slot<'_>>) -> Result<(), StoreError> {
+    /// Makes the keys of slots of which the first `written` are in `key`.
+    fn expand(&mut self, slots: Vec<Slot<'_>>, written: usize) -> Result<(), StoreError> {
         let slots = slots.into_iter().map(Slot::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-        let Some(array) = self.common_array(&slots)? else {
-            return self.push_key(&slots).map_err(damaged);
-        };
-        if array.is_empty() {
-            return self.expand(slots.iter().map(|slot| slot.step_into(None)).collect());
+        let start = self.key.bytes.len();
+        let written = self.push_found(&slots, written).map_err(damaged)?;
+        match self.common_array(&slots)? {
+            None => self.keep_key(),
+            Some(array) if array.is_empty() => {
+                self.expand(slots.iter().map(|slot| slot.step_into(None)).collect(), written)?;
+            }
+            Some(array) => {
+                for element in array {
+                    let element = element.map_err(damaged)?;
+                    self.expand(slots.iter().map(|slot| slot.step_into(Some(element))).collect(), written)?;
+                }
+            }
         }
-        for element in array {
-            let element = element.map_err(damaged)?;
-            self.expand(slots.iter().map(|slot| slot.step_into(Some(element))).collect())?;
-        }
+        self.key.bytes.truncate(start);
         Ok(())
     }
 
@@ -119,19 +127,27 @@ impl Extraction<'_, '_> {
         Ok(common)
     }
 
-    fn push_key(&mut self, slots: &[Slot<'_>]) -> Result<(), bson::error::Error> {
-        let mut key = Vec::with_capacity(slots.len() * 16);
-        for (slot, component) in slots.iter().zip(&self.index.components) {
-            let Slot::Found(value) = slot else { continue };
-            let start = key.len();
-            key::push_value(value.unwrap_or(RawBsonRef::Null), &mut key)?;
-            if component.descending {
-                key::invert(&mut key[start..]);
+    /// Writes the values that follow the first `written`, up to one that is not found; returns how many are written then.
+    fn push_found(&mut self, slots: &[Slot<'_>], mut written: usize) -> Result<usize, bson::error::Error> {
+        while let Some(Slot::Found(value)) = slots.get(written) {
+            let start = self.key.bytes.len();
+            key::push_value(value.unwrap_or(RawBsonRef::Null), &mut self.key)?;
+            if self.index.components[written].descending {
+                key::invert(&mut self.key.bytes[start..]);
             }
+            written += 1;
         }
+        Ok(written)
+    }
+
+    /// Keeps the key that is written.
+    fn keep_key(&mut self) {
+        let mut key = self.key.bytes.clone();
         self.keys.cut |= key::cut(&mut key, self.index.unique);
-        self.keys.distinct.push(key);
-        Ok(())
+        // Elements behind a long value have one and the same key.
+        if self.keys.distinct.last() != Some(&key) {
+            self.keys.distinct.push(key);
+        }
     }
 }
 
@@ -214,5 +230,36 @@ mod tests {
         let document = RawDocumentBuf::try_from(doc! { "a": [1], "b": [2] }).expect("it is BSON");
         let refused = keys_of(&Index::over("tested", &["a", "b"]), &document);
         assert!(matches!(refused, Err(StoreError::Query { code: CANNOT_INDEX_PARALLEL_ARRAYS, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_long_value_is_not_copied_for_each_element() {
+        let entry = doc! { "name": "n".repeat(100_000), "value": (0..20_000).collect::<Vec<i32>>() };
+        let document = RawDocumentBuf::try_from(doc! { "fields": [entry] }).expect("it is BSON");
+        let mut index = Index::over("tested", &["fields.name", "fields.value"]);
+        for descending in [false, true] {
+            index.components[0].descending = descending;
+            let mut found = Keys::default();
+            let used = allocation_counter::measure(|| found = keys_of(&index, &document).expect("it has keys"));
+            assert!(found.cut && found.distinct.len() == 1 && found.distinct[0].len() == key::MAX_KEY);
+            assert!(used.bytes_max < document.as_bytes().len() as u64, "{used:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_built_bounded_is_the_beginning_of_the_whole_one() {
+        for length in 1000..1040 {
+            let text = "x\0".repeat(length / 2) + &"y".repeat(length % 2);
+            let binary = Bson::Binary(bson::Binary { subtype: 0.into(), bytes: vec![7; length] });
+            let document = doc! { "a": &text, "b": 1 };
+            for value in [text.clone().into(), binary, document.into(), vec![text.as_str(), "z"].into()] {
+                let whole =
+                    [key::of_bson(&value).expect("a key"), key::of_bson(&Bson::Int32(5)).expect("a key")].concat();
+                let found = keys(&["a", "b"], doc! { "a": [value], "b": 5 });
+                let mut expected = whole.clone();
+                assert_eq!(found.cut, key::cut(&mut expected, false));
+                assert!(found.distinct.contains(&expected), "{length}");
+            }
+        }
     }
 }

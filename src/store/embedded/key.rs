@@ -37,11 +37,38 @@ pub(super) mod kind {
     pub(in super::super) const ABOVE_ALL: u8 = 0xff;
 }
 
+/// Where keys are written. Of what [`cut`] would take away, hardly anything is written.
+pub(super) struct Bounded {
+    pub(super) bytes: Vec<u8>,
+    /// How many bytes may be written.
+    most: usize,
+}
+
+impl Bounded {
+    /// For the keys of an index. A unique index has all bytes: the hash in its cut keys is that of the whole.
+    pub(super) fn keys_of(is_unique: bool) -> Self {
+        Self { bytes: Vec::new(), most: if is_unique { usize::MAX } else { MAX_KEY + 1 } }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= self.most
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        let room = self.most.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
 /// Appends the key of a value.
 ///
 /// # Errors
 /// The bytes of a document or array inside the value are not BSON.
-pub(super) fn push_value(value: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<(), bson::error::Error> {
+pub(super) fn push_value(value: RawBsonRef<'_>, out: &mut Bounded) -> Result<(), bson::error::Error> {
     out.push(kind_of(value));
     push_body(value, out)
 }
@@ -51,9 +78,9 @@ pub(super) fn push_value(value: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<(),
 /// # Errors
 /// As [`push_value`].
 pub fn of_value(value: RawBsonRef<'_>) -> Result<Vec<u8>, bson::error::Error> {
-    let mut key = Vec::with_capacity(24);
+    let mut key = Bounded { bytes: Vec::with_capacity(24), most: usize::MAX };
     push_value(value, &mut key)?;
-    Ok(key)
+    Ok(key.bytes)
 }
 
 /// The byte that the keys of values like this one begin with.
@@ -79,13 +106,13 @@ pub(super) fn kind_of(value: RawBsonRef<'_>) -> u8 {
     }
 }
 
-fn push_body(value: RawBsonRef<'_>, out: &mut Vec<u8>) -> Result<(), bson::error::Error> {
+fn push_body(value: RawBsonRef<'_>, out: &mut Bounded) -> Result<(), bson::error::Error> {
     match value {
         RawBsonRef::MinKey | RawBsonRef::MaxKey | RawBsonRef::Undefined | RawBsonRef::Null => {}
-        RawBsonRef::Double(number) => number::push_f64(number, out),
-        RawBsonRef::Int32(number) => number::push_f64(f64::from(number), out),
-        RawBsonRef::Int64(number) => number::push_i64(number, out),
-        RawBsonRef::Decimal128(number) => number::push_decimal(number, out),
+        RawBsonRef::Double(number) => number::push_f64(number, &mut out.bytes),
+        RawBsonRef::Int32(number) => number::push_f64(f64::from(number), &mut out.bytes),
+        RawBsonRef::Int64(number) => number::push_i64(number, &mut out.bytes),
+        RawBsonRef::Decimal128(number) => number::push_decimal(number, &mut out.bytes),
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => push_text(text, out),
         RawBsonRef::Document(document) => push_document(document, out)?,
         RawBsonRef::Array(array) => push_array(array, out)?,
@@ -116,29 +143,34 @@ fn flip_sign(number: i64) -> [u8; 8] {
 }
 
 /// Appends text that may hold zero bytes: each as 00 FF, the end as 00 00.
-fn push_text(text: &str, out: &mut Vec<u8>) {
-    if text.as_bytes().contains(&0) {
-        for byte in text.bytes() {
+fn push_text(text: &str, out: &mut Bounded) {
+    // No byte of text is shorter in a key.
+    let text = &text.as_bytes()[..text.len().min(out.most)];
+    if text.contains(&0) {
+        for &byte in text {
             out.push(byte);
             if byte == 0 {
                 out.push(0xff);
             }
         }
     } else {
-        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(text);
     }
     out.extend_from_slice(&[0, 0]);
 }
 
 /// Appends text that cannot hold zero bytes.
-fn push_name(name: &str, out: &mut Vec<u8>) {
+fn push_name(name: &str, out: &mut Bounded) {
     out.extend_from_slice(name.as_bytes());
     out.push(0);
 }
 
 /// Appends a document: of each member first the type, then the name, then the value, as MongoDB compares them.
-fn push_document(document: &RawDocument, out: &mut Vec<u8>) -> Result<(), bson::error::Error> {
+fn push_document(document: &RawDocument, out: &mut Bounded) -> Result<(), bson::error::Error> {
     for element in document.iter_elements() {
+        if out.is_full() {
+            return Ok(());
+        }
         let element = element?;
         let value = element.value()?;
         out.push(kind_of(value));
@@ -149,8 +181,11 @@ fn push_document(document: &RawDocument, out: &mut Vec<u8>) -> Result<(), bson::
     Ok(())
 }
 
-fn push_array(array: &RawArray, out: &mut Vec<u8>) -> Result<(), bson::error::Error> {
+fn push_array(array: &RawArray, out: &mut Bounded) -> Result<(), bson::error::Error> {
     for element in array {
+        if out.is_full() {
+            return Ok(());
+        }
         push_value(element?, out)?;
     }
     out.push(0);
@@ -158,7 +193,7 @@ fn push_array(array: &RawArray, out: &mut Vec<u8>) -> Result<(), bson::error::Er
 }
 
 /// Appends binary data: first its length, then its subtype, then its bytes.
-fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut Vec<u8>) {
+fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut Bounded) {
     // Subtype 2 stores its length a second time, and MongoDB compares that as part of the data.
     let inner_length = matches!(subtype, BinarySubtype::BinaryOld).then_some(bytes.len());
     let length = bytes.len() + inner_length.map_or(0, |_| 4);
@@ -171,7 +206,7 @@ fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the stored form of a value behind its length; MongoDB compares `DBPointer`s that way.
-fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Vec<u8>) {
+fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Bounded) {
     let mut holder = RawDocumentBuf::new();
     holder.append(bson::raw::cstr!(""), value);
     // Length (4), type (1), empty name (1), the value, end (1).
@@ -204,6 +239,7 @@ pub fn cut(key: &mut Vec<u8>, unique: bool) -> bool {
     }
     let hash = unique.then(|| xxh3_128(key));
     key.truncate(MAX_KEY);
+    key.shrink_to_fit();
     if let Some(hash) = hash {
         key.extend_from_slice(&hash.to_be_bytes());
     }
