@@ -36,6 +36,7 @@ macro_rules! indexes {
             IndexSpec { name: "6", keys: &[$way("a.x"), $way("a.y")], unique: false, partial: &[] },
             IndexSpec { name: "7", keys: &[$other("c"), $way("a.y"), $other("a.x")], unique: false, partial: &[] },
             IndexSpec { name: "8", keys: &[$way("b.x.y"), $way("b.x.x")], unique: false, partial: &[] },
+            IndexSpec { name: "11", keys: &[$way("b.x.x"), $other("b.y"), $way("b.x.y")], unique: false, partial: &[] },
             IndexSpec::plain("9", &[$other("a"), $way("b")]).only(C_IS_TWO),
             IndexSpec::plain("10", &[$way("c")]).only(A_AND_B),
         ]
@@ -83,10 +84,19 @@ fn value() -> impl Strategy<Value = Bson> {
 /// Single values, mostly, so that indexes without arrays are tested as well.
 fn document() -> impl Strategy<Value = Document> {
     let member = || prop_oneof![1 => Just(None), 4 => scalar().prop_map(Some), 3 => value().prop_map(Some)];
-    (member(), member(), proptest::option::of(scalar())).prop_map(|(a, b, c)| {
+    let deep = prop_oneof![3 => member(), 1 => entries().prop_map(Some)];
+    (member(), deep, proptest::option::of(scalar())).prop_map(|(a, b, c)| {
         let members = [("a", a), ("b", b), ("c", c)];
         members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     })
+}
+
+/// Arrays within the elements of an array, of few numbers.
+fn entries() -> impl Strategy<Value = Bson> {
+    let number = || 0..3_i32;
+    let inner = (number(), number()).prop_map(|(x, y)| Bson::from(doc! { "x": x, "y": y }));
+    let outer = (vec(inner, 0..4), number()).prop_map(|(x, y)| Bson::from(doc! { "x": x, "y": y }));
+    vec(outer, 0..3).prop_map(Bson::Array)
 }
 
 fn path() -> impl Strategy<Value = &'static str> {
@@ -113,14 +123,15 @@ fn filter() -> impl Strategy<Value = Document> {
     let test = (path(), test_of_value()).prop_map(|(path, test)| doc! { path: test });
     test.prop_recursive(3, 8, 3, |inner| {
         let name = || proptest::sample::select(vec!["a", "b", "b.x"]);
-        let entry = (name(), proptest::option::of(test_of_value()), proptest::option::of(test_of_value())).prop_map(
-            |(path, x, y)| {
-                let members = [("x", x), ("y", y)]
-                    .into_iter()
-                    .filter_map(|(name, test)| Some((name.to_owned(), Bson::from(test?))));
-                doc! { path: { "$elemMatch": members.collect::<Document>() } }
-            },
-        );
+        // Two conditions on members of the element, or on members of what is in its `x`.
+        let members_of = || proptest::sample::select(vec![("x", "y"), ("x.x", "x.y"), ("x.y", "y")]);
+        let test = || proptest::option::of(test_of_value());
+        let entry = (name(), members_of(), test(), test()).prop_map(|(path, (first, second), x, y)| {
+            let members = [(first, x), (second, y)]
+                .into_iter()
+                .filter_map(|(name, test)| Some((name.to_owned(), Bson::from(test?))));
+            doc! { path: { "$elemMatch": members.collect::<Document>() } }
+        });
         prop_oneof![
             3 => entry,
             3 => vec(inner.clone(), 1..4).prop_map(|all| doc! { "$and": all }),

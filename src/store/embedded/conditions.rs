@@ -4,7 +4,8 @@
 //!
 //! - two conditions on one path with arrays may be met by different elements, so only one of them bounds the keys;
 //! - conditions of one `$elemMatch` are met by the same element, so all of them do;
-//! - the same holds for two paths through one array: only conditions of one `$elemMatch` bound both.
+//! - the same holds for two paths through one array: only conditions of one `$elemMatch` bound both, and not where its
+//!   element holds a further array that both lead through.
 
 use bson::Bson;
 
@@ -163,7 +164,7 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
         let on_path = |position: &usize| conditions.list[*position].path == component.path;
         let mut usable: Vec<usize> = (0..conditions.list.len()).filter(on_path).collect();
         if component.is_multikey() {
-            let shares = taken.iter().any(|other| share_array(component, &index.components[*other]));
+            let shares = taken.iter().any(|other| share_array(component, &index.components[*other], 0));
             usable.retain(|position| !conditions.list[*position].bounds.negative);
             let of_element = |position: &usize| match (anchor, conditions.list[*position].element) {
                 (Some(Anchor::Element(number)), Some(element)) => element.number == number,
@@ -172,6 +173,11 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
             };
             if usable.iter().any(of_element) {
                 usable.retain(of_element);
+                // The element is one and the same, those of an array within it need not be.
+                let depth = usable.iter().find_map(|position| Some(conditions.list[*position].element?.depth));
+                if taken.iter().any(|other| share_array(component, &index.components[*other], depth.unwrap_or(0))) {
+                    usable.clear();
+                }
                 if !usable.iter().all(|position| may_intersect(component, &conditions.list[*position])) {
                     usable.truncate(1);
                 }
@@ -197,9 +203,12 @@ fn may_intersect(component: &Component, condition: &Condition<'_>) -> bool {
     element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0
 }
 
-/// Whether both paths lead through one array.
-fn share_array(left: &Component, right: &Component) -> bool {
+/// Whether both paths lead through one array behind the first `depth` names.
+fn share_array(left: &Component, right: &Component, depth: usize) -> bool {
     let common = left.path.split('.').zip(right.path.split('.')).take_while(|(left, right)| left == right).count();
-    let mask = 1_u64.checked_shl(u32::try_from(common).unwrap_or(64)).map_or(u64::MAX, |bit| bit - 1);
-    (left.arrays | right.arrays) & mask != 0
+    let first = |names: usize| {
+        let bit = u32::try_from(names).ok().and_then(|names| 1_u64.checked_shl(names));
+        bit.map_or(u64::MAX, |bit| bit - 1)
+    };
+    (left.arrays | right.arrays) & first(common) & !first(depth) != 0
 }

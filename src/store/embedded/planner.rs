@@ -446,6 +446,18 @@ mod tests {
     }
 
     #[test]
+    fn two_paths_through_an_array_inside_the_element_are_not_bounded_together() {
+        let mut nested = Index::over("nested", &["a.b.c", "a.b.d"]);
+        let filter = doc! { "a": { "$elemMatch": { "b.c": 1, "b.d": 2 } } };
+        for (arrays, bounded) in [(0b01, 2), (0b11, 1)] {
+            nested.components.iter_mut().for_each(|component| component.arrays = arrays);
+            let own = Collection::with_indexes(vec![nested.clone()]);
+            let Plan::Index(scan) = planned_in(&own, filter.clone(), doc! {}) else { panic!("no index") };
+            assert_eq!(scan.bounds.iter().flatten().count(), bounded, "{arrays:b}");
+        }
+    }
+
+    #[test]
     fn ranges_on_one_path_are_joined() {
         let (_, scan) = scan_of(planned(doc! { "size": { "$gte": 2, "$lte": 2 } }, doc! {}));
         assert_eq!(scan.ranges.len(), 1);

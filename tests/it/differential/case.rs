@@ -5,6 +5,7 @@ use inventory_service::store::collections::{Equals, Literal};
 use inventory_service::store::{IndexKey, IndexSpec};
 use serde_json::{Map, Value, json};
 
+use super::documents::ENTRY_PATHS;
 use super::generator::Question;
 use super::random::Random;
 
@@ -47,7 +48,11 @@ pub(super) fn random_indexes(random: &mut Random, places: &[(String, Bson)]) -> 
     (0..=random.below(4))
         .map(|_| {
             let mut keys: Vec<(String, bool)> = Vec::new();
-            for path in paths.by_ref().take(1 + random.weighted(&[50, 35, 15])) {
+            // Paths through the same arrays.
+            let related: Vec<String> = (0..3).map(|_| (*random.pick(&ENTRY_PATHS)).to_owned()).collect();
+            let is_related = random.percent(25);
+            let mut related = related.into_iter().filter(|_| is_related);
+            for path in related.by_ref().chain(paths.by_ref()).take(1 + random.weighted(&[50, 35, 15])) {
                 if keys.iter().all(|(known, _)| *known != path) {
                     keys.push((path, random.percent(40)));
                 }

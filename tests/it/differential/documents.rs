@@ -23,6 +23,10 @@ pub(super) struct Material {
 /// The names of members whose type is known, for expressions that would otherwise mostly fail.
 pub(super) const TYPED: [&str; 5] = ["n", "s", "t", "d", "o"];
 
+/// The name of a member that has arrays within the elements of an array, and paths through both.
+pub(super) const ENTRIES: &str = "g";
+pub(super) const ENTRY_PATHS: [&str; 4] = ["g.x.x", "g.x.y", "g.y", "g.x"];
+
 impl Material {
     pub(super) fn new(random: &mut Random) -> Self {
         let mut pool: Vec<Bson> = (0..5 + random.below(8)).map(|_| scalar(random)).collect();
@@ -90,6 +94,9 @@ fn document(random: &mut Random, pool: &[Bson], id: Bson, like: Option<Document>
         let name = *random.pick(&["", "0", "$x", "a.b", "ä", "x"]);
         document.insert(name, value(random, pool, 1));
     }
+    if random.percent(40) {
+        document.insert(ENTRIES, entries(random));
+    }
     for name in TYPED {
         if random.percent(60) {
             let value = typed(random, pool, name);
@@ -97,6 +104,22 @@ fn document(random: &mut Random, pool: &[Bson], id: Bson, like: Option<Document>
         }
     }
     without_empty_timestamp(document)
+}
+
+/// Entries that have entries themselves, of few small numbers, so that questions meet them.
+fn entries(random: &mut Random) -> Bson {
+    let inner = |random: &mut Random| Bson::from(doc! { "x": random.between(0, 3), "y": random.between(0, 3) });
+    let outer = |random: &mut Random| {
+        let within = match random.below(6) {
+            0 => inner(random),
+            _ => Bson::Array((0..random.below(4)).map(|_| inner(random)).collect()),
+        };
+        Bson::from(doc! { "x": within, "y": random.between(0, 3) })
+    };
+    if random.percent(15) {
+        return outer(random);
+    }
+    Bson::Array((0..random.below(4)).map(|_| outer(random)).collect())
 }
 
 /// A server puts its time in the place of an empty timestamp at the top level.

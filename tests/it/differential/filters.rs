@@ -228,6 +228,7 @@ impl Generator<'_> {
                 let mut conditions = Document::new();
                 for _ in 0..=self.random.below(2) {
                     let (name, value) = self.random.pick(&members).clone();
+                    let (name, value) = self.further(name, value);
                     let test = self.test(&value, depth);
                     conditions.insert(name, test);
                 }
@@ -248,6 +249,21 @@ impl Generator<'_> {
                 operators
             }
         }
+    }
+
+    /// The path, or one that leads on into what is there.
+    fn further(&mut self, path: String, found: Bson) -> (String, Bson) {
+        let inner = match &found {
+            Bson::Document(inner) => Some(inner),
+            Bson::Array(items) => items.iter().find_map(Bson::as_document),
+            _ => None,
+        };
+        let inner: Vec<(&String, &Bson)> = inner.into_iter().flatten().collect();
+        if inner.is_empty() || self.random.percent(50) {
+            return (path, found);
+        }
+        let (name, value) = *self.random.pick(&inner);
+        (format!("{path}.{name}"), value.clone())
     }
 
     fn type_names(&mut self, found: &Bson) -> Bson {
