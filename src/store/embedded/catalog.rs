@@ -36,7 +36,8 @@ pub(super) struct Collection {
     pub(super) name: String,
     /// The row that the next new document gets; rows ascend and are never used again.
     pub(super) next_row: u64,
-    /// The lowest `public_id` that was never given out, as far as this process knows; shared by all versions.
+    /// The lowest `public_id` that was never given out, as far as this process knows; shared by all versions since the
+    /// collection was last emptied.
     pub(super) next_id: Arc<AtomicI64>,
     /// Another one after each committed change, and each time the file is opened.
     pub(super) revision: u64,
@@ -205,9 +206,9 @@ impl Collection {
         self.next_id.load(Ordering::Acquire) - 1
     }
 
-    /// Begins to count ids anew.
-    pub(super) fn forget_ids(&self) {
-        self.next_id.store(1, Ordering::Release);
+    /// Begins to count ids anew, for this version and those that come of it: the ones before may stay in use.
+    pub(super) fn forget_ids(&mut self) {
+        self.next_id = Arc::new(AtomicI64::new(1));
     }
 
     /// Whether this id was given out, or is below one that was.

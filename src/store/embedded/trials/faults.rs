@@ -362,3 +362,17 @@ async fn a_revision_is_never_one_that_there_was_before() {
     let distinct: std::collections::BTreeSet<u64> = seen.iter().copied().collect();
     assert_eq!(distinct.len(), seen.len(), "{seen:?}");
 }
+
+#[tokio::test]
+async fn ids_do_not_begin_anew_when_clearing_fails() {
+    let (_directory, faults, store) = faulty_store();
+    insert(&store, 5, 10).await.expect("nothing is wrong");
+    let reserved = store.reserve_ids("things", 10).await.expect("ids");
+    faults.broken.store(true, Ordering::SeqCst);
+    store.clear("things").await.expect_err("writing fails");
+    faults.broken.store(false, Ordering::SeqCst);
+    // The first one meets the failure, and has the file opened again.
+    let _ = insert(&store, 2, 10).await;
+    insert(&store, 3, 10).await.expect("it works again");
+    assert_eq!(store.reserve_ids("things", 1).await.expect("an id"), reserved + 10);
+}
