@@ -246,12 +246,23 @@ impl Location {
         if self.is_missing()? {
             return Ok(None);
         }
+        let known = self.file_id()?;
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
         match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
-            Ok(true) => Ok(Some(file)),
+            Ok(true) => self.is_still(known).map(|()| Some(file)),
             Ok(false) => Err(OpenError::InUse(self.directory.clone())),
             Err(error) => Err(self.io(io::Error::other(error.to_string()))),
         }
+    }
+
+    fn file_id(&self) -> Result<u64, OpenError> {
+        self.storage.id(&self.file).map_err(|error| self.io(error))
+    }
+
+    /// The lock is on the file that was opened. Another process may have put a new one in its place meanwhile, and what is
+    /// written to the old one then is lost.
+    fn is_still(&self, known: u64) -> Result<(), OpenError> {
+        if self.file_id()? == known { Ok(()) } else { Err(OpenError::InUse(self.directory.clone())) }
     }
 
     /// The file that is to take the place of the store's, as a store of its own.
@@ -392,9 +403,12 @@ impl Location {
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.
     fn open_log(&self) -> Result<Option<(Found, Pages)>, OpenError> {
+        let known = self.file_id()?;
         let file = Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED));
         let file = Box::new(file.map_err(|error| self.io(error))?);
-        match Pages::open(file).map_err(|error| self.unopened(error))? {
+        let opened = Pages::open(file).map_err(|error| self.unopened(error))?;
+        self.is_still(known)?;
+        match opened {
             Opened::Plain(_) => Ok(None),
             Opened::Log(log) => {
                 let database = self.builder(Torn::Refuse).create_with_backend(log.clone());

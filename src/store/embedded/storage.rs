@@ -26,6 +26,8 @@ pub(super) trait Storage: Debug + Send + Sync {
     fn len(&self, file: &Path) -> io::Result<Option<u64>>;
     /// What a file takes on disk, in bytes; less than its length where parts were never written.
     fn taken(&self, file: &Path) -> io::Result<u64>;
+    /// Tells a file from another one that had its name before.
+    fn id(&self, file: &Path) -> io::Result<u64>;
     /// Makes an empty file that its owner alone can read and write; one that is there keeps what it has.
     fn create(&self, file: &Path) -> io::Result<()>;
     /// Opens a file that is there.
@@ -64,6 +66,10 @@ impl Storage for Disk {
 
     fn taken(&self, file: &Path) -> io::Result<u64> {
         Ok(fs::metadata(file)?.blocks().saturating_mul(512))
+    }
+
+    fn id(&self, file: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(file)?.ino())
     }
 
     /// The file holds hashes of passwords and the keys of tokens.

@@ -14,7 +14,7 @@ use redb::{BackendError, StorageBackend};
 use crate::query::Filter;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
-use crate::store::embedded::open::{FILE, Location};
+use crate::store::embedded::open::{FILE, Location, OpenError};
 use crate::store::embedded::storage::{Disk, Storage};
 use crate::store::embedded::{EmbeddedStore, Options};
 
@@ -27,6 +27,8 @@ struct Faults {
     unsynced: AtomicBool,
     /// Asking for a length panics.
     panicking: AtomicBool,
+    /// After so many files were opened, another one takes the place of the next at once, as a compaction puts it there.
+    opened_before_replaced: AtomicU64,
     /// The file cannot grow beyond this.
     room: AtomicU64,
 }
@@ -37,6 +39,7 @@ impl Faults {
             broken: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
             panicking: AtomicBool::new(false),
+            opened_before_replaced: AtomicU64::new(u64::MAX),
             room: AtomicU64::new(u64::MAX),
         })
     }
@@ -60,12 +63,22 @@ impl Storage for FaultyDisk {
         Disk.taken(file)
     }
 
+    fn id(&self, file: &Path) -> io::Result<u64> {
+        Disk.id(file)
+    }
+
     fn create(&self, file: &Path) -> io::Result<()> {
         Disk.create(file)
     }
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(FaultyFile { file: Disk.open(file)?, faults: Arc::clone(&self.0) }))
+        let opened = Disk.open(file)?;
+        if self.0.opened_before_replaced.fetch_sub(1, Ordering::SeqCst) == 0 {
+            let other = file.with_extension("other");
+            std::fs::copy(file, &other)?;
+            std::fs::rename(other, file)?;
+        }
+        Ok(Box::new(FaultyFile { file: opened, faults: Arc::clone(&self.0) }))
     }
 
     fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
@@ -375,4 +388,23 @@ async fn ids_do_not_begin_anew_when_clearing_fails() {
     let _ = insert(&store, 2, 10).await;
     insert(&store, 3, 10).await.expect("it works again");
     assert_eq!(store.reserve_ids("things", 1).await.expect("an id"), reserved + 10);
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_while_it_is_opened_takes_no_write() {
+    for opened in 0..6 {
+        let (directory, faults, store) = faulty_store();
+        insert(&store, 1, 10).await.expect("nothing is wrong");
+        drop(store);
+        faults.opened_before_replaced.store(opened, Ordering::SeqCst);
+        let disk = Arc::new(FaultyDisk(faults));
+        let location = Location::on(disk, directory.path(), &Options::default()).expect("a directory");
+        let acknowledged = match EmbeddedStore::start(location, &Options::default()) {
+            Ok(store) => insert(&store, 2, 10).await.map(|_| 2).expect("nothing is wrong"),
+            Err(OpenError::InUse(_)) => 1,
+            Err(other) => panic!("{other:?}"),
+        };
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it is sound");
+        assert_eq!(count(&store).await.expect("it can be read"), acknowledged, "{opened}");
+    }
 }

@@ -104,6 +104,11 @@ impl Storage for Memory {
         Ok(self.len(file)?.unwrap_or_default())
     }
 
+    fn id(&self, file: &Path) -> io::Result<u64> {
+        let files = self.files.lock().unwrap();
+        Ok(Arc::as_ptr(files.get(file).ok_or(io::ErrorKind::NotFound)?).addr() as u64)
+    }
+
     fn create(&self, file: &Path) -> io::Result<()> {
         self.files.lock().unwrap().entry(file.to_owned()).or_insert_with(|| {
             self.note(Event::Create(file.to_owned()));

@@ -38,6 +38,10 @@ impl Storage for Refusing {
         self.refuse()
     }
 
+    fn id(&self, _: &Path) -> io::Result<u64> {
+        self.refuse()
+    }
+
     fn create(&self, _: &Path) -> io::Result<()> {
         self.refuse()
     }
