@@ -73,7 +73,8 @@ pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairErr
 /// Copies the store into a file without holes, which takes its place. Checks it first.
 ///
 /// # Errors
-/// [`OpenError::Damaged`] when it is not sound; then, as after every error, the old file is in its place.
+/// [`OpenError::Damaged`] when it is not sound; then, as after every error, the old file is in its place, but where
+/// the directory could not be synced: then the new one may be, which holds the same.
 pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenError> {
     space::compact(&Location::prepare(directory, options)?)
 }

@@ -275,8 +275,16 @@ impl Location {
     pub(super) fn take(&self, new: &Self) -> Result<(), OpenError> {
         let io = |error| self.io(error);
         self.storage.remove(&self.directory.join(ACKNOWLEDGED)).map_err(io)?;
-        self.storage.replace(&self.file, &new.file).map_err(io)?;
-        self.storage.remove(&self.directory.join(UNSYNCED)).map_err(io)
+        self.put_in_place(&new.file)
+    }
+
+    /// Puts a file that is on disk in the place of the store's. When it is not known which of the two has the name on disk, the
+    /// next opening writes the file anew before anything is acknowledged, as after any sync that failed.
+    fn put_in_place(&self, new: &Path) -> Result<(), OpenError> {
+        let mark = self.directory.join(UNSYNCED);
+        let replaced = self.storage.replace(&self.file, new);
+        let noted = if replaced.is_ok() { self.storage.remove(&mark) } else { self.storage.create(&mark) };
+        replaced.and(noted).map_err(|error| self.io(error))
     }
 
     /// How large the file is.
@@ -494,8 +502,7 @@ impl Location {
             let _ = self.storage.remove(&new);
         }
         written?;
-        self.storage.replace(&self.file, &new).map_err(|error| self.io(error))?;
-        self.storage.remove(&self.directory.join(UNSYNCED)).map_err(|error| self.io(error))
+        self.put_in_place(&new)
     }
 
     fn write_beside(
@@ -538,8 +545,12 @@ impl Location {
         }
     }
 
-    /// Removes a name that [`Location::keep_a_copy`] gave.
+    /// Removes a name that [`Location::keep_a_copy`] gave, unless a new file has the place of the one that is kept.
     pub(super) fn forget(&self, kept: &Path) {
+        let ids = self.storage.id(kept).and_then(|kept| Ok((kept, self.storage.id(&self.file)?)));
+        if !ids.is_ok_and(|(kept, current)| kept == current) {
+            return;
+        }
         if let Err(error) = self.storage.remove(kept) {
             log::warn!("{} is not needed any more and could not be removed: {error}", kept.display());
         }

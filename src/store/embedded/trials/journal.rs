@@ -120,16 +120,33 @@ async fn what_is_in_the_log_alone_is_applied_commit_by_commit_where_there_is_lit
     assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn a_repair_passes_on_what_is_in_the_log_alone() {
-    let (memory, there) = killed().await;
-    tamper(&memory, |transaction| {
+fn lose_an_entry(memory: &Arc<Memory>) {
+    tamper(memory, |transaction| {
         let name = index_name(0, 1);
         let mut index = transaction.open_table(UniqueDefinition::new(&name)).expect("it is there");
         let entry =
             redb::ReadableTable::first(&index).expect("it can be read").expect("it has entries").0.value().to_vec();
         index.remove(entry.as_slice()).expect("it can be written");
     });
+}
+
+#[tokio::test]
+async fn a_repair_whose_name_is_not_on_disk_keeps_the_old_file_and_takes_no_write() {
+    let (memory, there) = killed().await;
+    lose_an_entry(&memory);
+    memory.set_directory_unsynced(true);
+    maintenance::repair_at(&location(&memory)).expect_err("the directory cannot be synced");
+    assert!(memory.contents().contains_key(&directory().join(format!("{FILE}.damaged-1"))));
+    let refused = EmbeddedStore::start(location(&memory), &options()).err();
+    assert!(matches!(refused, Some(OpenError::Io { .. })), "{refused:?}");
+    memory.set_directory_unsynced(false);
+    assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
+}
+
+#[tokio::test]
+async fn a_repair_passes_on_what_is_in_the_log_alone() {
+    let (memory, there) = killed().await;
+    lose_an_entry(&memory);
     assert!(in_the_log_alone(&memory) > 3);
     let repaired = maintenance::repair_at(&location(&memory)).expect("the documents are sound");
     assert!(!repaired.before.is_sound() && repaired.after.is_sound(), "{repaired:?}");

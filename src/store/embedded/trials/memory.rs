@@ -44,6 +44,8 @@ pub(super) struct Memory {
     syncs_before_failure: Arc<AtomicUsize>,
     /// Syncs do not return any more: nobody learns what became of them.
     is_killed: Arc<AtomicBool>,
+    /// A file that is put in the place of another one is there, and the directory cannot be synced.
+    is_directory_unsynced: AtomicBool,
 }
 
 impl Memory {
@@ -60,12 +62,18 @@ impl Memory {
 
     fn with_log(log: Option<Log>) -> Self {
         let syncs_before_failure = Arc::new(AtomicUsize::new(usize::MAX));
-        Self { files: Mutex::default(), log, syncs_before_failure, is_killed: Arc::default() }
+        let (files, is_killed) = (Mutex::default(), Arc::default());
+        Self { files, log, syncs_before_failure, is_killed, is_directory_unsynced: AtomicBool::new(false) }
     }
 
     /// Has no sync return any more, or return again: as for a process that is killed in one, and the next process.
     pub(super) fn set_killed(&self, is_killed: bool) {
         self.is_killed.store(is_killed, Ordering::SeqCst);
+    }
+
+    /// Has each sync of the directory fail.
+    pub(super) fn set_directory_unsynced(&self, is_unsynced: bool) {
+        self.is_directory_unsynced.store(is_unsynced, Ordering::SeqCst);
     }
 
     /// Has the next sync but `syncs` fail.
@@ -144,6 +152,9 @@ impl Storage for Memory {
         let bytes = files.remove(by).ok_or(io::ErrorKind::NotFound)?;
         files.insert(file.to_owned(), bytes);
         self.note(Event::Replace(file.to_owned(), by.to_owned()));
+        if self.is_directory_unsynced.load(Ordering::SeqCst) {
+            return Err(io::Error::other("a fault of the test"));
+        }
         Ok(())
     }
 
