@@ -393,10 +393,15 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    let distance = |candidate: &&&str| strsim::damerau_levenshtein(name, candidate);
-    match known.iter().min_by_key(distance) {
-        Some(nearest) if distance(&nearest) <= 3 => format!("is no parameter of this route; did you mean {nearest}?"),
-        Some(_) => format!("is no parameter of this route; those are {}", known.join(", ")),
-        None => "is no parameter of this route, which has none".to_owned(),
+    // Comparing takes time in proportion to the length of the name, and a long one is no misspelt parameter.
+    let comparable = known.iter().filter(|known| name.len() <= known.len() + FURTHEST);
+    let measured = comparable.map(|known| (strsim::damerau_levenshtein(name, known), known));
+    match measured.min_by_key(|(distance, _)| *distance) {
+        Some((..=FURTHEST, nearest)) => format!("is no parameter of this route; did you mean {nearest}?"),
+        _ if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
+        _ => format!("is no parameter of this route; those are {}", known.join(", ")),
     }
 }
+
+/// A name that differs in more characters is no misspelling of another.
+const FURTHEST: usize = 3;

@@ -1,7 +1,13 @@
 //! "Did you mean": the known name that is nearest to a misspelt one.
 
+/// Longer names are no misspelt operators. Comparing takes time in proportion to the length of the name.
+const LONGEST: usize = 64;
+
 /// `, did you mean $regex?` when a name among `known` is near, else nothing.
 pub(super) fn nearest(name: &str, known: &[&str]) -> String {
+    if name.len() > LONGEST {
+        return String::new();
+    }
     let furthest = (name.chars().count() / 3).max(1);
     known
         .iter()

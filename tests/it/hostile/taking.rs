@@ -72,9 +72,10 @@ fn idle(admission: &Admission) -> bool {
     admission.free_turns() == 2
 }
 
-/// Values of some megabytes on each document.
+/// Values of some megabytes, on one right alone.
 fn many_values(count: i32) -> Value {
-    json!({"$expr": {"$gt": [{"$size": {"$map": {"input": {"$range": [0, count]}, "in": {"$add": ["$$this", 1]}}}}, 0]}})
+    let values = json!({"$map": {"input": {"$range": [0, count]}, "in": {"$add": ["$$this", 1]}}});
+    json!({"name": "base.*", "$expr": {"$gt": [{"$size": values}, 0]}})
 }
 
 /// What is computed when a filter is read, as it needs no document.

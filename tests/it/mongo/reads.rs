@@ -172,5 +172,5 @@ async fn who_takes_pieces_slowly_keeps_no_connection() {
     pieces.try_next().await.expect("a piece").expect("a piece");
     assert!(pieces.next().now_or_never().is_none());
     assert_eq!(count(&store, OBJECTS, Filter::equals("public_id", 7)).await, 1);
-    assert_eq!(pieces.try_collect::<Vec<_>>().await.expect("the other pieces").len(), 4);
+    assert_eq!(pieces.try_collect::<Vec<_>>().await.expect("the other pieces").len(), 9);
 }
