@@ -8,6 +8,7 @@ pub use csv::StringRecord;
 use super::WriteError;
 use super::columns::Columns;
 use super::encoding::TextEncoding;
+use super::xlsx::MAX_COLUMNS;
 
 /// How a CSV file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +159,9 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
         }
         line += text.as_bytes()[counted..begin].split(|byte| *byte == b'\n').count() as u64 - 1;
         counted = begin;
+        if record.len() > MAX_COLUMNS {
+            return Err((line, format!("has {} columns; a table has at most {MAX_COLUMNS}", record.len())));
+        }
         if table.header.is_empty() {
             table.header = record.iter().map(str::to_owned).collect();
         } else {
@@ -168,12 +172,32 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
     Err((line, "a quote that opens a cell here, or in one of the lines behind, is not closed".to_owned()))
 }
 
+/// How many bytes of memory rows and cells take beside their text, at the most: each character that may end one counts.
+pub fn room_of_cells(bytes: &[u8]) -> usize {
+    const CELL: usize = 2 * size_of::<usize>();
+    const ROW: usize = 192;
+    let of_byte = |byte: &u8| match byte {
+        b'\n' => ROW,
+        b',' | b';' | b'\t' | b'|' => CELL,
+        _ => 0,
+    };
+    bytes.iter().map(of_byte).fold(0, usize::saturating_add)
+}
+
 /// A line that is read behind the last one of a file: unless a quote is open, it is one of its own.
 const END: &str = "\nend";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_of_empty_cells_alone_counts_and_ends() {
+        let (line, reason) = read(&format!("a\n{}", ",".repeat(100_000)), None).expect_err("too many columns");
+        assert_eq!((line, reason.as_str()), (2, "has 100001 columns; a table has at most 16384"));
+        assert!(room_of_cells(&b",".repeat(1000)) >= 8000 && room_of_cells(&b"a\n".repeat(1000)) >= 100_000);
+        assert_eq!(room_of_cells(b"text"), 0);
+    }
 
     #[test]
     fn rows_have_the_line_that_they_begin_on() {

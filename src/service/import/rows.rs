@@ -93,7 +93,7 @@ impl Reading {
         };
         let table = match form {
             Form::Xlsx => sheet::read(file, room),
-            _ if !room(file.len().saturating_mul(GROWTH)) => {
+            _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
                 Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
             }
             Form::Csv { delimiter, encoding } => {
