@@ -3,9 +3,9 @@
 //! What is short runs at once on the thread that has the request: an object by its id, a short page in the order of an
 //! index. Everything else is *work*, and goes through [`work`]:
 //!
-//! 1. **Turn.** So much work runs at a time, of one user at most half of it. Who comes later waits in the order of arrival,
-//!    first behind the user's own requests and then behind those of others, so that each user has a next turn. A request
-//!    that has had no turn yet waits a bounded time and is [`Denied::Busy`] then.
+//! 1. **Turn.** The number of turns is bounded, and one user has at most half of them. Requests wait in the order of arrival,
+//!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
+//!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
 //! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and whoever looks at the clock stops.
 //!

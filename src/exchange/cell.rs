@@ -4,8 +4,8 @@
 //! - A cell that begins with `'` and then ends, or goes on with `'` or one of [`FORMULA`], is the text behind the
 //!   apostrophe. The writer puts one before text that is empty or would otherwise be read so, and before text that begins
 //!   with what spreadsheets take for a formula.
-//! - A spreadsheet may split a file at another character than the one that it was written with, and then a quote in the
-//!   middle of a cell holds nothing together. So each place behind one of [`BREAKS`] is guarded like the beginning, and a
+//! - A spreadsheet may split a file at another character than the one that it was written with. A quote in the middle of a
+//!   cell then holds nothing together. So each place behind one of [`BREAKS`] is guarded like the beginning, and a
 //!   text with such a place has an apostrophe at its beginning, too: `a;=1` is `'a;'=1`.
 //! - Values that the kind of a field has no cells for, which other tools may have stored, are written as JSON.
 

@@ -76,8 +76,10 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 /// Makes a token for a user.
 ///
 /// # Errors
-/// Violations of its body, an unknown user or one whose group exceeds the caller, a name that the user has already given,
-/// rights that the user or the caller does not hold, more tokens than a user may have.
+/// - Violations of the body, and a name that another token of the user has.
+/// - An unknown user, or one whose group exceeds the caller.
+/// - Rights that the user or the caller does not hold.
+/// - More tokens than a user may have.
 pub async fn create_token(
     services: &Services,
     caller: &Caller,

@@ -1,7 +1,7 @@
 //! Who is within a caller's reach: the groups that he may put users into, and the users whom he may change (decisions 13).
 //!
-//! A group *exceeds* somebody when it holds a right that he does not hold, or when the activated access list of a type gives
-//! it a permission that his own group does not have. One definition, [`excess`], serves every route that makes users, moves
+//! A group *exceeds* somebody when it holds a right that he does not hold. It also does when the activated access list of a type
+//! gives it a permission that his own group does not have. One definition, [`excess`], serves every route that makes users, moves
 //! them, changes them or acts in their name. Three things are no excess:
 //!
 //! - rights of the group of everyone else: so whoever may only add users can still add ordinary ones;

@@ -278,8 +278,8 @@ impl Location {
         self.put_in_place(&new.file)
     }
 
-    /// Puts a file that is on disk in the place of the store's. When it is not known which of the two has the name on disk, the
-    /// next opening writes the file anew before anything is acknowledged, as after any sync that failed.
+    /// Puts a file that is on disk in the place of the store's. It may stay unknown which of the two has the name on disk. Then
+    /// the next opening writes the file anew before anything is acknowledged, as after any sync that failed.
     fn put_in_place(&self, new: &Path) -> Result<(), OpenError> {
         let mark = self.directory.join(UNSYNCED);
         let replaced = self.storage.replace(&self.file, new);
