@@ -129,7 +129,7 @@ impl Types {
 
     /// Whether the caller may read this object: whether [`Types::visible_to`] lets it through.
     pub fn shows(&self, caller: &Caller, object: &RawDocument) -> bool {
-        self.visible_to(caller).is_none_or(|visible| visible.matches(object).unwrap_or(false))
+        lets_through(self.visible_to(caller).as_ref(), object)
     }
 
     /// Whether the caller may know that this object exists: he may read it, or his group holds the permission all the same.
@@ -149,6 +149,11 @@ impl Types {
         let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
         ServiceError::forbidden("acl_denied", message)
     }
+}
+
+/// Whether what [`Types::visible_to`] gave lets an object through: made once, it serves many objects. It cannot fail.
+pub(super) fn lets_through(visible: Option<&Filter>, object: &RawDocument) -> bool {
+    visible.is_none_or(|visible| visible.matches(object).unwrap_or(false))
 }
 
 impl TypeEntry {
