@@ -24,7 +24,7 @@ use super::index::keys_of;
 use super::journal::{Entry, Writing};
 use super::planner::Wanted;
 use super::point::Point;
-use super::tables::{IndexTable, Tables, Working};
+use super::tables::{Tables, Working};
 use super::validate;
 
 /// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
@@ -48,8 +48,6 @@ pub(super) enum Undo {
 pub(super) struct Limits {
     /// See [`Options::filter_budget`](super::Options::filter_budget).
     pub(super) filter_budget: Duration,
-    /// See [`recent::limit`](super::recent::limit).
-    pub(super) recent_bytes: usize,
 }
 
 /// What a batch leaves, see [`Batch::into_parts`].
@@ -211,7 +209,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Counts what came and went, works newest entries into their tables and closes these; gives the catalog after all units,
+    /// Counts what came and went, puts gathered entries into their tables and closes these; gives the catalog after all units,
     /// the numbers of the collections with changes, and the record of what was written, if there can be one.
     ///
     /// # Errors
@@ -221,17 +219,15 @@ impl<'t> Batch<'t> {
         self.settle()?;
         for number in &self.touched {
             let own = self.catalog.at_mut(*number);
-            let next_row = own.next_row;
             let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
                 if index.is_multikey()
-                    && table.pack(self.transaction, *number, index.number, next_row).map_err(failure::of_table)?
-                        > MOST_PACKED
+                    && table.pack(self.transaction, *number, index.number).map_err(failure::of_table)? > MOST_PACKED
                 {
                     // Room is kept for what the rows of a record need, not for a whole index.
                     self.writing.give_up();
                 }
-                index.recent = table.recent().cloned();
+                index.packed = table.packed_entries();
             }
         }
         for number in &self.touched {
@@ -240,16 +236,9 @@ impl<'t> Batch<'t> {
         Ok((self.catalog, self.touched, self.writing.into_record()))
     }
 
-    /// Works newest entries into the tables of their indexes.
+    /// Puts the entries that were gathered so far into the tables of their indexes.
     fn settle(&mut self) -> Result<(), StoreError> {
-        for number in &self.touched {
-            let next_row = self.catalog.at(*number).next_row;
-            let Some(tables) = self.tables.get_mut(number) else { continue };
-            for table in &mut tables.indexes {
-                table.settle(next_row, self.limits.recent_bytes).map_err(failure::of_storage)?;
-            }
-        }
-        Ok(())
+        self.tables.values_mut().try_for_each(Tables::settle)
     }
 
     /// Nothing will write back what was written so far.
@@ -338,7 +327,7 @@ impl<'t> Batch<'t> {
         let started = Instant::now();
         let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
         if let Some(tables) = self.tables.get_mut(&number) {
-            tables.indexes.iter_mut().for_each(IndexTable::gather);
+            tables.settle()?;
         }
         let collection = self.catalog.at(number);
         let mut reader = Reader::new(collection, &self.tables[&number], deadline);
@@ -551,7 +540,6 @@ impl<'t> Batch<'t> {
         }
         .map_err(failure::of_storage)?;
         for (table, change) in tables.indexes.iter_mut().zip(keys) {
-            table.note_document(row, after.map_or(0, |document| document.as_bytes().len()));
             for key in &change.remove {
                 table.remove(key, row).map_err(failure::of_storage)?;
             }

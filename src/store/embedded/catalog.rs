@@ -12,7 +12,6 @@ use crate::query::Filter;
 use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
 
 use super::format::Identity;
-use super::recent::Recent;
 
 /// The name of the index that every collection has, and its number.
 pub(super) const PRIMARY: &str = "_id";
@@ -62,8 +61,8 @@ pub(super) struct Index {
     pub(super) partial: Option<Partial>,
     /// Whether a key was ever too long and was cut; the order of such keys says nothing.
     pub(super) has_cut_keys: bool,
-    /// Its newest entries, once it is one that keeps them in memory.
-    pub(super) recent: Option<Recent>,
+    /// How many entries its blocks hold, once it has met an array; see [`packed`](super::packed).
+    pub(super) packed: Option<u64>,
 }
 
 /// The values that the documents of a partial index have.
@@ -123,7 +122,7 @@ impl Index {
             unique: spec.unique,
             partial: Partial::declared(spec),
             has_cut_keys: false,
-            recent: None,
+            packed: None,
         }
     }
 
@@ -220,7 +219,7 @@ impl Collection {
     pub(super) fn forget_what_was_seen(&mut self) {
         for index in &mut self.indexes {
             index.has_cut_keys = false;
-            index.recent = None;
+            index.packed = None;
             for component in &mut index.components {
                 component.arrays = 0;
             }
@@ -278,8 +277,8 @@ impl Index {
             "partial": self.partial.as_ref().map(|partial| partial.values.clone()).unwrap_or_default(),
             "has_cut_keys": self.has_cut_keys,
         };
-        if let Some(recent) = &self.recent {
-            stored.insert("recent", recent.to_document());
+        if let Some(entries) = self.packed {
+            stored.insert("packed", entries.cast_signed());
         }
         stored
     }
@@ -301,10 +300,10 @@ impl Index {
             // Stores made before there were partial indexes do not say.
             partial: stored.get_document("partial").ok().cloned().and_then(Partial::of),
             has_cut_keys: stored.get_bool("has_cut_keys")?,
-            recent: match stored.get("recent") {
+            packed: match stored.get("packed") {
                 None => None,
-                Some(Bson::Document(recent)) => Some(Recent::from_document(recent)?),
-                Some(_) => return Err(CatalogError("the marks of an index are no document".to_owned())),
+                Some(Bson::Int64(entries)) => Some(entries.cast_unsigned()),
+                Some(_) => return Err(CatalogError("the number of entries of an index is no number".to_owned())),
             },
         })
     }
@@ -323,7 +322,7 @@ impl Index {
             unique: false,
             partial: None,
             has_cut_keys: false,
-            recent: None,
+            packed: None,
         }
     }
 }

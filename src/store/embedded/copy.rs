@@ -87,7 +87,7 @@ impl Part {
                 vec![Self::Data(data_name(collection.number)), Self::Unique(counts_name(collection.number))];
             parts.extend(collection.indexes.iter().map(|index| {
                 let name = table_name(collection.number, index);
-                match index.recent {
+                match index.packed {
                     _ if index.unique => Self::Unique(name),
                     None => Self::Plain(name),
                     Some(_) => Self::Packed(name),

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | 1 | entries of indexes may be counted wrongly: builds from before there were counts wrote such files as well |
 //! | 2 | counts are right; each file has an identity of its own |
-//! | 3 | the newest entries of indexes with arrays may be missing, see [`recent`](super::recent) |
-//! | 4 | entries of indexes with arrays are in blocks, see [`packed`](super::packed) |
+//! | 3 | the newest entries of indexes with arrays may be missing: marks of the index say which |
+//! | 4 | entries of indexes with arrays are in blocks, see [`packed`](super::packed); the newest may be missing |
+//! | 5 | every entry is in its table |
 
+use bson::raw::RawDocument;
 use bson::{Document, doc};
 use redb::{Database, ReadableTable, StorageError, WriteTransaction};
 
@@ -15,15 +17,16 @@ use crate::store::StoreError;
 
 use super::catalog::Catalog;
 use super::failure;
-use super::tables::{IndexTable, META, META_FORMAT, META_IDENTITY, Tables, Working};
+use super::index::keys_of;
+use super::tables::{META, META_COLLECTION, META_FORMAT, META_IDENTITY, Tables, Working, with_row};
 use super::writer::restate_collections;
 
 /// The version that this build writes. It reads older ones too.
-pub(super) const FORMAT: i64 = 4;
+pub(super) const FORMAT: i64 = 5;
 /// From this version on entries are counted rightly.
 const COUNTED: i64 = 2;
-/// From this version on indexes with arrays have blocks.
-const PACKED: i64 = 4;
+/// From this version on all entries are in their tables.
+const COMPLETE: i64 = 5;
 /// The oldest version that this build reads.
 pub(super) const OLDEST: i64 = 1;
 
@@ -58,8 +61,8 @@ pub(super) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 /// As work on a whole file; nothing has changed then.
 pub(super) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-    if version < PACKED {
-        pack(&transaction, catalog)?;
+    if version < COMPLETE {
+        complete(&transaction, catalog)?;
     }
     for collection in catalog.iter().filter(|_| version < COUNTED) {
         let mut tables = Tables::<Working<'_>>::open(&transaction, collection).map_err(failure::of_table)?;
@@ -73,19 +76,75 @@ pub(super) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64)
     transaction.commit().map_err(|error| failure::of_engine(error.into()))
 }
 
-/// Puts the entries of indexes with arrays into blocks. Which of them are in the table stays as it is.
-fn pack(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(), StoreError> {
+/// Which entries of an index with arrays are not in its table, as stores of the formats 3 and 4 say it.
+struct Marks {
+    /// All entries of rows below this are in the table.
+    settled: u64,
+    /// No entry of a row from here on is.
+    settling: u64,
+    /// Of the rows between the two, the entries below this are.
+    reached: Vec<u8>,
+    /// How many entries the blocks have; nothing where there are no blocks yet.
+    stored: Option<u64>,
+}
+
+impl Marks {
+    fn of(index: &Document) -> Option<Self> {
+        let marks = index.get_document("recent").ok()?;
+        Some(Self {
+            settled: marks.get_i64("settled").ok()?.cast_unsigned(),
+            settling: marks.get_i64("settling").ok()?.cast_unsigned(),
+            reached: marks.get_binary_generic("reached").ok()?.clone(),
+            stored: marks.get_i64("stored").ok().map(i64::cast_unsigned),
+        })
+    }
+
+    fn lack(&self, key: &[u8], row: u64) -> bool {
+        row >= self.settling || (row >= self.settled && with_row(key, row) >= self.reached)
+    }
+}
+
+/// Puts all entries of indexes with arrays into blocks.
+fn complete(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(), StoreError> {
     let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
     for number in &numbers {
-        for index in &mut catalog.at_mut(*number).indexes {
-            // Its table was like those of all others.
-            let Some(mut marks) = index.recent.take() else { continue };
-            log::info!("packing the index {}", index.name);
-            let mut table = IndexTable::create(transaction, *number, index).map_err(failure::of_table)?;
-            marks.stored = table.pack(transaction, *number, index.number, 0).map_err(failure::of_table)?;
-            index.recent = Some(marks);
+        let marks = marks(transaction, *number)?;
+        let Some(first) = marks.iter().flatten().map(|marks| marks.settled).min() else { continue };
+        let own = catalog.at_mut(*number);
+        log::info!("completing the indexes of {}", own.name);
+        for (index, marks) in own.indexes.iter_mut().zip(&marks) {
+            index.packed = marks.as_ref().and_then(|marks| marks.stored);
+        }
+        let mut tables = Tables::<Working<'_>>::open(transaction, own).map_err(failure::of_table)?;
+        let mut lacking = vec![Vec::new(); marks.len()];
+        for entry in tables.data.range(first..).map_err(failure::of_storage)? {
+            let (row, stored) = entry.map_err(failure::of_storage)?;
+            let row = row.value();
+            let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(&own.name, row))?;
+            for ((index, marks), lacking) in own.indexes.iter().zip(&marks).zip(&mut lacking) {
+                let Some(marks) = marks else { continue };
+                let keys = keys_of(index, document)?.distinct.into_iter();
+                lacking.extend(keys.filter(|key| marks.lack(key, row)).map(|key| (key, row)));
+            }
+        }
+        let indexes = own.indexes.iter_mut().zip(&mut tables.indexes).zip(marks).zip(lacking);
+        for (((index, table), marks), lacking) in indexes {
+            if marks.is_some() {
+                table.add_all(lacking.into_iter()).map_err(failure::of_storage)?;
+                table.pack(transaction, *number, index.number).map_err(failure::of_table)?;
+                index.packed = table.packed_entries();
+            }
         }
     }
     // The commit keeps its number: what the log has beyond the tables goes on from there.
     restate_collections(transaction, catalog, numbers)
+}
+
+/// What is said of the indexes of a collection, in their order.
+fn marks(transaction: &WriteTransaction, collection: u32) -> Result<Vec<Option<Marks>>, StoreError> {
+    let meta = transaction.open_table(META).map_err(failure::of_table)?;
+    let stored = meta.get(format!("{META_COLLECTION}{collection}").as_str()).map_err(failure::of_storage)?;
+    let stored = stored.and_then(|stored| Document::from_reader(stored.value()).ok());
+    let indexes = stored.as_ref().and_then(|stored| stored.get_array("indexes").ok());
+    Ok(indexes.into_iter().flatten().map(|index| index.as_document().and_then(Marks::of)).collect())
 }

@@ -85,12 +85,11 @@ pub(super) fn check_at(location: &Location) -> Result<Findings, OpenError> {
         opened => opened?,
     };
     let pages = location.verify(&mut found.database);
-    match &pages {
-        Ok(()) => match location.bring_up(&found) {
+    if pages.is_ok() {
+        match location.bring_up(&found) {
             Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
             brought => found.catalog = brought?,
-        },
-        Err(_) => location.read_recent(&found.database, &mut found.catalog)?,
+        }
     }
     let mut findings = findings(location, &found.database, &found.catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {

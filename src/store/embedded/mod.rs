@@ -26,6 +26,7 @@ mod explain;
 mod failure;
 mod find;
 mod format;
+mod gathered;
 mod index;
 mod inspect;
 mod journal;
@@ -45,7 +46,6 @@ mod planner;
 mod point;
 mod prepare;
 mod ranges;
-mod recent;
 mod shown;
 mod snapshot;
 mod space;
@@ -96,7 +96,7 @@ const KIND: &str = "embedded";
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How much memory may hold pages of the file and, a quarter of it, entries that are not in their indexes yet.
+    /// How much memory may hold pages of the file.
     pub cache_bytes: usize,
     /// How many units may wait for the writer; more are refused as unavailable.
     pub queue_length: usize,

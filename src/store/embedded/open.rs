@@ -28,7 +28,6 @@ use super::inspect::has_store;
 use super::journal::{self, Journal, Records, Steps};
 use super::overlay::Overlay;
 use super::pages::{LAYOUT, Opened, Pages, Unopened};
-use super::recent;
 use super::storage::{Disk, Storage, Watched};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
@@ -155,7 +154,7 @@ pub(super) struct Ready {
     pub(super) is_unsaved: bool,
 }
 
-/// A file that was opened. Before its indexes are asked, [`Location::bring_up`] or [`Location::read_recent`] has to follow.
+/// A file that was opened. Before its indexes are asked, [`Location::bring_up`] has to follow.
 pub(super) struct Found {
     pub(super) database: Database,
     /// As the tables have it.
@@ -233,7 +232,7 @@ impl Location {
 
     /// What the units of a batch may take.
     pub(super) fn limits(&self) -> Limits {
-        Limits { filter_budget: self.filter_budget, recent_bytes: recent::limit(self.cache_bytes) }
+        Limits { filter_budget: self.filter_budget }
     }
 
     /// A file of this name in the directory of the store.
@@ -456,7 +455,6 @@ impl Location {
                 format::bring_up(database, &mut catalog, version).map_err(|error| self.unusable(error))?;
                 catalog = self.read_catalog(database)?.0;
             }
-            self.read_recent(database, &mut catalog)?;
             if records.is_empty() {
                 return Ok(catalog);
             }
@@ -464,11 +462,6 @@ impl Location {
             journal::replay(database, catalog, records, self.limits(), steps, self.is_large())
                 .map_err(|error| self.unusable(error))
         })
-    }
-
-    /// See [`recent`].
-    pub(super) fn read_recent(&self, database: &Database, catalog: &mut Catalog) -> Result<(), OpenError> {
-        recent::read(database, catalog).map_err(|error| self.unusable(error))
     }
 
     /// See [`acknowledged`].
@@ -607,8 +600,7 @@ impl Location {
     fn builder(&self, torn: Torn) -> Builder {
         let mut builder = Database::builder();
         let file = self.file.display().to_string();
-        let pages = self.cache_bytes - recent::limit(self.cache_bytes);
-        builder.set_cache_size(pages).set_repair_callback(move |repair| {
+        builder.set_cache_size(self.cache_bytes).set_repair_callback(move |repair| {
             let progress = repair.progress();
             if torn == Torn::Refuse && (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
                 return repair.abort();

@@ -98,12 +98,12 @@ pub(super) fn build<'t>(
 ) -> Result<(), StoreError> {
     let own = catalog.at_mut(collection);
     let position = own.indexes.iter().position(|known| known.number == index).expect("it was just declared");
-    let (name, next_row) = (&own.name, own.next_row);
+    let name = &own.name;
     let index = &mut own.indexes[position];
     let table = &mut tables.indexes[position];
     let mut add = |keys: &mut Vec<(Vec<u8>, u64)>, index: &Index| {
         if index.is_multikey() {
-            table.pack(transaction, collection, index.number, next_row).map_err(failure::of_table)?;
+            table.pack(transaction, collection, index.number).map_err(failure::of_table)?;
         }
         add_sorted(table, keys, name, index)
     };
@@ -132,7 +132,7 @@ pub(super) fn build<'t>(
         }
     }
     add(&mut waiting, index)?;
-    index.recent = table.recent().cloned();
+    index.packed = table.packed_entries();
     Ok(())
 }
 

@@ -6,8 +6,6 @@
 //! - `m<collection>.<index>`: of an index with arrays: keys with their rows, in blocks; see `packed`. There is no table
 //!   `x` then.
 //! - `n<collection>`: the numbers of entries of all indexes without arrays, see `counts`.
-//!
-//! The newest entries of an index with arrays are not in its table yet, see `recent`.
 
 use std::ops::Bound;
 
@@ -16,12 +14,15 @@ use redb::{
     TableError, WriteTransaction,
 };
 
+use crate::store::StoreError;
+
 use super::catalog::{Collection, Index};
 use super::counts::{Blocks, BlocksMut};
 use super::entries::Entries;
+use super::failure;
+use super::gathered::Gathered;
 use super::packed::table as packed;
 use super::places::Places;
-use super::recent::Recent;
 
 /// Text -> BSON.
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -108,8 +109,8 @@ pub(super) struct Tables<A: Access> {
 pub(super) enum IndexTable<A: Access> {
     Unique(A::Unique),
     Plain(A::Plain),
-    /// Of an index with arrays, with the entries that are not in the table yet.
-    Packed(A::Packed, Recent),
+    /// Of an index with arrays, with what the batch that goes on has for it.
+    Packed(A::Packed, Gathered),
 }
 
 impl Tables<Published> {
@@ -117,12 +118,13 @@ impl Tables<Published> {
         let data = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
         let indexes = collection.indexes.iter().map(|index| {
             let name = table_name(collection.number, index);
-            Ok(match &index.recent {
+            Ok(match index.packed {
                 _ if index.unique => IndexTable::Unique(transaction.open_table(UniqueDefinition::new(&name))?),
                 None => IndexTable::Plain(transaction.open_table(PlainDefinition::new(&name))?),
-                Some(recent) => {
-                    IndexTable::Packed(transaction.open_table(packed::Definition::new(&name))?, recent.clone())
-                }
+                Some(entries) => IndexTable::Packed(
+                    transaction.open_table(packed::Definition::new(&name))?,
+                    Gathered::beside(entries),
+                ),
             })
         });
         let counts = match transaction.open_table(UniqueDefinition::new(&counts_name(collection.number))) {
@@ -143,6 +145,11 @@ impl<'t> Tables<Working<'t>> {
         let counts = transaction.open_table(UniqueDefinition::new(&counts_name(collection.number)))?;
         let indexes = indexes.collect::<Result<_, TableError>>()?;
         Ok(Self { data, indexes, counts: Some(counts), places: None })
+    }
+
+    /// Puts what was gathered into the tables: nothing can be asked of them before.
+    pub(super) fn settle(&mut self) -> Result<(), StoreError> {
+        self.indexes.iter_mut().try_for_each(IndexTable::settle).map_err(failure::of_storage)
     }
 
     /// The numbers of entries of an index, to change them.
@@ -167,10 +174,12 @@ impl<'t> IndexTable<Working<'t>> {
         index: &Index,
     ) -> Result<Self, TableError> {
         let name = table_name(collection, index);
-        Ok(match &index.recent {
+        Ok(match index.packed {
             _ if index.unique => Self::Unique(transaction.open_table(UniqueDefinition::new(&name))?),
             None => Self::Plain(transaction.open_table(PlainDefinition::new(&name))?),
-            Some(recent) => Self::Packed(transaction.open_table(packed::Definition::new(&name))?, recent.clone()),
+            Some(entries) => {
+                Self::Packed(transaction.open_table(packed::Definition::new(&name))?, Gathered::beside(entries))
+            }
         })
     }
 
@@ -179,13 +188,8 @@ impl<'t> IndexTable<Working<'t>> {
         match self {
             Self::Unique(table) => table.insert(key, row).map(drop),
             Self::Plain(table) => table.insert(with_row(key, row).as_slice(), ()).map(drop),
-            Self::Packed(table, recent) => {
-                let entry = with_row(key, row);
-                if recent.holds(&entry, row) {
-                    recent.add(&entry);
-                } else if packed::insert(table, &entry)? {
-                    recent.stored += 1;
-                }
+            Self::Packed(_, gathered) => {
+                gathered.add(with_row(key, row));
                 Ok(())
             }
         }
@@ -195,11 +199,9 @@ impl<'t> IndexTable<Working<'t>> {
     pub(super) fn add_all(&mut self, mut keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StorageError> {
         match self {
             Self::Unique(_) | Self::Plain(_) => keys.try_for_each(|(key, row)| self.add(&key, row)),
-            Self::Packed(table, recent) => {
-                let mut entries: Vec<Vec<u8>> = keys.map(|(key, row)| with_row(&key, row)).collect();
-                entries.sort_unstable();
-                recent.stored += packed::insert_all(table, &entries)?;
-                Ok(())
+            Self::Packed(table, gathered) => {
+                keys.for_each(|(key, row)| gathered.add(with_row(&key, row)));
+                gathered.settle(table)
             }
         }
     }
@@ -209,61 +211,39 @@ impl<'t> IndexTable<Working<'t>> {
         match self {
             Self::Unique(table) => table.remove(key).map(drop),
             Self::Plain(table) => table.remove(with_row(key, row).as_slice()).map(drop),
-            Self::Packed(table, recent) => {
-                let entry = with_row(key, row);
-                if recent.holds(&entry, row) {
-                    recent.remove(&entry);
-                } else if packed::remove(table, &entry)? {
-                    recent.stored = recent.stored.saturating_sub(1);
-                }
+            Self::Packed(_, gathered) => {
+                gathered.remove(with_row(key, row));
                 Ok(())
             }
         }
     }
 
-    /// See [`Recent::note_document`].
-    pub(super) fn note_document(&mut self, row: u64, bytes: usize) {
-        if let Self::Packed(_, recent) = self {
-            recent.note_document(row, bytes);
-        }
-    }
-
-    /// See [`Recent::gather`].
-    pub(super) fn gather(&mut self) {
-        if let Self::Packed(_, recent) = self {
-            recent.gather();
-        }
-    }
-
-    /// Works newest entries into the table, see [`Recent::settle`].
-    pub(super) fn settle(&mut self, next_row: u64, limit: usize) -> Result<(), StorageError> {
+    /// Puts what was gathered into the table.
+    pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         match self {
-            Self::Packed(table, recent) => recent.settle(table, next_row, limit),
+            Self::Packed(table, gathered) => gathered.settle(table),
             Self::Plain(_) | Self::Unique(_) => Ok(()),
         }
     }
 
-    /// Makes the table one of an index with arrays, whose entries of rows from `next_row` on are new, if it could be one and is none.
-    /// Returns how many entries that took.
+    /// Makes the table one of an index with arrays, if it could be one and is none. Returns how many entries that took.
     pub(super) fn pack(
         &mut self,
         transaction: &'t WriteTransaction,
         collection: u32,
         index: u32,
-        next_row: u64,
     ) -> Result<u64, TableError> {
         let Self::Plain(plain) = self else { return Ok(0) };
         let (plain_name, name) = (index_name(collection, index), packed_name(collection, index));
         let mut table = transaction.open_table(packed::Definition::new(&name))?;
-        let mut recent = Recent::since(next_row);
+        let mut stored = 0;
         let mut entries = plain.iter()?.map(|entry| entry.map(|(entry, _)| entry.value().to_vec())).peekable();
         while entries.peek().is_some() {
             let piece = entries.by_ref().take(PIECE).collect::<Result<Vec<_>, _>>()?;
-            recent.stored += packed::insert_all(&mut table, &piece)?;
+            stored += packed::insert_all(&mut table, &piece)?;
         }
         drop(entries);
-        let stored = recent.stored;
-        *self = Self::Packed(table, recent);
+        *self = Self::Packed(table, Gathered::beside(stored));
         transaction.delete_table(PlainDefinition::new(&plain_name))?;
         Ok(stored)
     }
@@ -274,7 +254,7 @@ const PIECE: usize = 8192;
 
 /// The name of the table that an index has.
 pub(super) fn table_name(collection: u32, index: &Index) -> String {
-    if index.recent.is_some() { packed_name(collection, index.number) } else { index_name(collection, index.number) }
+    if index.packed.is_some() { packed_name(collection, index.number) } else { index_name(collection, index.number) }
 }
 
 /// Makes the tables of an index disappear.
@@ -285,10 +265,10 @@ pub(super) fn delete_index(transaction: &WriteTransaction, collection: u32, inde
 }
 
 impl<A: Access> IndexTable<A> {
-    /// What is not in the table yet, of an index with arrays.
-    pub(super) fn recent(&self) -> Option<&Recent> {
+    /// How many entries the blocks of an index with arrays hold.
+    pub(super) fn packed_entries(&self) -> Option<u64> {
         match self {
-            Self::Packed(_, recent) => Some(recent),
+            Self::Packed(_, gathered) => Some(gathered.stored()),
             Self::Unique(_) | Self::Plain(_) => None,
         }
     }
@@ -322,13 +302,9 @@ impl<A: Access> IndexTable<A> {
         match self {
             Self::Unique(_) => Ok(self.row_of(key)? == Some(row)),
             Self::Plain(table) => Ok(table.get(with_row(key, row).as_slice())?.is_some()),
-            Self::Packed(table, recent) => {
-                let entry = with_row(key, row);
-                if recent.holds(&entry, row) {
-                    Ok(recent.entries()?.contains(&entry))
-                } else {
-                    packed::contains(table, &entry)
-                }
+            Self::Packed(table, gathered) => {
+                gathered.is_settled()?;
+                packed::contains(table, &with_row(key, row))
             }
         }
     }
@@ -338,7 +314,7 @@ impl<A: Access> IndexTable<A> {
         match self {
             Self::Unique(table) => table.len(),
             Self::Plain(table) => table.len(),
-            Self::Packed(_, recent) => Ok(recent.stored + recent.entries()?.len() as u64),
+            Self::Packed(_, gathered) => gathered.is_settled().map(|()| gathered.stored()),
         }
     }
 
@@ -356,9 +332,9 @@ impl<A: Access> IndexTable<A> {
         Ok(match self {
             Self::Unique(table) => Entries::Unique(table.range::<&[u8]>(keys)?),
             Self::Plain(table) => Entries::Plain(table.range::<&[u8]>(keys)?),
-            Self::Packed(table, recent) => {
-                let (stored, recent) = (packed::range(table, keys)?, recent.entries()?);
-                Entries::packed(stored, if recent.is_empty() { None } else { Some(recent.range(keys)) })
+            Self::Packed(table, gathered) => {
+                gathered.is_settled()?;
+                Entries::Packed(packed::range(table, keys)?)
             }
         })
     }

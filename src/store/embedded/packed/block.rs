@@ -13,12 +13,6 @@ use std::sync::Arc;
 /// A first string, and the others packed.
 pub(super) type Block = (Vec<u8>, Vec<u8>);
 
-/// The packed strings with one more among them, which is not in front of the first; `None` when it is there.
-pub(super) fn with(string: &[u8], first: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
-    let Merged { packed, added, .. } = with_all(first, rest, &[string], true);
-    (added > 0).then_some(packed)
-}
-
 /// The packed strings behind one that comes in front of the first of them.
 pub(super) fn behind(string: &[u8], first: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(rest.len() + first.len() + 8);
@@ -68,20 +62,18 @@ pub(super) fn contains(string: &[u8], first: &[u8], rest: &[u8]) -> bool {
 pub(super) struct Merged {
     /// The packed strings then.
     pub(super) packed: Vec<u8>,
-    /// How many of the strings are in the block now, from the first one on.
-    pub(super) taken: usize,
-    /// How many of these are new.
+    /// How many of the strings are new.
     pub(super) added: usize,
 }
 
-/// The packed strings with others among them, which are in order and behind the first one of the block. Of those behind
-/// the last string of the block all are taken if `takes_all`, else one if it is the first of them.
+/// The packed strings with others among them, which are in order and behind the first one of the block.
 ///
 /// What is not next to a new string is copied as it is.
-pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S], takes_all: bool) -> Merged {
+pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S]) -> Merged {
     let more: usize = strings.iter().take(64).map(|string| string.as_ref().len() + 4).sum();
-    let mut merged = Merged { packed: Vec::with_capacity(rest.len() + more), taken: 0, added: 0 };
-    let Some(mut string) = strings.first().map(AsRef::as_ref) else {
+    let mut merged = Merged { packed: Vec::with_capacity(rest.len() + more), added: 0 };
+    let mut strings = strings.iter().map(AsRef::as_ref);
+    let Some(mut string) = strings.next() else {
         merged.packed.extend_from_slice(rest);
         return merged;
     };
@@ -112,10 +104,6 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S],
                 continue;
             }
         }
-        let is_behind = next.is_none() && !is_there;
-        if is_behind && !takes_all && merged.taken > 0 {
-            break;
-        }
         if !is_there {
             let at = next.map_or(rest.len(), |item| item.start);
             merged.packed.extend_from_slice(&rest[copied..at]);
@@ -130,8 +118,7 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S],
                 item.is_changed = true;
             }
         }
-        merged.taken += 1;
-        let Some(following) = strings.get(merged.taken).map(AsRef::as_ref) else { break };
+        let Some(following) = strings.next() else { break };
         (in_common, is_there) = (common(following, string), following == string);
         string = following;
     }
@@ -164,34 +151,6 @@ pub(super) fn cut_up((first, packed): Block, most: usize) -> Vec<Block> {
     }
     pieces.push((piece_first, packed[start..].to_vec()));
     pieces
-}
-
-/// Blocks that are made from strings in order.
-pub(super) struct Packing {
-    /// So many packed bytes are enough for a block.
-    enough: usize,
-    pub(super) blocks: Vec<Block>,
-    last: Vec<u8>,
-    pub(super) count: usize,
-}
-
-impl Packing {
-    pub(super) fn up_to(enough: usize) -> Self {
-        Self { enough, blocks: Vec::new(), last: Vec::new(), count: 0 }
-    }
-
-    pub(super) fn push(&mut self, string: &[u8]) {
-        self.count += 1;
-        match self.blocks.last_mut().filter(|(_, packed)| packed.len() < self.enough) {
-            None => self.blocks.push((string.to_vec(), Vec::new())),
-            Some((_, packed)) => {
-                let shared = common(&self.last, string);
-                pack(packed, shared, &[&string[shared..]]);
-            }
-        }
-        self.last.clear();
-        self.last.extend_from_slice(string);
-    }
 }
 
 /// A string of a block, which lives as long as it is held.
@@ -239,10 +198,6 @@ impl Flat {
     fn place(&self, number: usize) -> Range<usize> {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         start..self.ends[number]
-    }
-
-    pub(super) fn strings(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|number| &self.bytes[self.place(number)])
     }
 
     /// Those between two places.

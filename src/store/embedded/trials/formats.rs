@@ -5,23 +5,28 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Document, doc};
+use bson::raw::RawDocumentBuf;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, doc};
 use redb::Database;
 
 use super::memory::Memory;
 use super::space::filled;
 use super::{directory, location, options, start};
 use crate::query::{Filter, Limits};
-use crate::store::Store;
 use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::packed::table as packed;
 use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::{Storage, Watched};
 use crate::store::embedded::tables::{
     META, META_COLLECTION, META_FORMAT, META_IDENTITY, PlainDefinition, UniqueDefinition, counts_name, index_name,
-    packed_name,
+    packed_name, row_behind,
 };
 use crate::store::embedded::{maintenance, space};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
+
+const TAGGED: &str = "tagged";
+const TAGS: &[IndexSpec] = &[IndexSpec::plain("tags", &[IndexKey { path: "tags", descending: false }])];
 
 fn opened(memory: &Arc<Memory>) -> Database {
     let storage = Arc::clone(memory) as Arc<dyn Storage>;
@@ -78,6 +83,11 @@ async fn of_format_1() -> Arc<Memory> {
 
 /// Makes the tables those of a build of format 3, in which each entry of an index with arrays has a row of its own.
 pub(super) fn set_format_3(memory: &Arc<Memory>) {
+    set_format_with_marks(memory, 3);
+}
+
+/// Makes the tables those of a build of format 3 or 4: of the newest rows the indexes with arrays have no entries.
+fn set_format_with_marks(memory: &Arc<Memory>, version: i64) {
     tamper(memory, |transaction| {
         let mut meta = transaction.open_table(META).expect("it is there");
         let stored: Vec<(String, Document)> = redb::ReadableTable::iter(&meta)
@@ -86,30 +96,49 @@ pub(super) fn set_format_3(memory: &Arc<Memory>) {
             .filter(|(name, _)| name.value().starts_with(META_COLLECTION))
             .map(|(name, stored)| (name.value().to_owned(), Document::from_reader(stored.value()).expect("it is BSON")))
             .collect();
-        let mut unpacked = 0;
+        let (mut kept, mut lost) = (0, 0);
         for (name, mut collection) in stored {
             let number = u32::try_from(collection.get_i64("number").expect("it has one")).expect("it is small");
+            let newest = collection.get_i64("next_row").expect("it has one") / 2;
             for index in collection.get_array_mut("indexes").expect("it has some") {
                 let index = index.as_document_mut().expect("it is one");
-                let Ok(recent) = index.get_document_mut("recent") else { continue };
-                recent.remove("stored");
+                if index.remove("packed").is_none() {
+                    continue;
+                }
                 let of_index = u32::try_from(index.get_i64("number").expect("it has one")).expect("it is small");
                 let (packed_name, plain_name) = (packed_name(number, of_index), index_name(number, of_index));
-                let packed_table = transaction.open_table(packed::Definition::new(&packed_name)).expect("it is there");
-                let mut plain = transaction.open_table(PlainDefinition::new(&plain_name)).expect("it can be made");
+                let mut packed_table =
+                    transaction.open_table(packed::Definition::new(&packed_name)).expect("it is there");
                 let all = (Bound::Unbounded, Bound::Unbounded);
-                for entry in packed::range(&packed_table, all).expect("readable") {
-                    plain.insert(&*entry.expect("readable"), ()).expect("it can be written");
-                    unpacked += 1;
+                let entries: Vec<Vec<u8>> = packed::range(&packed_table, all)
+                    .expect("readable")
+                    .map(|entry| entry.expect("readable").to_vec())
+                    .collect();
+                let is_new = |entry: &Vec<u8>| row_behind(entry) >= newest.cast_unsigned();
+                let (new, old): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_new);
+                (kept, lost) = (kept + old.len(), lost + new.len());
+                let reached = Binary { subtype: BinarySubtype::Generic, bytes: Vec::new() };
+                let mut marks = doc! { "settled": newest, "settling": newest, "reached": reached };
+                if version == 4 {
+                    marks.insert("stored", i64::try_from(old.len()).expect("they are few"));
+                    for entry in &new {
+                        assert!(packed::remove(&mut packed_table, entry).expect("it can be written"));
+                    }
+                } else {
+                    let mut plain = transaction.open_table(PlainDefinition::new(&plain_name)).expect("it can be made");
+                    for entry in &old {
+                        plain.insert(entry.as_slice(), ()).expect("it can be written");
+                    }
+                    drop(packed_table);
+                    transaction.delete_table(packed::Definition::new(&packed_name)).expect("it is there");
                 }
-                drop(packed_table);
-                transaction.delete_table(packed::Definition::new(&packed_name)).expect("it is there");
+                index.insert("recent", marks);
             }
             let stored = collection.to_vec().expect("it is BSON");
             meta.insert(name.as_str(), stored.as_slice()).expect("it can be written");
         }
-        assert!(unpacked > 0, "no index has arrays");
-        let format = doc! { "version": 3_i64 }.to_vec().expect("a number is BSON");
+        assert!(kept > 0 && lost > 0, "no index has arrays");
+        let format = doc! { "version": version }.to_vec().expect("a number is BSON");
         meta.insert(META_FORMAT, format.as_slice()).expect("it can be written");
     });
 }
@@ -165,4 +194,31 @@ async fn looking_at_a_file_of_format_1_does_not_change_it_and_compacting_brings_
     space::compact(&location(&memory)).expect("it is sound");
     assert_eq!(version(&memory), FORMAT);
     assert_eq!(count_below(&start(&memory, &options()), 200).await, 200);
+}
+
+#[tokio::test]
+async fn entries_that_older_formats_kept_in_memory_are_put_into_their_tables() {
+    for version_then in [3, 4] {
+        let memory = Memory::of(BTreeMap::new());
+        let store = start(&memory, &options());
+        store.prepare(&[CollectionSpec { name: TAGGED, indexes: TAGS }]).await.expect("it is declared");
+        for id in 0..60 {
+            let document =
+                RawDocumentBuf::try_from(doc! { "_id": id, "tags": [id % 7, 100 + id] }).expect("it is BSON");
+            let insert = Change::Insert { collection: TAGGED, document };
+            store.commit(Unit::of(insert)).await.expect("everything is right");
+        }
+        drop(store);
+        set_format_with_marks(&memory, version_then);
+        let looked_at = maintenance::check_at(&location(&memory)).expect("it can be looked at");
+        assert_eq!(looked_at.problems, [], "of format {version_then}");
+        let store = start(&memory, &options());
+        for (tag, expected) in [(3, 9), (101, 1), (159, 1), (160, 0)] {
+            let query = FindQuery::new(Filter::equals("tags", tag), Duration::from_mins(1));
+            assert_eq!(store.find(TAGGED, &query).await.expect("an answer").len(), expected, "of {tag}");
+        }
+        assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
+        drop(store);
+        assert_eq!(version(&memory), FORMAT);
+    }
 }

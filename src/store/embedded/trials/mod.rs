@@ -10,7 +10,6 @@ mod kill;
 mod large;
 mod many;
 mod memory;
-mod newest;
 mod notes;
 mod pages;
 mod power;
