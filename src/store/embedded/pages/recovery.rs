@@ -1,8 +1,11 @@
 //! Reads where the pages are: the map of the newest superblock, and the chain of parts behind it.
 //!
 //! Nothing is written. A batch or a record that is not complete, or the slots of which are not all there, was never acknowledged, as
-//! the sync behind it did not return: the log ends before it. Only the last one can be such: no part is begun before what is
-//! complete in front of it is on disk, nor is it by another process, which syncs what it found before it writes.
+//! the sync behind it did not return: the log ends before it. Only the last one can be such. What is complete is on disk before
+//! anything else is completed, and before a record is begun. Another process syncs what it found before it writes.
+//!
+//! Parts of a batch may stand behind a record whose sync has not returned, as readers have redb write pages meanwhile. Such
+//! parts prove nothing about the record before them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -118,9 +121,8 @@ fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened
     let mut complete: Option<Complete> = None;
     while at.slot >= SUPERBLOCKS && read_slot(file, at.slot, &mut bytes)? {
         let Some((head, check)) = Head::decode(&bytes, log.superblock.identity, at) else { break };
-        if let Some(complete) = complete.take() {
-            // Something was written behind it, so it is on disk.
-            log.apply(complete);
+        if let Some(proven) = complete.take_if(|complete| complete.is_on_disk_before(&head)) {
+            log.apply(proven);
         }
         let (parts, begins) = match head.content {
             Content::Pages { is_first, .. } => (&mut batch, is_first),
@@ -148,6 +150,12 @@ fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened
 }
 
 impl Complete {
+    /// Whether a part with this head is written only when this is on disk.
+    fn is_on_disk_before(&self, head: &Head) -> bool {
+        let is_record = |head: &Head| matches!(head.content, Content::Record { .. });
+        head.is_last || is_record(head) || !self.parts.first().is_some_and(|(own, _)| is_record(own))
+    }
+
     /// Whether all its slots are there.
     fn is_whole(&self, file: &dyn StorageBackend, bytes: &mut [u8]) -> Result<bool, Unopened> {
         for (head, slot) in &self.parts {

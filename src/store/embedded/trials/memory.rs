@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use redb::StorageBackend;
 
@@ -19,6 +21,8 @@ pub(super) enum Event {
     Create(PathBuf),
     Write(PathBuf, u64, Vec<u8>),
     SetLen(PathBuf, u64),
+    /// What is written from here on is not what the sync makes durable.
+    SyncBegun(PathBuf),
     Sync(PathBuf),
     /// The operating system failed to write pages, says so once, and calls them clean from then on.
     SyncFailed(PathBuf),
@@ -42,6 +46,8 @@ pub(super) struct Memory {
     log: Option<Log>,
     /// This many syncs go well, then one fails.
     syncs_before_failure: Arc<AtomicUsize>,
+    /// How long a sync takes, in microseconds.
+    sync_takes: Arc<AtomicU64>,
     /// Syncs do not return any more: nobody learns what became of them.
     is_killed: Arc<AtomicBool>,
     /// A file that is put in the place of another one is there, and the directory cannot be synced.
@@ -62,8 +68,14 @@ impl Memory {
 
     fn with_log(log: Option<Log>) -> Self {
         let syncs_before_failure = Arc::new(AtomicUsize::new(usize::MAX));
-        let (files, is_killed) = (Mutex::default(), Arc::default());
-        Self { files, log, syncs_before_failure, is_killed, is_directory_unsynced: AtomicBool::new(false) }
+        let (files, sync_takes, is_killed) = (Mutex::default(), Arc::default(), Arc::default());
+        let is_directory_unsynced = AtomicBool::new(false);
+        Self { files, log, syncs_before_failure, sync_takes, is_killed, is_directory_unsynced }
+    }
+
+    /// Has each sync take so long.
+    pub(super) fn set_sync_time(&self, time: Duration) {
+        self.sync_takes.store(u64::try_from(time.as_micros()).expect("it is short"), Ordering::SeqCst);
     }
 
     /// Has no sync return any more, or return again: as for a process that is killed in one, and the next process.
@@ -132,6 +144,7 @@ impl Storage for Memory {
             bytes,
             log: self.log.clone(),
             syncs_before_failure: Arc::clone(&self.syncs_before_failure),
+            sync_takes: Arc::clone(&self.sync_takes),
             is_killed: Arc::clone(&self.is_killed),
         }))
     }
@@ -173,6 +186,7 @@ struct MemoryFile {
     bytes: Bytes,
     log: Option<Log>,
     syncs_before_failure: Arc<AtomicUsize>,
+    sync_takes: Arc<AtomicU64>,
     is_killed: Arc<AtomicBool>,
 }
 
@@ -211,6 +225,8 @@ impl StorageBackend for MemoryFile {
         if self.is_killed.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::Interrupted.into());
         }
+        self.note(Event::SyncBegun);
+        thread::sleep(Duration::from_micros(self.sync_takes.load(Ordering::SeqCst)));
         let left = self.syncs_before_failure.load(Ordering::SeqCst);
         self.syncs_before_failure.store(left.wrapping_sub(usize::from(left != usize::MAX)), Ordering::SeqCst);
         if left == 0 {
@@ -251,6 +267,8 @@ pub(super) enum Fate {
 pub(super) struct PowerDisk {
     durable: BTreeMap<PathBuf, Vec<u8>>,
     pending: BTreeMap<PathBuf, Vec<Event>>,
+    /// How much of that a sync covers that is under way. A file has one at a time.
+    covered: BTreeMap<PathBuf, usize>,
 }
 
 impl PowerDisk {
@@ -261,13 +279,19 @@ impl PowerDisk {
             Event::Write(name, ..) | Event::SetLen(name, _) => {
                 self.pending.entry(name.clone()).or_default().push(event.clone());
             }
+            Event::SyncBegun(name) => {
+                let pending = self.pending.get(name).map_or(0, Vec::len);
+                let before = self.covered.insert(name.clone(), pending);
+                assert_eq!(before, None, "two syncs of {} at once", name.display());
+            }
             Event::Sync(name) => {
+                let covered = self.end_sync(name);
                 let bytes = self.durable.entry(name.clone()).or_default();
-                for event in self.pending.remove(name).unwrap_or_default() {
-                    apply(bytes, &event);
+                for event in &covered {
+                    apply(bytes, event);
                 }
             }
-            Event::SyncFailed(name) => drop(self.pending.remove(name)),
+            Event::SyncFailed(name) => drop(self.end_sync(name)),
             Event::Replace(name, by) => {
                 let bytes = self.durable.remove(by).unwrap_or_default();
                 self.durable.insert(name.clone(), bytes);
@@ -284,6 +308,12 @@ impl PowerDisk {
             }
             Event::Begun(..) | Event::Settled(..) => {}
         }
+    }
+
+    /// What the sync of this file covers that ends now.
+    fn end_sync(&mut self, name: &Path) -> Vec<Event> {
+        let covered = self.covered.remove(name).expect("it has begun");
+        self.pending.get_mut(name).map_or_else(Vec::new, |pending| pending.drain(..covered).collect())
     }
 
     /// What is on disk when the power goes now.

@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use redb::StorageBackend;
 
@@ -61,14 +63,16 @@ fn change(pages: &Pages, model: &mut Vec<u8>, random: &mut Random) {
             pages.set_len((length.next_multiple_of(PAGE)) as u64).expect("it is set");
             model.resize(length.next_multiple_of(PAGE), 0);
         }
-        _ => {
-            let (page, length) = (random.below(600), 1 << random.below(3));
-            let bytes = filled(length * PAGE, random);
-            pages.write((page * PAGE) as u64, &bytes).expect("it is written");
-            model.resize(model.len().max((page + length) * PAGE), 0);
-            model[page * PAGE..(page + length) * PAGE].copy_from_slice(&bytes);
-        }
+        _ => write(pages, model, 1 << random.below(3), random),
     }
+}
+
+fn write(pages: &Pages, model: &mut Vec<u8>, length: usize, random: &mut Random) {
+    let page = random.below(600);
+    let bytes = filled(length * PAGE, random);
+    pages.write((page * PAGE) as u64, &bytes).expect("it is written");
+    model.resize(model.len().max((page + length) * PAGE), 0);
+    model[page * PAGE..(page + length) * PAGE].copy_from_slice(&bytes);
 }
 
 fn filled(length: usize, random: &mut Random) -> Vec<u8> {
@@ -182,7 +186,7 @@ impl History {
             for _ in 0..random.below(most_changes) {
                 change(&history.pages, &mut history.model, random);
                 if random.below(most_changes) < 3 {
-                    history.append();
+                    history.append(random);
                 }
             }
             history.sync_and_end(random.below(8));
@@ -206,10 +210,19 @@ impl History {
         self.memory.note(Event::Settled(self.states.len() - 1, BTreeMap::new()));
     }
 
-    fn append(&mut self) {
+    /// Appends a record, while pages are written as readers have redb write them.
+    fn append(&mut self, random: &mut Random) {
         let number = self.last().last + 1;
         self.begin(State { last: number, ..self.last() });
-        assert!(self.pages.append(number, &record(number)).expect("it is written"));
+        self.memory.set_sync_time(Duration::from_millis(1));
+        thread::scope(|scope| {
+            let appended = scope.spawn(|| self.pages.append(number, &record(number)).expect("it is written"));
+            for _ in 0..random.below(8) * 40 {
+                write(&self.pages, &mut self.model, 1, random);
+            }
+            assert!(appended.join().expect("it does not panic"));
+        });
+        self.memory.set_sync_time(Duration::ZERO);
         self.settle();
     }
 

@@ -4,15 +4,26 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
 use super::{Random, location, options, rounds, start};
 use crate::store::Store;
-use crate::store::embedded::{Options, maintenance};
+use crate::store::embedded::check::Findings;
+use crate::store::embedded::open::FILE;
+use crate::store::embedded::{OpenError, Options, maintenance};
 
 /// How many cuts there are at random moments, beside those at the syncs.
 const CUTS: &str = "INVENTORY_POWER_CUTS";
+/// Of clients that rewrite documents of a store that does not fit into the cache.
+const WRITERS: usize = 4;
+const READERS: usize = 3;
+const SMALL_CACHE: usize = 256 * 1024;
+/// What is written in this time is not what the sync makes durable.
+const SYNC_TIME: Duration = Duration::from_millis(4);
 
 impl Journal for Memory {
     fn begun(&self, client: usize, attempted: &Documents) {
@@ -27,6 +38,7 @@ impl Journal for Memory {
 /// A history of four processes one after the other: ordinary commits, one that is killed, one with quick repair, and a compaction.
 async fn history(operations: usize) -> Vec<Event> {
     let memory = Memory::recording();
+    memory.set_sync_time(SYNC_TIME);
     for (session, quick_repair_from_bytes) in [(0, u64::MAX), (1, u64::MAX), (2, 0), (3, u64::MAX)] {
         let store = Arc::new(start(&memory, &Options { quick_repair_from_bytes, ..options() }));
         store.prepare(COLLECTIONS).await.expect("it can be prepared");
@@ -64,9 +76,13 @@ impl Moment {
     }
 }
 
-/// Opens a store on what is left and looks at everything.
+/// Looks at what is left, opens a store on it and looks at everything.
 async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>) -> Result<(), String> {
     let memory = Memory::of(files);
+    match maintenance::check_at(&location(&memory)) {
+        Err(OpenError::NoStore(_)) => {}
+        found => sound(found)?,
+    }
     let store = super::EmbeddedStore::start(location(&memory), &options()).map_err(|error| error.to_string())?;
     let problems = store.check().await.map_err(|error| error.to_string())?;
     if !problems.is_empty() {
@@ -79,23 +95,18 @@ async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>
     }
     store.prepare(COLLECTIONS).await.map_err(|error| error.to_string())?;
     drop(store);
-    let findings = maintenance::check_at(&location(&memory)).map_err(|error| error.to_string())?;
+    sound(maintenance::check_at(&location(&memory)))
+}
+
+fn sound(found: Result<Findings, OpenError>) -> Result<(), String> {
+    let findings = found.map_err(|error| error.to_string())?;
     if findings.is_sound() { Ok(()) } else { Err(format!("{:?}", findings.problems)) }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acknowledged_writes_outlive_a_loss_of_power() {
-    let cuts = rounds(CUTS, 250);
-    let events = history(20).await;
-    let syncs: Vec<usize> = (0..events.len()).filter(|at| matches!(events[*at], Event::Sync(_))).collect();
-    let mut random = Random(7);
-    // Just before and just after each sync, and anywhere.
-    let near: Vec<usize> = syncs.iter().flat_map(|at| [*at, at + 1]).collect();
-    let anywhere: Vec<usize> = (0..cuts).map(|_| random.below(events.len())).collect();
-    let mut moments: Vec<usize> = near.iter().chain(&anywhere).copied().collect();
+/// Loses the power at these moments; how often that was, and how many acknowledged writes were looked for.
+async fn lose_power(events: &[Event], mut moments: Vec<usize>, fates: &[Fate]) -> (usize, u64) {
     moments.sort_unstable();
-    let fates = [Fate::Lost, Fate::Kept, Fate::Random, Fate::Torn(512), Fate::Torn(4096)];
-    let (mut moment, mut at, mut acknowledged) = (Moment::default(), 0, 0);
+    let (mut moment, mut at, mut acknowledged, mut random) = (Moment::default(), 0, 0, Random(7));
     for (round, end) in moments.iter().enumerate() {
         for event in &events[at..*end] {
             moment.follow(event);
@@ -108,13 +119,87 @@ async fn acknowledged_writes_outlive_a_loss_of_power() {
         }
         acknowledged += moment.settled;
     }
+    (moments.len(), acknowledged)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_writes_outlive_a_loss_of_power() {
+    let cuts = rounds(CUTS, 250);
+    let events = history(20).await;
+    let syncs: Vec<usize> = (0..events.len()).filter(|at| matches!(events[*at], Event::Sync(_))).collect();
+    let mut random = Random(8);
+    // Just before and just after each sync, and anywhere.
+    let near = syncs.iter().flat_map(|at| [*at, at + 1]);
+    let anywhere = (0..cuts).map(|_| random.below(events.len()));
+    let fates = [Fate::Lost, Fate::Kept, Fate::Random, Fate::Torn(512), Fate::Torn(4096)];
+    let (lost, acknowledged) = lose_power(&events, near.chain(anywhere).collect(), &fates).await;
     eprintln!(
-        "{} losses of power ({} at syncs), {} syncs, {} events, {} acknowledged writes looked for, none lost",
-        moments.len(),
-        near.len(),
+        "{lost} losses of power, {} syncs, {} events, {acknowledged} acknowledged writes looked for, none lost",
         syncs.len(),
-        events.len(),
-        acknowledged
+        events.len()
+    );
+}
+
+/// A history in which readers have redb write pages that it has no room for, also while a record goes to disk.
+async fn crowded_history() -> Vec<Event> {
+    let memory = Memory::recording();
+    let store = Arc::new(start(&memory, &Options { cache_bytes: SMALL_CACHE, ..options() }));
+    store.prepare(COLLECTIONS).await.expect("it can be prepared");
+    memory.set_sync_time(SYNC_TIME);
+    let (mut writers, mut readers) = (JoinSet::new(), JoinSet::new());
+    for number in 0..WRITERS {
+        let (store, memory) = (Arc::clone(&store), Arc::clone(&memory));
+        writers.spawn(async move { workload::rewrite(&*store, &*memory, number, 60).await });
+    }
+    for _ in 0..READERS {
+        let store = Arc::clone(&store);
+        readers.spawn(async move {
+            loop {
+                stored(&*store).await.expect("it can be read");
+            }
+        });
+    }
+    writers.join_all().await;
+    readers.shutdown().await;
+    drop(store);
+    memory.events()
+}
+
+/// The moments behind what was written while a sync was under way.
+fn written_in_syncs(events: &[Event]) -> Vec<usize> {
+    let (mut is_syncing, mut moments) = (false, Vec::new());
+    for (at, event) in events.iter().enumerate() {
+        match event {
+            Event::SyncBegun(_) => is_syncing = true,
+            Event::Sync(_) => is_syncing = false,
+            Event::Write(name, ..) if is_syncing && name.ends_with(FILE) => moments.push(at + 1),
+            _ => {}
+        }
+    }
+    moments
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn acknowledged_writes_outlive_a_loss_of_power_in_a_sync_beside_readers() {
+    let cuts = rounds(CUTS, 250) / 5;
+    // Whether readers come in time is up to the machine.
+    let (mut events, mut moments) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        events = crowded_history().await;
+        moments = written_in_syncs(&events);
+        if !moments.is_empty() {
+            break;
+        }
+    }
+    assert!(!moments.is_empty(), "nothing was written in a sync");
+    let cut: Vec<usize> = moments.iter().copied().cycle().take(cuts).collect();
+    // Of what is written as a whole a part has to be lost.
+    let fates = [Fate::Torn(4096), Fate::Torn(512), Fate::Random, Fate::Torn(4096), Fate::Torn(512)];
+    let (lost, acknowledged) = lose_power(&events, cut, &fates).await;
+    eprintln!(
+        "{lost} losses of power at {} moments in syncs, {} events, {acknowledged} acknowledged writes looked for, none lost",
+        moments.len(),
+        events.len()
     );
 }
 

@@ -3,7 +3,7 @@
 //! A client does one operation after the other. Whatever happens, its documents are those after the last operation
 //! that was acknowledged, or after the one that was under way: nothing else, and never a part of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,12 @@ use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreErr
 pub(super) const CLIENTS: usize = 16;
 /// A client with more documents than this clears them away.
 const MOST_DOCUMENTS: usize = 12;
+/// So many documents a client has that [rewrites](rewrite) them ...
+const MANY: u32 = 600;
+/// ... at the most so many at a time.
+const REWRITTEN: usize = 8;
+/// What the ids of small documents leave when they are divided by five.
+const SMALL: i64 = 1;
 
 const THINGS: &str = "things";
 const PARTS: &str = "parts";
@@ -94,6 +100,32 @@ pub(super) async fn run<S: Store>(store: &Arc<S>, journal: &Arc<impl Journal + '
     tasks.join_all().await;
 }
 
+/// Has a client store many small documents, and rewrite some of them with each of so many units.
+pub(super) async fn rewrite<S: Store>(store: &S, journal: &impl Journal, number: usize, units: usize) {
+    let random = Random(number as u64);
+    let mut client = Client { number, random, version: 1, documents: Documents::new() };
+    let first = store.reserve_ids(THINGS, MANY * 5).await.expect("ids");
+    let small: Vec<i64> = (first..first + i64::from(MANY) * 5).filter(|id| id % 5 == SMALL).collect();
+    for ids in small.chunks(50) {
+        let mut operation = Operation { after: client.documents.clone(), ..Operation::default() };
+        for id in ids {
+            operation.after.insert((THINGS.to_owned(), *id), (client.version, client.version));
+            let document = client.document(*id, client.version, client.version);
+            operation.unit.changes.push(insertion(THINGS, document));
+        }
+        client.commit(store, journal, operation).await;
+    }
+    for _ in 0..units {
+        client.version += 1;
+        let mut operation = Operation { after: client.documents.clone(), ..Operation::default() };
+        let ids: BTreeSet<i64> = (0..REWRITTEN).map(|_| small[client.random.below(small.len())]).collect();
+        for id in ids {
+            client.replace(&mut operation, id);
+        }
+        client.commit(store, journal, operation).await;
+    }
+}
+
 struct Client {
     number: usize,
     random: Random,
@@ -118,6 +150,10 @@ impl Client {
             Err(StoreError::Unavailable { .. }) => return tokio::time::sleep(Duration::from_millis(1)).await,
             Err(other) => panic!("{other:?}"),
         };
+        self.commit(store, journal, operation).await;
+    }
+
+    async fn commit(&mut self, store: &dyn Store, journal: &dyn Journal, operation: Operation) {
         journal.begun(self.number, &operation.after);
         match store.commit(operation.unit).await {
             Ok(_) => assert!(!operation.refused, "a key was broken"),
