@@ -155,8 +155,13 @@ pub(super) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
             .and_then(|()| location.verify(&mut database).ok())
             .ok_or_else(|| RepairError::Documents(location.file().to_owned()))?;
     }
-    let readable =
-        journal::store_documents(&database, &mut catalog, &records).is_ok() && documents_decode(&database, &catalog);
+    let readable = journal::store_documents(&database, &mut catalog, &records)
+        .and_then(|()| failure::guarded(|| copy::documents_decode(&database, &catalog).map_err(failure::of_engine)));
+    let readable = match readable {
+        Err(StoreError::Corrupt { .. }) => false,
+        // A disk that cannot be read says nothing about documents.
+        readable => readable.map_err(|error| location.unusable(error))?,
+    };
     if before.concern(Part::Document) || !readable {
         return Err(RepairError::Documents(location.file().to_owned()));
     }
@@ -191,9 +196,4 @@ fn drop_indexes(database: &Database, catalog: &Catalog) -> Option<()> {
         Ok(())
     });
     dropped.ok()?.ok()
-}
-
-/// Whether each document can be read, whatever the indexes say.
-fn documents_decode(database: &Database, catalog: &Catalog) -> bool {
-    failure::caught(|| copy::documents_decode(database, catalog)).is_ok_and(|decode| decode.unwrap_or(false))
 }
