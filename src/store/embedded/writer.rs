@@ -282,19 +282,20 @@ impl Writer {
                 }
                 Job::Prepare { collections, reply } => {
                     let result = self.prepare(&collections);
+                    self.look_at(&result);
                     // Nobody waits any more: the work is done all the same.
                     let _ = reply.send(result);
                 }
                 Job::Append { collection, documents, reply } => {
                     let append = |batch: &mut Batch<'_>| batch.append(&collection, &documents);
                     let result = self.in_batch(Undo::Transaction, append, |()| false);
-                    if let Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) = &result {
-                        self.fail(error);
-                    }
+                    self.look_at(&result);
                     let _ = reply.send(result);
                 }
                 Job::Clear { collection, reply } => {
-                    let _ = reply.send(self.clear(&collection));
+                    let result = self.clear(&collection);
+                    self.look_at(&result);
+                    let _ = reply.send(result);
                 }
                 Job::Reopen => self.check(),
                 Job::Stop => break,
@@ -453,6 +454,12 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Result<WriteTransaction, StoreError> {
+        let error = match self.database()?.begin_write() {
+            Ok(transaction) => return Ok(transaction),
+            Err(error) => error,
+        };
+        // A read has failed before. Nothing of this write was tried yet, and it goes on when the file is opened again.
+        self.fail(&error);
         self.database()?.begin_write().map_err(|error| failure::unavailable(&error))
     }
 
@@ -517,6 +524,13 @@ impl Writer {
         let usable = self.begin().and_then(|transaction| transaction.abort().map_err(failure::of_storage));
         if let Err(error) = usable {
             self.fail(&error);
+        }
+    }
+
+    /// Has the file opened again if this is a failure of the storage.
+    fn look_at(&mut self, result: &Result<(), StoreError>) {
+        if let Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) = result {
+            self.fail(error);
         }
     }
 
