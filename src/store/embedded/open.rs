@@ -28,17 +28,15 @@ use super::inspect::has_store;
 use super::journal::{self, Journal, Records, Steps};
 use super::overlay::Overlay;
 use super::pages::{LAYOUT, Opened, Pages, Unopened};
-use super::storage::{Disk, Storage, Watched};
+use super::storage::{Disk, Storage};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// The file in the directory of a store.
 pub const FILE: &str = "inventory.redb";
 /// A file that is being written to take the place of [`FILE`].
 const NEW_FILE: &str = "inventory.redb.new";
-/// Is there when a sync of [`FILE`] failed.
+/// Was made by older versions when a sync of [`FILE`] had failed. What it warned of is made right at each opening.
 const UNSYNCED: &str = "inventory.redb.unsynced";
-/// Is there when a sync of [`NEW_FILE`] failed.
-const NEW_UNSYNCED: &str = "inventory.redb.new.unsynced";
 /// See [`acknowledged`].
 const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";
 /// How far recovery is when it finds that the last commit is not whole, in redb's terms.
@@ -274,16 +272,7 @@ impl Location {
     pub(super) fn take(&self, new: &Self) -> Result<(), OpenError> {
         let io = |error| self.io(error);
         self.storage.remove(&self.directory.join(ACKNOWLEDGED)).map_err(io)?;
-        self.put_in_place(&new.file)
-    }
-
-    /// Puts a file that is on disk in the place of the store's. It may stay unknown which of the two has the name on disk. Then
-    /// the next opening writes the file anew before anything is acknowledged, as after any sync that failed.
-    fn put_in_place(&self, new: &Path) -> Result<(), OpenError> {
-        let mark = self.directory.join(UNSYNCED);
-        let replaced = self.storage.replace(&self.file, new);
-        let noted = if replaced.is_ok() { self.storage.remove(&mark) } else { self.storage.create(&mark) };
-        replaced.and(noted).map_err(|error| self.io(error))
+        self.storage.replace(&self.file, &new.file).map_err(io)
     }
 
     /// How large the file is.
@@ -334,9 +323,6 @@ impl Location {
                 log::info!("making a new store: {}", self.file.display());
                 self.write_anew(|database| lay_down(database).map_err(failure::of_engine))?;
             }
-            if self.is_unsynced()? {
-                self.make_durable()?;
-            }
             let (found, log) = match self.open_log()? {
                 Some(opened) => opened,
                 None => {
@@ -345,6 +331,8 @@ impl Location {
                     self.open_log()?.ok_or_else(|| self.damaged(&"it could not be made a log of pages"))?
                 }
             };
+            // Whoever put the file in its place may have been killed before the name was on disk, or the sync failed.
+            self.storage.sync_directory(&self.directory).map_err(|error| self.io(error))?;
             let catalog = match self.bring_up_in(&found, steps) {
                 Err(OpenError::Io { path, source }) if log.is_full() => return Err(OpenError::NoRoom { path, source }),
                 brought => brought?,
@@ -352,7 +340,9 @@ impl Location {
             let mut journal = Journal::of(log);
             journal.release(catalog.commit);
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
-            self.storage.remove(&self.directory.join(NEW_FILE)).map_err(|error| self.io(error))?;
+            for left in [NEW_FILE, UNSYNCED] {
+                self.storage.remove(&self.directory.join(left)).map_err(|error| self.io(error))?;
+            }
             Ok(Ready { database: found.database, catalog, journal, is_unsaved: false })
         })
     }
@@ -411,8 +401,7 @@ impl Location {
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.
     fn open_log(&self) -> Result<Option<(Found, Pages)>, OpenError> {
         let known = self.file_id()?;
-        let file = Watched::open(&self.storage, &self.file, self.directory.join(UNSYNCED));
-        let file = Box::new(file.map_err(|error| self.io(error))?);
+        let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
         let opened = Pages::open(file).map_err(|error| self.unopened(error))?;
         self.is_still(known)?;
         match opened {
@@ -488,41 +477,30 @@ impl Location {
 
     /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
     pub(super) fn write_anew(&self, fill: impl FnOnce(&Database) -> Result<(), StoreError>) -> Result<(), OpenError> {
-        let (new, mark) = (self.directory.join(NEW_FILE), self.directory.join(NEW_UNSYNCED));
-        let written = self.write_beside(&new, &mark, fill);
+        let new = self.directory.join(NEW_FILE);
+        let written = self.write_beside(&new, fill);
         if written.is_err() {
             // Room matters more than this error: the next start removes the file as well.
             let _ = self.storage.remove(&new);
         }
         written?;
-        self.put_in_place(&new)
+        self.storage.replace(&self.file, &new).map_err(|error| self.io(error))
     }
 
     fn write_beside(
         &self,
         new: &Path,
-        mark: &Path,
         fill: impl FnOnce(&Database) -> Result<(), StoreError>,
     ) -> Result<(), OpenError> {
         let storage = &self.storage;
         let file = (storage.remove(new))
-            .and_then(|()| storage.remove(mark))
             .and_then(|()| storage.create(new))
-            .and_then(|()| Watched::open(storage, new, mark.to_owned()))
-            .and_then(|file| Pages::create(Box::new(file)))
+            .and_then(|()| storage.open(new))
+            .and_then(Pages::create)
             .map_err(|error| self.io(error))?;
         let database = self.builder(Torn::Refuse).create_with_backend(file).map_err(|error| self.refused(error))?;
-        let filled = fill(&database);
-        // Closing writes, and says nothing when that fails.
-        drop(database);
-        filled.map_err(|error| self.unusable(error))?;
-        match storage.len(mark).map_err(|error| self.io(error))? {
-            None => Ok(()),
-            Some(_) => {
-                let _ = storage.remove(mark);
-                Err(self.io(io::Error::other("the new file could not be made durable")))
-            }
-        }
+        fill(&database).map_err(|error| self.unusable(error))?;
+        database.close().map_err(|error| self.unusable(failure::of_engine(error.into())))
     }
 
     /// Keeps the file under another name as well, and returns that name.
@@ -552,18 +530,6 @@ impl Location {
     fn is_missing(&self) -> Result<bool, OpenError> {
         let length = self.storage.len(&self.file).map_err(|error| self.io(error))?;
         Ok(length.unwrap_or_default() == 0)
-    }
-
-    fn is_unsynced(&self) -> Result<bool, OpenError> {
-        let mark = self.storage.len(&self.directory.join(UNSYNCED)).map_err(|error| self.io(error))?;
-        Ok(mark.is_some())
-    }
-
-    /// After a sync that failed: the operating system may take pages for clean that are not on disk, so syncing again
-    /// proves nothing. Everything is verified and written to a new file.
-    fn make_durable(&self) -> Result<(), OpenError> {
-        log::warn!("{} could not be made durable; writing it anew", self.file.display());
-        self.make_anew()
     }
 
     /// Verifies everything and writes it to a new file.

@@ -1,19 +1,14 @@
-//! The files below a store: the disk, or what a test puts in its place, and what redb reads and writes through.
-//!
-//! *Invariant:* after a sync that failed nothing is believed that only the operating system's memory says. It may
-//! call pages clean that never reached the disk. Such a file is marked, and it is written anew as a whole before it is
-//! used again; see [`open`](super::open).
+//! The files below a store: the disk, or what a test puts in its place.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use redb::backends::FileBackend;
-use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
+use redb::{DatabaseError, StorageBackend, StorageError};
 
 /// What of a file is kept together in memory: one of redb's pages.
 pub(super) const BLOCK: usize = 4096;
@@ -36,6 +31,8 @@ pub(super) trait Storage: Debug + Send + Sync {
     fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
     /// Puts a file in the place of another one, on disk when this returns.
     fn replace(&self, file: &Path, by: &Path) -> io::Result<()>;
+    /// Makes durable which files the names in a directory lead to.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
     /// Removes a file, if it is there.
     fn remove(&self, file: &Path) -> io::Result<()>;
 }
@@ -90,7 +87,10 @@ impl Storage for Disk {
 
     fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
         fs::rename(by, file)?;
-        let directory = file.parent().ok_or(io::ErrorKind::NotFound)?;
+        self.sync_directory(file.parent().ok_or(io::ErrorKind::NotFound)?)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         File::open(directory)?.sync_all()
     }
 
@@ -137,60 +137,4 @@ pub(super) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, R
         done += count;
         (count > 0).then_some((at / BLOCK as u64, start..start + count, piece))
     })
-}
-
-/// What the log of pages gets for a file that is written: it marks the file when a sync fails.
-#[derive(Debug)]
-pub(super) struct Watched {
-    file: Box<dyn StorageBackend>,
-    storage: Arc<dyn Storage>,
-    mark: PathBuf,
-}
-
-impl Watched {
-    /// `mark` is made when a sync of `file` fails.
-    pub(super) fn open(storage: &Arc<dyn Storage>, file: &Path, mark: PathBuf) -> io::Result<Self> {
-        Ok(Self { file: storage.open(file)?, storage: Arc::clone(storage), mark })
-    }
-}
-
-impl StorageBackend for Watched {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        let synced = self.file.sync_data();
-        if synced.is_err() {
-            // Not synced itself: after a loss of power the disk alone is read, and there is nothing to doubt.
-            if let Err(error) = self.storage.create(&self.mark) {
-                log::error!("{} cannot be made: {error}", self.mark.display());
-            }
-        }
-        synced
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.file.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.unlock_range(start, end)
-    }
 }

@@ -18,6 +18,7 @@
 //! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it with its
 //!   records, nor a page that counts in either.
 //! - Opening a file does not write to it.
+//! - After a sync that failed nothing is believed that only the operating system's memory says, see [`Log::sync_found`].
 
 mod ahead;
 mod layout;
@@ -39,7 +40,7 @@ use self::layout::{
     Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
 };
 use self::records::{Record, USUAL_PAGES_FOR_A_SLOT};
-use self::recovery::{Recovered, recover, resize};
+use self::recovery::{End, Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
 
@@ -138,8 +139,8 @@ struct Writer {
     slots: u64,
     /// How many it has to be before a checkpoint is tried again that there was no room for.
     retry_from: u64,
-    /// Whether what was there when the log was opened is on disk for sure.
-    is_synced: bool,
+    /// The end of the log as it was opened, see [`Log::sync_found`]; `None` when it is on disk for sure.
+    found: Option<End>,
     /// Whether this has written to the file.
     has_written: bool,
     /// Whether the batch may use the last segments, see [`RESERVE`].
@@ -190,8 +191,8 @@ impl Pages {
             is_closed: false,
         };
         let (point, pinned) = (superblock.point, BTreeSet::new());
-        let (map, records) = (Vec::new(), Vec::new());
-        let log = Recovered { length: 0, map, pinned, point, slots: 0, segments: 0, superblock, records };
+        let (map, records, end) = (Vec::new(), Vec::new(), End::default());
+        let log = Recovered { length: 0, map, pinned, point, slots: 0, segments: 0, superblock, records, end };
         let pages = Self(Arc::new(Log::of(file, log)));
         let mut writer = pages.writer();
         pages.fill(0)?;
@@ -221,7 +222,7 @@ impl Log {
             floor: log.length,
             slots: log.slots,
             retry_from: 0,
-            is_synced: false,
+            found: Some(log.end),
             has_written: false,
             is_small: false,
             is_full: false,
@@ -349,14 +350,37 @@ impl Log {
         if end - behind >= 2 { Ok(behind) } else { self.next_segment(writer) }
     }
 
-    /// Syncs what was found when the log was opened: it may be in the operating system's memory alone, left by a process that was
-    /// killed.
+    /// Makes durable what was found when the log was opened. It may be in the operating system's memory alone, and after a sync
+    /// that failed pages there may count as written that are not: to sync them again proves nothing. Only the newest superblock
+    /// and the end of the chain can be such, as nothing is written behind a sync that failed. So these are written again.
     fn sync_found(&self, writer: &mut Writer) -> io::Result<()> {
-        if !writer.is_synced {
-            writer.failing(|| self.file.sync_data())?;
-            writer.is_synced = true;
+        let Some(End { passed, parts }) = writer.found.take() else { return Ok(()) };
+        let superblock = writer.superblock;
+        writer.failing(|| {
+            for (head, slot) in &passed {
+                self.write_again(*slot, head, &[])?;
+            }
+            for (head, slot) in &parts {
+                self.write_again(*slot, head, &head.pages)?;
+            }
+            for slot in superblock.slots() {
+                self.file.write(offset(slot), &superblock.encode())?;
+            }
+            self.file.sync_data()
+        })
+    }
+
+    /// Writes the head in a slot again, and these pages behind it.
+    fn write_again(&self, slot: u32, head: &Head, pages: &[(u32, u32)]) -> io::Result<()> {
+        let mut bytes = vec![0; (1 + pages.len()) * SLOT];
+        self.file.read(offset(slot), &mut bytes)?;
+        head.encode(&mut bytes[..SLOT]);
+        for ((page, check), bytes) in pages.iter().zip(bytes[SLOT..].chunks_exact(SLOT)) {
+            if !(Place { slot, check: *check }).is_of(*page, bytes) {
+                return Err(io::Error::other("the end of the log is no longer what it was when it was opened"));
+            }
         }
-        Ok(())
+        self.file.write(offset(slot), &bytes)
     }
 
     /// Where a segment begins that can be written to.

@@ -34,6 +34,17 @@ pub(super) struct Recovered {
     pub(super) superblock: Superblock,
     /// The records of the chain, in its order.
     pub(super) records: Vec<Record>,
+    /// The end of the chain.
+    pub(super) end: End,
+}
+
+/// What the last sync may not have made durable: heads with their slots. Nothing, when a part was begun behind it.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// The parts since what was complete before. Some may be of a batch that was given up: then only their heads count.
+    pub(super) passed: Vec<(Head, u32)>,
+    /// The parts of the last batch or record, which may have begun before that.
+    pub(super) parts: Vec<(Head, u32)>,
 }
 
 /// Reads the log; `None` when the file is none.
@@ -49,6 +60,7 @@ pub(super) fn recover(file: &dyn StorageBackend) -> Result<Option<Recovered>, Un
         segments: segments_in(file.len().map_err(Unopened::Io)?),
         superblock,
         records: Vec::new(),
+        end: End::default(),
     };
     follow(file, &mut log)?;
     Ok(Some(log))
@@ -107,10 +119,8 @@ fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Pl
 
 /// A batch or a record that was read as a whole, and where the log goes on behind it.
 struct Complete {
-    parts: Vec<(Head, u32)>,
-    /// The segments of all parts up to here since what was complete before, and how many slots each part has.
-    passed: Vec<(u32, u64)>,
-    end: Point,
+    end: End,
+    next: Point,
 }
 
 /// Follows the chain as far as it is whole.
@@ -134,17 +144,18 @@ fn follow(file: &dyn StorageBackend, log: &mut Recovered) -> Result<(), Unopened
         }
         let is_last = head.is_last;
         let next = Point { sequence: at.sequence + 1, parent: check, slot: head.next };
-        passed.push((segment_of(at.slot), 1 + head.pages.len() as u64));
+        passed.push((head.clone(), at.slot));
         parts.push((head, at.slot));
         if is_last {
-            complete = Some(Complete { parts: std::mem::take(parts), passed: std::mem::take(&mut passed), end: next });
+            let end = End { passed: std::mem::take(&mut passed), parts: std::mem::take(parts) };
+            complete = Some(Complete { end, next });
         }
         at = next;
     }
     if let Some(complete) = complete
         && complete.is_whole(file, &mut bytes)?
     {
-        log.apply(complete);
+        log.end = log.apply(complete);
     }
     Ok(())
 }
@@ -158,7 +169,7 @@ impl Complete {
 
     /// Whether all its slots are there.
     fn is_whole(&self, file: &dyn StorageBackend, bytes: &mut [u8]) -> Result<bool, Unopened> {
-        for (head, slot) in &self.parts {
+        for (head, slot) in &self.end.parts {
             for ((page, check), slot) in head.pages.iter().zip(slot + 1..) {
                 if !read_slot(file, slot, bytes)? || !(Place { slot, check: *check }).is_of(*page, bytes) {
                     return Ok(false);
@@ -170,17 +181,16 @@ impl Complete {
 }
 
 impl Recovered {
-    fn apply(&mut self, complete: Complete) {
-        for (segment, slots) in complete.passed {
-            self.pinned.insert(segment);
-            self.slots += slots;
+    fn apply(&mut self, Complete { end, next }: Complete) -> End {
+        for (head, slot) in &end.passed {
+            self.pinned.insert(segment_of(*slot));
+            self.slots += 1 + head.pages.len() as u64;
         }
-        self.point = complete.end;
-        if let Some((Head { content: Content::Record { number, bytes }, .. }, _)) = complete.parts.first() {
-            self.records.push(Record::of(*number, *bytes, &complete.parts));
-            return;
+        self.point = next;
+        if let Some((Head { content: Content::Record { number, bytes }, .. }, _)) = end.parts.first() {
+            self.records.push(Record::of(*number, *bytes, &end.parts));
         }
-        for (head, slot) in complete.parts {
+        for (head, slot) in &end.parts {
             let Content::Pages { length, floor, .. } = head.content else { continue };
             resize(&mut self.map, floor.min(self.length));
             resize(&mut self.map, length);
@@ -191,6 +201,7 @@ impl Recovered {
             }
             self.length = length;
         }
+        end
     }
 }
 

@@ -89,6 +89,10 @@ impl Storage for FaultyDisk {
         Disk.replace(file, by)
     }
 
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        Disk.sync_directory(directory)
+    }
+
     fn remove(&self, file: &Path) -> io::Result<()> {
         Disk.remove(file)
     }

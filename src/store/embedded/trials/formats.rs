@@ -17,7 +17,7 @@ use crate::query::{Filter, Limits};
 use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::packed::table as packed;
 use crate::store::embedded::pages::{Opened, Pages};
-use crate::store::embedded::storage::{Storage, Watched};
+use crate::store::embedded::storage::Storage;
 use crate::store::embedded::tables::{
     META, META_COLLECTION, META_FORMAT, META_IDENTITY, PlainDefinition, UniqueDefinition, counts_name, index_name,
     packed_name, row_behind,
@@ -29,10 +29,8 @@ const TAGGED: &str = "tagged";
 const TAGS: &[IndexSpec] = &[IndexSpec::plain("tags", &[IndexKey { path: "tags", descending: false }])];
 
 fn opened(memory: &Arc<Memory>) -> Database {
-    let storage = Arc::clone(memory) as Arc<dyn Storage>;
-    let (file, mark) = (directory().join("inventory.redb"), directory().join("mark"));
-    let file = Watched::open(&storage, &file, mark).expect("it is there");
-    match Pages::open(Box::new(file)).expect("it is sound") {
+    let file = memory.open(&directory().join("inventory.redb")).expect("it is there");
+    match Pages::open(file).expect("it is sound") {
         Opened::Log(pages) => Database::builder().create_with_backend(pages),
         Opened::Plain(_) => panic!("it is a log"),
     }

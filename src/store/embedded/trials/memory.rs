@@ -52,6 +52,8 @@ pub(super) struct Memory {
     is_killed: Arc<AtomicBool>,
     /// A file that is put in the place of another one is there, and the directory cannot be synced.
     is_directory_unsynced: AtomicBool,
+    /// No file can be made.
+    is_directory_unwritable: AtomicBool,
 }
 
 impl Memory {
@@ -68,9 +70,7 @@ impl Memory {
 
     fn with_log(log: Option<Log>) -> Self {
         let syncs_before_failure = Arc::new(AtomicUsize::new(usize::MAX));
-        let (files, sync_takes, is_killed) = (Mutex::default(), Arc::default(), Arc::default());
-        let is_directory_unsynced = AtomicBool::new(false);
-        Self { files, log, syncs_before_failure, sync_takes, is_killed, is_directory_unsynced }
+        Self { log, syncs_before_failure, ..Self::default() }
     }
 
     /// Has each sync take so long.
@@ -88,15 +88,38 @@ impl Memory {
         self.is_directory_unsynced.store(is_unsynced, Ordering::SeqCst);
     }
 
+    /// Keeps everybody from making files, and removing or renaming them.
+    pub(super) fn set_directory_unwritable(&self, is_unwritable: bool) {
+        self.is_directory_unwritable.store(is_unwritable, Ordering::SeqCst);
+    }
+
     /// Has the next sync but `syncs` fail.
     pub(super) fn fail_after(&self, syncs: usize) {
         self.syncs_before_failure.store(syncs, Ordering::SeqCst);
+    }
+
+    /// Opens a file that is there.
+    pub(super) fn file(&self, file: &Path) -> io::Result<MemoryFile> {
+        let bytes = self.files.lock().unwrap().get(file).cloned().ok_or(io::ErrorKind::NotFound)?;
+        Ok(MemoryFile {
+            name: file.to_owned(),
+            bytes,
+            log: self.log.clone(),
+            syncs_before_failure: Arc::clone(&self.syncs_before_failure),
+            sync_takes: Arc::clone(&self.sync_takes),
+            is_killed: Arc::clone(&self.is_killed),
+        })
     }
 
     pub(super) fn note(&self, event: Event) {
         if let Some(log) = &self.log {
             log.lock().unwrap().push(event);
         }
+    }
+
+    fn check_directory(&self) -> io::Result<()> {
+        let is_unwritable = self.is_directory_unwritable.load(Ordering::SeqCst);
+        if is_unwritable { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
     /// What happened so far.
@@ -130,6 +153,9 @@ impl Storage for Memory {
     }
 
     fn create(&self, file: &Path) -> io::Result<()> {
+        if self.len(file)?.is_none() {
+            self.check_directory()?;
+        }
         self.files.lock().unwrap().entry(file.to_owned()).or_insert_with(|| {
             self.note(Event::Create(file.to_owned()));
             Bytes::default()
@@ -138,18 +164,11 @@ impl Storage for Memory {
     }
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
-        let bytes = self.files.lock().unwrap().get(file).cloned().ok_or(io::ErrorKind::NotFound)?;
-        Ok(Box::new(MemoryFile {
-            name: file.to_owned(),
-            bytes,
-            log: self.log.clone(),
-            syncs_before_failure: Arc::clone(&self.syncs_before_failure),
-            sync_takes: Arc::clone(&self.sync_takes),
-            is_killed: Arc::clone(&self.is_killed),
-        }))
+        Ok(Box::new(self.file(file)?))
     }
 
     fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        self.check_directory()?;
         let mut files = self.files.lock().unwrap();
         if files.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -161,10 +180,15 @@ impl Storage for Memory {
     }
 
     fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
+        self.check_directory()?;
         let mut files = self.files.lock().unwrap();
         let bytes = files.remove(by).ok_or(io::ErrorKind::NotFound)?;
         files.insert(file.to_owned(), bytes);
         self.note(Event::Replace(file.to_owned(), by.to_owned()));
+        self.sync_directory(file)
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
         if self.is_directory_unsynced.load(Ordering::SeqCst) {
             return Err(io::Error::other("a fault of the test"));
         }
@@ -172,6 +196,9 @@ impl Storage for Memory {
     }
 
     fn remove(&self, file: &Path) -> io::Result<()> {
+        if self.len(file)?.is_some() {
+            self.check_directory()?;
+        }
         if self.files.lock().unwrap().remove(file).is_some() {
             self.note(Event::Remove(file.to_owned()));
         }
@@ -179,8 +206,9 @@ impl Storage for Memory {
     }
 }
 
+/// A file of a [`Memory`].
 #[derive(Debug)]
-struct MemoryFile {
+pub(super) struct MemoryFile {
     /// As it was when the file was opened; nobody renames an open file and goes on writing.
     name: PathBuf,
     bytes: Bytes,

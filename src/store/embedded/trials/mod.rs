@@ -14,6 +14,7 @@ mod notes;
 mod pages;
 mod power;
 mod space;
+mod unsynced;
 mod waiting;
 mod words;
 mod workload;
@@ -28,7 +29,7 @@ use crate::store::IndexKey;
 
 use self::memory::Memory;
 use super::open::{FILE, Found, Location};
-use super::storage::{Storage, Watched};
+use super::storage::Storage;
 use super::{EmbeddedStore, Options, copy};
 
 /// Where a store in memory believes it is.
@@ -53,10 +54,9 @@ fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedSt
 fn plain(memory: &Arc<Memory>) -> Arc<Memory> {
     let Found { database: from, catalog, .. } = location(memory).open_aside().expect("it is sound");
     let files = Memory::of(BTreeMap::new());
-    let (storage, name) = (Arc::clone(&files) as Arc<dyn Storage>, directory().join(FILE));
-    storage.create(&name).expect("a file");
-    let file = Watched::open(&storage, &name, directory().join("mark")).expect("it is there");
-    let to = Database::builder().create_with_backend(file).expect("an empty file");
+    let name = directory().join(FILE);
+    files.create(&name).expect("a file");
+    let to = Database::builder().create_with_backend(files.file(&name).expect("it is there")).expect("an empty file");
     copy::everything(&from, &catalog, &to).expect("it is sound");
     drop(to);
     files

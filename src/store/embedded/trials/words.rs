@@ -58,6 +58,10 @@ impl Storage for Refusing {
         self.refuse()
     }
 
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        self.refuse()
+    }
+
     fn remove(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
