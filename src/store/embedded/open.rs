@@ -4,7 +4,6 @@
 //! `inventory.redb.new`, made durable and renamed: whatever happens on the way, the old file is whole.
 
 use std::io;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use super::format::{self, FORMAT, OLDEST};
 use super::inspect::has_store;
 use super::journal::{self, Journal, Records, Steps};
 use super::overlay::Overlay;
-use super::pages::{LAYOUT, Opened, Pages, Unopened};
+use super::pages::{self, LAYOUT, Opened, Pages, Unopened};
 use super::storage::{Disk, Storage};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
@@ -62,6 +61,9 @@ pub enum OpenError {
     /// Another process works on the same directory, or this one has it open already.
     #[error("the store in {} is in use by another process; a store has one process at a time, stop that one first", .0.display())]
     InUse(PathBuf),
+    /// The file system has no locks: two processes could write to the same file, and each would lose what the other writes.
+    #[error("{} is on a file system that has no locks, and nothing would keep a second process from the store; name a directory on another one in store.uri, a local disk for instance", .0.display())]
+    NoLocks(PathBuf),
     /// The directory or the file cannot be written.
     #[error("{} cannot be written: {source}; give the user of this service the right to write there", path.display())]
     NotWritable {
@@ -245,11 +247,9 @@ impl Location {
         }
         let known = self.file_id()?;
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
-            Ok(true) => self.is_still(known).map(|()| Some(file)),
-            Ok(false) => Err(OpenError::InUse(self.directory.clone())),
-            Err(error) => Err(self.io(io::Error::other(error.to_string()))),
-        }
+        pages::lock(&*file).map_err(|error| self.unopened(error))?;
+        self.is_still(known)?;
+        Ok(Some(file))
     }
 
     fn file_id(&self) -> Result<u64, OpenError> {
@@ -615,6 +615,7 @@ impl Location {
     fn unopened(&self, error: Unopened) -> OpenError {
         match error {
             Unopened::InUse => OpenError::InUse(self.directory.clone()),
+            Unopened::NoLocks => OpenError::NoLocks(self.directory.clone()),
             Unopened::Newer(found) => OpenError::NewerPages { path: self.file.clone(), found },
             Unopened::Damaged(what) => self.damaged(&what),
             Unopened::Io(error) => self.io(error),

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::{BackendError, StorageBackend};
+use rustix::io::Errno;
 
 use self::ahead::Version;
 pub(super) use self::ahead::reading_ahead;
@@ -73,6 +74,8 @@ const PIECE: usize = 1024 * 1024;
 pub(super) enum Unopened {
     /// Another process has it open.
     InUse,
+    /// Nothing can keep others from opening it.
+    NoLocks,
     /// A newer version wrote it.
     Newer(u32),
     Damaged(String),
@@ -165,11 +168,7 @@ struct Writer {
 impl Pages {
     /// Opens a file that is not empty, and keeps other processes from opening it.
     pub(super) fn open(file: Box<dyn StorageBackend>) -> Result<Opened, Unopened> {
-        match file.try_lock_range(Bound::Unbounded, Bound::Unbounded) {
-            Ok(false) => return Err(Unopened::InUse),
-            Ok(true) | Err(BackendError::Unsupported) => {}
-            Err(error) => return Err(Unopened::Io(io::Error::other(error.to_string()))),
-        }
+        lock(&*file)?;
         match recover(&*file)? {
             None => Ok(Opened::Plain(file)),
             Some(log) => Ok(Opened::Log(Self(Arc::new(Log::of(file, log))))),
@@ -805,6 +804,18 @@ impl StorageBackend for Pages {
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
         self.file.unlock_range(start, end)
+    }
+}
+
+/// Keeps other processes from opening a file, until it is closed.
+pub(super) fn lock(file: &dyn StorageBackend) -> Result<(), Unopened> {
+    match file.try_lock_range(Bound::Unbounded, Bound::Unbounded).map_err(io::Error::from) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unopened::InUse),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(Unopened::NoLocks),
+        // Of a file system in the network that was mounted without them.
+        Err(error) if error.raw_os_error() == Some(Errno::NOLCK.raw_os_error()) => Err(Unopened::NoLocks),
+        Err(error) => Err(Unopened::Io(error)),
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use redb::StorageBackend;
+use redb::{BackendError, StorageBackend};
+use rustix::io::Errno;
 
 use super::Random;
 use super::workload::Documents;
@@ -54,6 +56,8 @@ pub(super) struct Memory {
     is_directory_unsynced: AtomicBool,
     /// No file can be made.
     is_directory_unwritable: AtomicBool,
+    /// What the system says when a file is to be locked; 0: that it is.
+    lock_error: Arc<AtomicI32>,
 }
 
 impl Memory {
@@ -93,6 +97,11 @@ impl Memory {
         self.is_directory_unwritable.store(is_unwritable, Ordering::SeqCst);
     }
 
+    /// Has no file be locked any more, or each one again.
+    pub(super) fn set_lockless(&self, errno: Option<Errno>) {
+        self.lock_error.store(errno.map_or(0, Errno::raw_os_error), Ordering::SeqCst);
+    }
+
     /// Has the next sync but `syncs` fail.
     pub(super) fn fail_after(&self, syncs: usize) {
         self.syncs_before_failure.store(syncs, Ordering::SeqCst);
@@ -108,6 +117,7 @@ impl Memory {
             syncs_before_failure: Arc::clone(&self.syncs_before_failure),
             sync_takes: Arc::clone(&self.sync_takes),
             is_killed: Arc::clone(&self.is_killed),
+            lock_error: Arc::clone(&self.lock_error),
         })
     }
 
@@ -216,6 +226,7 @@ pub(super) struct MemoryFile {
     syncs_before_failure: Arc<AtomicUsize>,
     sync_takes: Arc<AtomicU64>,
     is_killed: Arc<AtomicBool>,
+    lock_error: Arc<AtomicI32>,
 }
 
 impl MemoryFile {
@@ -274,6 +285,13 @@ impl StorageBackend for MemoryFile {
         bytes[index(offset)..end].copy_from_slice(data);
         self.note(|name| Event::Write(name, offset, data.to_vec()));
         Ok(())
+    }
+
+    fn try_lock_range(&self, _: Bound<u64>, _: Bound<u64>) -> Result<bool, BackendError> {
+        match self.lock_error.load(Ordering::SeqCst) {
+            0 => Ok(true),
+            errno => Err(io::Error::from_raw_os_error(errno).into()),
+        }
     }
 }
 

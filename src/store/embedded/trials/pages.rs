@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redb::StorageBackend;
+use redb::{BackendError, StorageBackend};
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::{Random, rounds};
@@ -426,6 +427,10 @@ impl StorageBackend for Flawed {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.file.write(offset, data)
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
     }
 }
 

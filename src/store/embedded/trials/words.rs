@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::StorageBackend;
+use rustix::io::Errno;
 
 use super::formats::set_format;
 use super::memory::Memory;
@@ -13,7 +14,7 @@ use super::{directory, location, options, plain, start};
 use crate::store::embedded::format::FORMAT;
 use crate::store::embedded::open::Location;
 use crate::store::embedded::storage::Storage;
-use crate::store::embedded::{EmbeddedStore, OpenError, maintenance};
+use crate::store::embedded::{EmbeddedStore, OpenError, maintenance, space};
 
 /// A storage whose every step after the directory is refused in one way.
 #[derive(Debug)]
@@ -130,6 +131,29 @@ fn a_store_in_use_is_left_alone() {
         assert!(matches!(refused, Some(OpenError::InUse(_))), "{refused:?}");
         assert!(refused.expect("an error").to_string().contains("stop that one first"));
     }
+}
+
+#[test]
+fn a_store_that_nothing_keeps_a_second_process_from_is_refused() {
+    let memory = Memory::of(std::collections::BTreeMap::new());
+    drop(start(&memory, &options()));
+    let files = memory.contents();
+    for errno in [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS] {
+        memory.set_lockless(Some(errno));
+        for refused in [
+            EmbeddedStore::start(location(&memory), &options()).err(),
+            EmbeddedStore::start(location(&memory).looked_at(), &options()).err(),
+            maintenance::check_at(&location(&memory)).err(),
+            space::compact(&location(&memory)).err(),
+            location(&memory).hold().err(),
+        ] {
+            let said = refused.expect("there are no locks").to_string();
+            assert!(said.contains("has no locks") && said.contains("store.uri"), "{errno:?}: {said}");
+        }
+    }
+    assert!(memory.contents() == files);
+    memory.set_lockless(None);
+    drop(start(&memory, &options()));
 }
 
 /// The file of a new store with some bytes changed.
