@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bson::Document;
@@ -27,7 +28,7 @@ use super::inspect::has_store;
 use super::journal::{self, Journal, Records, Steps};
 use super::overlay::Overlay;
 use super::pages::{self, LAYOUT, Opened, Pages, Unopened};
-use super::storage::{Disk, Storage};
+use super::storage::{Disk, Named, Storage};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
 /// The file in the directory of a store.
@@ -50,6 +51,9 @@ pub enum OpenError {
     /// There is nothing to look at.
     #[error("there is no store in {}; see store.uri", .0.display())]
     NoStore(PathBuf),
+    /// There was a store when this process opened it.
+    #[error("{} is gone: somebody removed it, or its file system is not mounted any more; put it back, nothing is made in its place", .0.display())]
+    Gone(PathBuf),
     /// Whether there is a store cannot be seen.
     #[error("{} cannot be read: {source}; give the user of this service the right to read and search it", path.display())]
     NotReadable {
@@ -174,6 +178,8 @@ pub(super) struct Location {
     storage: Arc<dyn Storage>,
     /// Whether the file is only looked at: it stays as it is, and what is written stays in memory.
     is_aside: bool,
+    /// Whether this process has had the store open. A file that is not there any more was lost since.
+    was_open: Arc<AtomicBool>,
 }
 
 impl Location {
@@ -192,6 +198,7 @@ impl Location {
             quick_repair_from: options.quick_repair_from_bytes,
             storage,
             is_aside: false,
+            was_open: Arc::default(),
         };
         match location.storage.make_directory(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -320,6 +327,9 @@ impl Location {
     pub(super) fn open_in(&self, steps: Steps) -> Result<Ready, OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
+                if self.was_open.load(Ordering::Relaxed) {
+                    return Err(OpenError::Gone(self.file.clone()));
+                }
                 log::info!("making a new store: {}", self.file.display());
                 self.write_anew(|database| lay_down(database).map_err(failure::of_engine))?;
             }
@@ -337,6 +347,7 @@ impl Location {
                 Err(OpenError::Io { path, source }) if log.is_full() => return Err(OpenError::NoRoom { path, source }),
                 brought => brought?,
             };
+            self.was_open.store(true, Ordering::Relaxed);
             let mut journal = Journal::of(log);
             journal.release(catalog.commit);
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
@@ -402,7 +413,8 @@ impl Location {
     fn open_log(&self) -> Result<Option<(Found, Pages)>, OpenError> {
         let known = self.file_id()?;
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        let opened = Pages::open(file).map_err(|error| self.unopened(error))?;
+        let file = Named::new(file, &self.storage, &self.file, known);
+        let opened = Pages::open(Box::new(file)).map_err(|error| self.unopened(error))?;
         self.is_still(known)?;
         match opened {
             Opened::Plain(_) => Ok(None),

@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use redb::backends::FileBackend;
-use redb::{DatabaseError, StorageBackend, StorageError};
+use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
 
 /// What of a file is kept together in memory: one of redb's pages.
 pub(super) const BLOCK: usize = 4096;
@@ -137,4 +138,59 @@ pub(super) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, R
         done += count;
         (count > 0).then_some((at / BLOCK as u64, start..start + count, piece))
     })
+}
+
+/// A file that is written to as long as it has its name. What is synced to one that was removed or replaced is lost with it: then
+/// nobody is to be told that it is durable.
+#[derive(Debug)]
+pub(super) struct Named {
+    file: Box<dyn StorageBackend>,
+    storage: Arc<dyn Storage>,
+    name: PathBuf,
+    id: u64,
+}
+
+impl Named {
+    /// `id` is the file's.
+    pub(super) fn new(file: Box<dyn StorageBackend>, storage: &Arc<dyn Storage>, name: &Path, id: u64) -> Self {
+        Self { file, storage: Arc::clone(storage), name: name.to_owned(), id }
+    }
+}
+
+impl StorageBackend for Named {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.storage.id(&self.name)? == self.id {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{} is not the file any more that was opened", self.name.display())))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
 }

@@ -8,6 +8,7 @@ mod formats;
 mod journal;
 mod kill;
 mod large;
+mod lost;
 mod many;
 mod memory;
 mod notes;
