@@ -20,8 +20,6 @@ use super::{Options, copy, failure, maintenance};
 
 /// A snapshot keeps old pages from being used again, so no copy may take longer.
 pub(super) const LONGEST: Duration = Duration::from_mins(15);
-/// How the name begins that a copy has for the moment in which it is opened.
-const FILE: &str = "inventory.redb.copying-";
 
 /// Why a backup was not put in place.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +52,10 @@ pub enum RestoreError {
 /// See [`Store::backup`](crate::store::Store::backup).
 pub(super) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
     room_for_another(location)?;
-    let nameless = nameless(&location.beside(&format!("{FILE}{:016x}", rand::random::<u64>())))
-        .map_err(|error| failure::unavailable(&error))?;
+    let mut file = location.scratch().map_err(|error| failure::unavailable(&error))?;
     let copied = failure::guarded(|| {
         let until = longest.map(|longest| Instant::now() + longest);
-        let backend = FileBackend::new(nameless.try_clone().map_err(StoreError::backend)?)
+        let backend = FileBackend::new(file.try_clone().map_err(StoreError::backend)?)
             .map_err(|error| failure::of_engine(error.into()))?;
         let mut database = Database::builder()
             .set_cache_size(location.cache_bytes())
@@ -67,7 +64,6 @@ pub(super) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<
         copy::as_of(snapshot, &mut database, until)
     });
     copied.map_err(timed_out)?;
-    let mut file = nameless;
     file.rewind().map_err(StoreError::backend)?;
     Ok(file)
 }
@@ -82,12 +78,6 @@ fn room_for_another(location: &Location) -> Result<(), StoreError> {
         return Err(failure::unavailable(&format!("a copy needs {taken} bytes in {place}, and {free} are free")));
     }
     Ok(())
-}
-
-fn nameless(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-    std::fs::remove_file(path)?;
-    Ok(file)
 }
 
 fn timed_out(error: StoreError) -> StoreError {

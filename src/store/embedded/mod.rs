@@ -137,8 +137,8 @@ impl EmbeddedStore {
         Self::start(open::Location::prepare(directory, options)?, options)
     }
 
-    /// Opens a store to look at it. The file stays as it is, and nothing is made beside it: what this store is told to write it
-    /// keeps in memory as long as it lives.
+    /// Opens a store to look at it. The file stays as it is, and nothing with a name is made beside it: what this store is told to
+    /// write is gone with it.
     ///
     /// # Errors
     /// As [`EmbeddedStore::open`]; [`OpenError::NoStore`] when there is none.

@@ -3,6 +3,7 @@
 //! A file that takes the place of another one (a new store, a compacted or repaired one) is written beside it as
 //! `inventory.redb.new`, made durable and renamed: whatever happens on the way, the old file is whole.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,7 +177,7 @@ pub(super) struct Location {
     filter_budget: Duration,
     quick_repair_from: u64,
     storage: Arc<dyn Storage>,
-    /// Whether the file is only looked at: it stays as it is, and what is written stays in memory.
+    /// Whether the file is only looked at: it stays as it is, and what is written goes into an [`Overlay`].
     is_aside: bool,
     /// Whether this process has had the store open. A file that is not there any more was lost since.
     was_open: Arc<AtomicBool>,
@@ -242,9 +243,9 @@ impl Location {
         Limits { filter_budget: self.filter_budget }
     }
 
-    /// A file of this name in the directory of the store.
-    pub(super) fn beside(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+    /// A file without a name in the directory of the store.
+    pub(super) fn scratch(&self) -> Result<File, OpenError> {
+        self.storage.scratch(&self.directory).map_err(|error| self.io(error))
     }
 
     /// Keeps every process from opening the store that is there; `None` when there is none.
@@ -406,7 +407,9 @@ impl Location {
                 }
                 Opened::Plain(file) => (file, Kind::Plain, None),
             };
-        Ok((Overlay::new(file).map_err(|error| self.io(error))?, kind, log))
+        let location = self.clone();
+        let overlay = Overlay::new(file, move || location.storage.scratch(&location.directory));
+        Ok((overlay.map_err(|error| self.io(error))?, kind, log))
     }
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.

@@ -36,6 +36,10 @@ pub(super) trait Storage: Debug + Send + Sync {
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
     /// Removes a file, if it is there.
     fn remove(&self, file: &Path) -> io::Result<()>;
+    /// Makes a file without a name, which is gone when it is closed.
+    fn scratch(&self, directory: &Path) -> io::Result<File> {
+        tempfile::tempfile_in(directory)
+    }
 }
 
 /// The file system.

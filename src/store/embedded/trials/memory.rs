@@ -2,6 +2,7 @@
 //! have it after a loss of power.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -213,6 +214,11 @@ impl Storage for Memory {
             self.note(Event::Remove(file.to_owned()));
         }
         Ok(())
+    }
+
+    fn scratch(&self, _: &Path) -> io::Result<File> {
+        self.check_directory()?;
+        tempfile::tempfile()
     }
 }
 
