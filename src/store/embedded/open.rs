@@ -40,6 +40,9 @@ const NEW_FILE: &str = "inventory.redb.new";
 const UNSYNCED: &str = "inventory.redb.unsynced";
 /// See [`acknowledged`].
 const ACKNOWLEDGED: &str = "inventory.redb.acknowledged";
+/// Where redb's files have their flags, and the one of a file that was not closed.
+const FLAGS: u64 = 9;
+const WAS_NOT_CLOSED: u8 = 2;
 /// How far recovery is when it finds that the last commit is not whole, in redb's terms.
 const LAST_COMMIT_IS_TORN: f64 = 0.3;
 
@@ -137,16 +140,6 @@ enum Torn {
     Refuse,
     /// Take the commit before it.
     GoBack,
-}
-
-/// What a file is, and how it was left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// redb's own: whether its last commit is whole, redb finds out.
-    Plain,
-    /// The process that wrote it was killed, or the power failed.
-    Log,
-    ClosedLog,
 }
 
 /// A store that can be worked with.
@@ -301,7 +294,12 @@ impl Location {
     /// Opens the database, after recovering it where the last process was killed, and reads its catalog.
     pub(super) fn open(&self) -> Result<Ready, OpenError> {
         if self.is_aside {
-            let found = self.open_aside()?;
+            let is_log = self.is_log()?;
+            let mut found = self.open_aside()?;
+            if !is_log {
+                // redb does not compare checksums when it reads.
+                self.verify(&mut found.database)?;
+            }
             let catalog = self.bring_up(&found)?;
             return Ok(Ready { database: found.database, catalog, journal: Journal::default(), is_unsaved: false });
         }
@@ -365,17 +363,12 @@ impl Location {
             if self.is_missing()? {
                 return Err(OpenError::NoStore(self.directory.clone()));
             }
-            let (file, kind, log) = self.overlay()?;
-            let database = match self.builder(Torn::Refuse).create_with_backend(file) {
-                // In a log a commit is there as a whole or not at all: there it is damage.
-                Err(DatabaseError::RepairAborted) if kind == Kind::Plain => {
-                    self.was_nobody_told_of_the_last_commit()?;
-                    self.builder(Torn::GoBack).create_with_backend(self.overlay()?.0)
-                }
-                opened => opened,
-            };
-            let database = database.map_err(|error| self.refused(error))?;
-            self.found(database, log.as_ref(), kind == Kind::Log)
+            let (file, log, was_killed) = self.overlay()?;
+            // In a log a commit is there as a whole or not at all, and a torn one is damage. In a file of redb's own nobody was
+            // told of it, or what was noted says so.
+            let torn = if log.is_some() { Torn::Refuse } else { Torn::GoBack };
+            let database = self.builder(torn).create_with_backend(file).map_err(|error| self.refused(error))?;
+            self.found(database, log.as_ref(), was_killed)
         })
     }
 
@@ -396,20 +389,24 @@ impl Location {
         Pages::open(file).map(|opened| matches!(opened, Opened::Log(_))).map_err(|error| self.unopened(error))
     }
 
-    /// The file to be looked at.
-    fn overlay(&self) -> Result<(Overlay, Kind, Option<Pages>), OpenError> {
+    /// The file to be looked at, its log unless it is redb's own, and whether the process that wrote it was killed.
+    fn overlay(&self) -> Result<(Overlay, Option<Pages>, bool), OpenError> {
         let file = self.storage.open(&self.file).map_err(|error| self.io(error))?;
-        let (file, kind, log): (Box<dyn StorageBackend>, _, _) =
+        let (file, log, was_killed): (Box<dyn StorageBackend>, _, _) =
             match Pages::open(file).map_err(|error| self.unopened(error))? {
-                Opened::Log(log) => {
-                    let kind = if log.was_closed() { Kind::ClosedLog } else { Kind::Log };
-                    (Box::new(log.clone()), kind, Some(log))
+                Opened::Log(log) => (Box::new(log.clone()), Some(log.clone()), !log.was_closed()),
+                Opened::Plain(file) => {
+                    let mut flags = [0];
+                    file.read(FLAGS, &mut flags).map_err(|error| match error.kind() {
+                        io::ErrorKind::UnexpectedEof => OpenError::UnknownFormat(self.file.clone()),
+                        _ => self.io(error),
+                    })?;
+                    (file, None, flags[0] & WAS_NOT_CLOSED != 0)
                 }
-                Opened::Plain(file) => (file, Kind::Plain, None),
             };
         let location = self.clone();
         let overlay = Overlay::new(file, move || location.storage.scratch(&location.directory));
-        Ok((overlay.map_err(|error| self.io(error))?, kind, log))
+        Ok((overlay.map_err(|error| self.io(error))?, log, was_killed))
     }
 
     /// Opens the file to work with it; `None` when it is redb's own, as backups are.
@@ -466,17 +463,6 @@ impl Location {
             journal::replay(database, catalog, records, self.limits(), steps, self.is_large())
                 .map_err(|error| self.unusable(error))
         })
-    }
-
-    /// See [`acknowledged`].
-    fn was_nobody_told_of_the_last_commit(&self) -> Result<(), OpenError> {
-        let (file, ..) = self.overlay()?;
-        let database = self.builder(Torn::GoBack).create_with_backend(file).map_err(|error| self.refused(error))?;
-        let (catalog, _) = self.read_catalog(&database)?;
-        self.lacks_nothing(&catalog, catalog.commit)?;
-        log::warn!("{}: the last commit is not whole, as after a loss of power", self.file.display());
-        log::warn!("nobody was told of it; going on with the one before it");
-        Ok(())
     }
 
     /// Where to note what was acknowledged of the file that this catalog was read from.
@@ -583,8 +569,13 @@ impl Location {
         let file = self.file.display().to_string();
         builder.set_cache_size(self.cache_bytes).set_repair_callback(move |repair| {
             let progress = repair.progress();
-            if torn == Torn::Refuse && (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
-                return repair.abort();
+            if (progress - LAST_COMMIT_IS_TORN).abs() < 1e-9 {
+                if torn == Torn::Refuse {
+                    return repair.abort();
+                }
+                log::warn!(
+                    "{file}: the last commit is not whole, as after a loss of power; looking at the one before it"
+                );
             }
             log::warn!("{file} was not closed properly; checking it, {:.0} % done", progress * 100.0);
         });

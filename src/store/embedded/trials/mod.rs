@@ -14,6 +14,7 @@ mod memory;
 mod notes;
 mod pages;
 mod power;
+mod slots;
 mod space;
 mod unsynced;
 mod waiting;
