@@ -15,7 +15,7 @@
 //! | 1 | there are no records, and a part does not say whether it is the first of its batch |
 //! | 2 | as above |
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 /// How many bytes a page has, and a slot.
 pub(super) const SLOT: usize = super::super::storage::BLOCK;
@@ -277,9 +277,12 @@ impl Head {
     }
 }
 
-/// The map of the pages, as a superblock leads to it.
+/// How many pages of a map are written or read at once.
+pub(super) const MAP_PIECE: usize = 64 * 1024;
+
+/// A piece of the map of the pages, as a superblock leads to it.
 pub(super) fn encode_map(map: &[Place]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(map.len() * ENTRY);
+    let mut bytes = Vec::with_capacity(map_bytes(map.len()));
     for place in map {
         bytes.extend_from_slice(&place.slot.to_le_bytes());
         bytes.extend_from_slice(&place.check.to_le_bytes());
@@ -287,23 +290,29 @@ pub(super) fn encode_map(map: &[Place]) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes a map has.
-pub(super) fn map_bytes(pages: u32) -> usize {
-    pages as usize * ENTRY
+/// How many bytes a map of so many pages has.
+pub(super) fn map_bytes(pages: usize) -> usize {
+    pages * ENTRY
 }
 
-/// The map in these bytes, if they are what the superblock means.
-pub(super) fn decode_map(bytes: &[u8], superblock: &Superblock) -> Option<Vec<Place>> {
-    if map_check(bytes) != superblock.map_check {
-        return None;
-    }
+/// The piece of a map in these bytes.
+pub(super) fn decode_map(bytes: &[u8]) -> impl Iterator<Item = Place> {
     let mut reading = Reading(bytes);
-    (0..superblock.map_pages).map(|_| Some(Place { slot: reading.u32()?, check: reading.u32()? })).collect()
+    std::iter::from_fn(move || Some(Place { slot: reading.u32()?, check: reading.u32()? }))
 }
 
-/// The checksum of a map.
-pub(super) fn map_check(bytes: &[u8]) -> u64 {
-    xxh3_64(bytes)
+/// The checksum of a map, which is taken a piece at a time.
+#[derive(Default)]
+pub(super) struct MapCheck(Xxh3);
+
+impl MapCheck {
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub(super) fn value(&self) -> u64 {
+        self.0.digest()
+    }
 }
 
 struct Writing(Vec<u8>);

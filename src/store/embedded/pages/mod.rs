@@ -38,7 +38,8 @@ use rustix::io::Errno;
 use self::ahead::Version;
 pub(super) use self::ahead::reading_ahead;
 use self::layout::{
-    Content, Head, MOST_PAGES, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map, map_check, offset,
+    Content, Head, MAP_PIECE, MOST_PAGES, MapCheck, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map,
+    map_bytes, offset,
 };
 use self::records::{Record, USUAL_PAGES_FOR_A_SLOT};
 use self::recovery::{End, Recovered, recover, resize};
@@ -66,8 +67,6 @@ const CLEARED: usize = 64;
 const SMALL: usize = 64;
 /// So many pages are staged before they are written, unless there is a sync: redb gives some out of its hand that change again.
 const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 };
-/// How much of a map is written at once.
-const PIECE: usize = 1024 * 1024;
 
 /// Why a file could not be read as a log.
 #[derive(Debug)]
@@ -186,7 +185,7 @@ impl Pages {
             map: Run::default(),
             spare: Run::default(),
             map_pages: 0,
-            map_check: map_check(&[]),
+            map_check: MapCheck::default().value(),
             is_closed: false,
         };
         let (point, pinned) = (superblock.point, BTreeSet::new());
@@ -599,11 +598,12 @@ impl Log {
 
     /// Writes the whole map, so that recovery begins here; only when all that was written is on disk.
     fn checkpoint(&self, writer: &mut Writer, is_closed: bool) -> io::Result<()> {
-        let (bytes, map_pages, length) = {
+        // Nobody else changes the map meanwhile.
+        let (pages, length) = {
             let shared = self.shared();
-            (encode_map(&shared.map), page_number(shared.map.len())?, shared.length)
+            (shared.map.len(), shared.length)
         };
-        let needed = segments_for(bytes.len().div_ceil(SLOT));
+        let needed = segments_for(map_bytes(pages).div_ceil(SLOT));
         let spare = writer.superblock.spare;
         // Further to the front is better: what is free at the end can be given back.
         let map = if let Some(run) = writer.segments.take_run(spare.count.max(needed), spare.first) {
@@ -622,15 +622,18 @@ impl Log {
                 run => run?,
             }
         };
+        let mut check = MapCheck::default();
         writer.failing(|| {
             let start = offset(slots_of(map.first).start);
-            for (number, piece) in bytes.chunks(PIECE).enumerate() {
-                self.file.write(start + (number * PIECE) as u64, piece)?;
+            for first in (0..pages).step_by(MAP_PIECE) {
+                let piece = encode_map(&self.shared().map[first..pages.min(first + MAP_PIECE)]);
+                check.add(&piece);
+                self.file.write(start + map_bytes(first) as u64, &piece)?;
             }
             self.file.sync_data()
         })?;
         let before = writer.superblock;
-        let (point, map_check, spare) = (writer.point, map_check(&bytes), before.map);
+        let (point, map_check, map_pages, spare) = (writer.point, check.value(), page_number(pages)?, before.map);
         let superblock = Superblock { length, point, map, spare, map_pages, map_check, is_closed, ..before };
         self.write_superblock(writer, superblock)?;
         if map != before.spare {

@@ -13,7 +13,10 @@ use std::io;
 use redb::StorageBackend;
 
 use super::Unopened;
-use super::layout::{Content, Found, Head, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes, offset};
+use super::layout::{
+    Content, Found, Head, MAP_PIECE, MapCheck, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes,
+    offset,
+};
 use super::records::Record;
 use super::segments::{segment_of, segments_in, slots_of};
 
@@ -103,18 +106,19 @@ fn read_slot(file: &dyn StorageBackend, slot: u32, bytes: &mut [u8]) -> Result<b
 }
 
 fn read_map(file: &dyn StorageBackend, superblock: &Superblock) -> Result<Vec<Place>, Unopened> {
-    if superblock.map_pages == 0 {
-        return Ok(Vec::new());
-    }
     let damaged = || Unopened::Damaged("the map of its pages is not what was written".to_owned());
-    let start = offset(slots_of(superblock.map.first).start);
-    let end = start + map_bytes(superblock.map_pages) as u64;
-    if end > file.len().map_err(Unopened::Io)? {
+    let (pages, start) = (superblock.map_pages as usize, offset(slots_of(superblock.map.first).start));
+    if pages > 0 && start + map_bytes(pages) as u64 > file.len().map_err(Unopened::Io)? {
         return Err(damaged());
     }
-    let mut bytes = vec![0; map_bytes(superblock.map_pages)];
-    file.read(start, &mut bytes).map_err(Unopened::Io)?;
-    decode_map(&bytes, superblock).ok_or_else(damaged)
+    let (mut map, mut check) = (Vec::with_capacity(pages), MapCheck::default());
+    for first in (0..pages).step_by(MAP_PIECE) {
+        let mut piece = vec![0; map_bytes(MAP_PIECE.min(pages - first))];
+        file.read(start + map_bytes(first) as u64, &mut piece).map_err(Unopened::Io)?;
+        check.add(&piece);
+        map.extend(decode_map(&piece));
+    }
+    if check.value() == superblock.map_check { Ok(map) } else { Err(damaged()) }
 }
 
 /// A batch or a record that was read as a whole, and where the log goes on behind it.
