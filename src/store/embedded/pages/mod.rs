@@ -205,6 +205,23 @@ impl Pages {
     }
 }
 
+#[cfg(test)]
+impl Pages {
+    /// Has the file become so long, as that of a large store. What is new is a hole, which the log keeps for a map.
+    pub(super) fn leap(&self, length: u64) -> io::Result<()> {
+        let mut writer = self.writer();
+        self.begin_writing(&mut writer)?;
+        let count = segments::segments_in(length).saturating_sub(writer.segments.count());
+        (0..count).for_each(|_| writer.segments.add());
+        let spare = writer.segments.take_run(count, u32::MAX).ok_or(io::ErrorKind::InvalidInput)?;
+        let before = writer.superblock;
+        self.file.set_len(offset(slots_of(writer.segments.count()).start))?;
+        self.write_superblock(&mut writer, Superblock { spare, ..before })?;
+        writer.segments.give_back(before.spare);
+        Ok(())
+    }
+}
+
 impl Log {
     fn of(file: Box<dyn StorageBackend>, log: Recovered) -> Self {
         let segments = {

@@ -2,6 +2,7 @@
 //!
 //! Each trial has a small number of rounds here and a variable for more.
 
+mod borders;
 mod damage;
 mod faults;
 mod formats;
