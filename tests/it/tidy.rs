@@ -118,6 +118,17 @@ fn all_work_of_requests_goes_through_admission() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A clock that is set back would change what such a file does.
+#[test]
+fn the_embedded_store_reads_no_clock_that_can_be_set() {
+    let clocks = ["SystemTime", "Utc::", "Local::", "DateTime::now", "ObjectId::new", "UNIX_EPOCH"];
+    for file in sources("src/store/embedded") {
+        let code = code(&file);
+        let named: Vec<_> = clocks.iter().filter(|clock| code.contains(**clock)).collect();
+        assert!(named.is_empty(), "{} names {named:?}", file.display());
+    }
+}
+
 /// A document of the package.
 fn document(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a document")

@@ -14,6 +14,7 @@ mod many;
 mod memory;
 mod notes;
 mod pages;
+mod policy;
 mod power;
 mod slots;
 mod space;

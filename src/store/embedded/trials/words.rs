@@ -12,6 +12,7 @@ use super::formats::set_format;
 use super::memory::Memory;
 use super::{directory, location, options, plain, start};
 use crate::store::embedded::format::FORMAT;
+use crate::store::embedded::maintenance::{RepairError, RestoreError};
 use crate::store::embedded::open::Location;
 use crate::store::embedded::storage::Storage;
 use crate::store::embedded::{EmbeddedStore, OpenError, maintenance, space};
@@ -125,12 +126,18 @@ fn a_store_in_use_is_left_alone() {
     let _store = EmbeddedStore::open(directory.path(), &options()).expect("a new store");
     for refused in [
         EmbeddedStore::open(directory.path(), &options()).err(),
+        EmbeddedStore::open_aside(directory.path(), &options()).err(),
         maintenance::check(directory.path(), &options()).err(),
         maintenance::compact(directory.path(), &options()).err(),
+        maintenance::backup(directory.path(), &options()).err(),
     ] {
         assert!(matches!(refused, Some(OpenError::InUse(_))), "{refused:?}");
         assert!(refused.expect("an error").to_string().contains("stop that one first"));
     }
+    let repaired = maintenance::repair(directory.path(), &options()).err();
+    assert!(matches!(repaired, Some(RepairError::Open(OpenError::InUse(_)))), "{repaired:?}");
+    let restored = maintenance::restore(directory.path(), &options(), &mut io::empty(), true).err();
+    assert!(matches!(restored, Some(RestoreError::Open(OpenError::InUse(_)))), "{restored:?}");
 }
 
 #[test]

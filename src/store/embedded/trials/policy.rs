@@ -1,0 +1,158 @@
+//! What each operation does on the day on which documents are damaged, or the directory cannot be written any more.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+
+use super::memory::Memory;
+use super::{directory, location, options, start, up};
+use crate::query::Filter;
+use crate::store::embedded::maintenance::{self, RepairError};
+use crate::store::embedded::open::FILE;
+use crate::store::embedded::{EmbeddedStore, OpenError, space};
+use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
+
+const THINGS: &str = "things";
+const COLLECTIONS: &[CollectionSpec] =
+    &[CollectionSpec { name: THINGS, indexes: &[IndexSpec::unique("public_id", &[up("public_id")])] }];
+const DOCUMENTS: i64 = 300;
+/// The document that is damaged.
+const DAMAGED: i64 = 150;
+
+fn document(id: i64, version: i64) -> RawDocumentBuf {
+    let text = format!("needle {id:06} {}", "x".repeat(900));
+    let document = doc! { "_id": id, "public_id": id, "version": version, "text": text };
+    RawDocumentBuf::try_from(document).expect("it is BSON")
+}
+
+fn insertion(id: i64) -> Unit {
+    Unit::of(Change::Insert { collection: THINGS, document: document(id, 0) })
+}
+
+fn replacement(id: i64) -> Unit {
+    Unit::of(Change::Replace { collection: THINGS, before: document(id, 0), after: document(id, 1) })
+}
+
+async fn read(store: &EmbeddedStore, filter: Filter) -> Result<usize, StoreError> {
+    store.find(THINGS, &FindQuery::new(filter, Duration::from_mins(1))).await.map(|found| found.len())
+}
+
+async fn read_one(store: &EmbeddedStore, id: i64) -> Result<usize, StoreError> {
+    read(store, Filter::equals("public_id", id)).await
+}
+
+async fn filled() -> Arc<Memory> {
+    let memory = Memory::of(BTreeMap::new());
+    let store = start(&memory, &options());
+    store.prepare(COLLECTIONS).await.expect("it can be declared");
+    for id in 0..DOCUMENTS {
+        store.commit(insertion(id)).await.expect("ids are free");
+    }
+    drop(store);
+    memory
+}
+
+/// The files of a store with one document whose page is not what was written.
+async fn damaged() -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = filled().await.contents();
+    let bytes = files.get_mut(&directory().join(FILE)).expect("the file");
+    let needle = format!("needle {DAMAGED:06}");
+    // Old versions of the page are there as well.
+    let places: Vec<usize> =
+        (0..bytes.len() - needle.len()).filter(|at| bytes[*at..].starts_with(needle.as_bytes())).collect();
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    files
+}
+
+fn assert_corrupt<T: std::fmt::Debug>(answer: Result<T, StoreError>) {
+    assert!(matches!(answer, Err(StoreError::Corrupt { .. })), "{answer:?}");
+}
+
+#[tokio::test]
+async fn damage_refuses_what_meets_it_and_nothing_else() {
+    let memory = Memory::of(damaged().await);
+    let store = start(&memory, &options());
+    for _ in 0..2 {
+        assert_corrupt(read_one(&store, DAMAGED).await);
+        assert_corrupt(read(&store, Filter::equals("version", 0)).await);
+        assert_eq!(read_one(&store, 5).await.expect("it is sound"), 1);
+        assert_corrupt(store.commit(replacement(DAMAGED)).await);
+    }
+    store.commit(replacement(5)).await.expect("it is sound");
+    store.commit(insertion(DOCUMENTS)).await.expect("it is sound");
+    store.ping().await.expect("the storage works");
+    assert_corrupt(store.backup().await);
+    drop(store);
+    let store = start(&memory, &options());
+    assert_eq!(read_one(&store, DOCUMENTS).await.expect("it is sound"), 1);
+    assert_corrupt(read_one(&store, DAMAGED).await);
+}
+
+#[tokio::test]
+async fn damage_is_found_by_a_check_and_goes_into_no_other_file() {
+    let files = damaged().await;
+    let memory = Memory::of(files.clone());
+    let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
+    assert!(!findings.is_sound() && !findings.documents_are_sound(), "{findings:?}");
+    let compacted = space::compact(&location(&memory)).err();
+    assert!(matches!(compacted, Some(OpenError::Damaged { .. })), "{compacted:?}");
+    let repaired = maintenance::repair_at(&location(&memory)).err();
+    let is_refused = matches!(repaired, Some(RepairError::Documents(_) | RepairError::Open(OpenError::Damaged { .. })));
+    assert!(is_refused, "{repaired:?}");
+    let copied = location(&memory).open_verified().err();
+    assert!(matches!(copied, Some(OpenError::Damaged { .. })), "{copied:?}");
+    assert!(memory.contents() == files);
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_keeps_nobody_from_reading_and_writing() {
+    let memory = filled().await;
+    let store = start(&memory, &options());
+    memory.set_directory_unwritable(true);
+    store.commit(replacement(5)).await.expect("the file can be written");
+    store.commit(insertion(DOCUMENTS)).await.expect("the file can be written");
+    assert_eq!(read_one(&store, DOCUMENTS).await.expect("it is there"), 1);
+    let refused = store.backup().await.expect_err("there is no place for a copy").to_string();
+    assert!(refused.contains("/store cannot be written") && refused.contains("give the user"), "{refused}");
+    memory.fail_after(0);
+    let refused = store.commit(insertion(DOCUMENTS + 1)).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    store.commit(insertion(DOCUMENTS + 2)).await.expect("it was opened again");
+    // As a kill leaves it, and then closed.
+    let killed = Memory::of(memory.contents());
+    killed.set_directory_unwritable(true);
+    drop(store);
+    for files in [&killed, &memory] {
+        assert!(maintenance::check_at(&location(files)).expect("it can be opened").is_sound());
+        let store = start(files, &options());
+        for id in [5, DOCUMENTS, DOCUMENTS + 2] {
+            assert_eq!(read_one(&store, id).await.expect("it is there"), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_takes_no_other_file_in_the_place_of_the_store() {
+    let memory = filled().await;
+    memory.set_directory_unwritable(true);
+    let files = memory.contents();
+    let compacted = space::compact(&location(&memory)).err();
+    assert!(matches!(compacted, Some(OpenError::NotWritable { .. })), "{compacted:?}");
+    assert!(memory.contents() == files);
+    let damaged = Memory::of(damaged().await);
+    damaged.set_directory_unwritable(true);
+    let files = damaged.contents();
+    maintenance::repair_at(&location(&damaged)).expect_err("nothing can be made");
+    assert!(damaged.contents() == files);
+    let nothing = Memory::of(BTreeMap::new());
+    nothing.set_directory_unwritable(true);
+    let started = EmbeddedStore::start(location(&nothing), &options()).err();
+    assert!(matches!(started, Some(OpenError::NotWritable { .. })), "{started:?}");
+    assert!(nothing.contents().is_empty());
+}
