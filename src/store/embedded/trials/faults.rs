@@ -1,16 +1,18 @@
 //! For tests: a file that fails when told to, and what the store must do then.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 use redb::{BackendError, StorageBackend};
 
+use super::memory::Memory;
 use crate::query::Filter;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
@@ -18,9 +20,86 @@ use crate::store::embedded::open::{FILE, Location, OpenError};
 use crate::store::embedded::storage::{Disk, Storage};
 use crate::store::embedded::{EmbeddedStore, Options};
 
+/// An operation on storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    /// Asks for a length, or for what tells a file from another one.
+    Look,
+    Create,
+    Open,
+    Read,
+    Write,
+    SetLen,
+    Sync,
+    Link,
+    Rename,
+    SyncDirectory,
+    Remove,
+}
+
+/// How an operation fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Failure {
+    /// The disk does not do it.
+    #[default]
+    Error,
+    /// There is no room.
+    NoRoom,
+    /// Half of it is written.
+    Short,
+}
+
+impl Failure {
+    fn concerns(self, operation: Operation) -> bool {
+        use Operation::{Create, Link, Rename, SetLen, Sync, Write};
+        match self {
+            Self::Error => true,
+            Self::NoRoom => matches!(operation, Create | Write | SetLen | Sync | Link | Rename),
+            Self::Short => operation == Write,
+        }
+    }
+
+    fn error(self) -> io::Error {
+        match self {
+            Self::Error | Self::Short => io::Error::other("a fault of the test"),
+            Self::NoRoom => io::ErrorKind::StorageFull.into(),
+        }
+    }
+}
+
+/// Which operations fail.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) failure: Failure,
+    /// So many that the failure concerns go well, then one fails.
+    pub(super) after: Option<u64>,
+    /// Whether all later ones fail as well.
+    pub(super) lasts: bool,
+    /// Those alone are counted.
+    pub(super) only: Option<Operation>,
+    /// How many there were that the failure concerns, of each kind.
+    pub(super) seen: BTreeMap<Operation, u64>,
+    /// Which ones failed.
+    pub(super) failed: Vec<Operation>,
+}
+
+impl Plan {
+    fn meets(&mut self, operation: Operation) -> bool {
+        let is_concerned = self.only.is_none_or(|only| only == operation) && self.failure.concerns(operation);
+        let Some(after) = self.after.filter(|_| is_concerned) else { return false };
+        let before: u64 = self.seen.values().sum();
+        *self.seen.entry(operation).or_default() += 1;
+        let meets = before == after || before > after && self.lasts;
+        if meets {
+            self.failed.push(operation);
+        }
+        meets
+    }
+}
+
 /// What is wrong with the storage; shared with the test.
 #[derive(Debug)]
-struct Faults {
+pub(super) struct Faults {
     /// Writing fails.
     broken: AtomicBool,
     /// Making durable fails.
@@ -31,6 +110,9 @@ struct Faults {
     opened_before_replaced: AtomicU64,
     /// The file cannot grow beyond this.
     room: AtomicU64,
+    plan: Mutex<Plan>,
+    /// The disk in memory below, which forgets what a sync was to write that failed.
+    memory: Option<Arc<Memory>>,
 }
 
 impl Faults {
@@ -41,52 +123,88 @@ impl Faults {
             panicking: AtomicBool::new(false),
             opened_before_replaced: AtomicU64::new(u64::MAX),
             room: AtomicU64::new(u64::MAX),
+            plan: Mutex::default(),
+            memory: None,
         })
+    }
+
+    /// A disk in memory with the faults of a plan.
+    pub(super) fn planned(memory: &Arc<Memory>) -> (Arc<Self>, Arc<impl Storage + 'static>) {
+        let none = Arc::into_inner(Self::none()).expect("nobody else has it");
+        let faults = Arc::new(Self { memory: Some(Arc::clone(memory)), ..none });
+        let disk = FaultyDisk { below: Arc::clone(memory) as Arc<dyn Storage>, faults: Arc::clone(&faults) };
+        (faults, Arc::new(disk))
+    }
+
+    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().expect("no test panics while it holds it")
+    }
+
+    fn check(&self, operation: Operation) -> io::Result<()> {
+        let mut plan = self.plan();
+        if plan.meets(operation) { Err(plan.failure.error()) } else { Ok(()) }
     }
 }
 
-/// The disk, as far as the faults let it.
+/// A disk, as far as the faults let it.
 #[derive(Debug)]
-struct FaultyDisk(Arc<Faults>);
+struct FaultyDisk {
+    below: Arc<dyn Storage>,
+    faults: Arc<Faults>,
+}
+
+impl FaultyDisk {
+    fn on_disk(faults: &Arc<Faults>) -> Arc<Self> {
+        Arc::new(Self { below: Arc::new(Disk), faults: Arc::clone(faults) })
+    }
+}
 
 impl Storage for FaultyDisk {
     fn make_directory(&self, directory: &Path) -> io::Result<()> {
-        Disk.make_directory(directory)
+        self.below.make_directory(directory)
     }
 
     fn len(&self, file: &Path) -> io::Result<Option<u64>> {
-        assert!(!self.0.panicking.load(Ordering::SeqCst), "a fault of the test");
-        Disk.len(file)
+        assert!(!self.faults.panicking.load(Ordering::SeqCst), "a fault of the test");
+        self.faults.check(Operation::Look)?;
+        self.below.len(file)
     }
 
     fn taken(&self, file: &Path) -> io::Result<u64> {
-        Disk.taken(file)
+        self.faults.check(Operation::Look)?;
+        self.below.taken(file)
     }
 
     fn id(&self, file: &Path) -> io::Result<u64> {
-        Disk.id(file)
+        self.faults.check(Operation::Look)?;
+        self.below.id(file)
     }
 
     fn create(&self, file: &Path) -> io::Result<()> {
-        Disk.create(file)
+        self.faults.check(Operation::Create)?;
+        self.below.create(file)
     }
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
-        let opened = Disk.open(file)?;
-        if self.0.opened_before_replaced.fetch_sub(1, Ordering::SeqCst) == 0 {
+        self.faults.check(Operation::Open)?;
+        let opened = self.below.open(file)?;
+        if self.faults.opened_before_replaced.fetch_sub(1, Ordering::SeqCst) == 0 {
             let other = file.with_extension("other");
             std::fs::copy(file, &other)?;
             std::fs::rename(other, file)?;
         }
-        Ok(Box::new(FaultyFile { file: opened, faults: Arc::clone(&self.0) }))
+        Ok(Box::new(FaultyFile { file: opened, faults: Arc::clone(&self.faults) }))
     }
 
     fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
-        Disk.link(file, name)
+        self.faults.check(Operation::Link)?;
+        self.below.link(file, name)
     }
 
     fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
-        Disk.replace(file, by)
+        self.faults.check(Operation::Rename)?;
+        self.below.replace(file, by)?;
+        self.faults.check(Operation::SyncDirectory)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
@@ -94,7 +212,8 @@ impl Storage for FaultyDisk {
     }
 
     fn remove(&self, file: &Path) -> io::Result<()> {
-        Disk.remove(file)
+        self.faults.check(Operation::Remove)?;
+        self.below.remove(file)
     }
 }
 
@@ -113,14 +232,17 @@ impl FaultyFile {
 
 impl StorageBackend for FaultyFile {
     fn len(&self) -> io::Result<u64> {
+        self.faults.check(Operation::Look)?;
         self.file.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.faults.check(Operation::Read)?;
         self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.faults.check(Operation::SetLen)?;
         if len > self.faults.room.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -129,11 +251,24 @@ impl StorageBackend for FaultyFile {
 
     fn sync_data(&self) -> io::Result<()> {
         Self::check(&self.faults.unsynced)?;
+        if let Err(error) = self.faults.check(Operation::Sync) {
+            if let Some(memory) = &self.faults.memory {
+                memory.fail_after(0);
+                self.file.sync_data().expect_err("it is to fail");
+            }
+            return Err(error);
+        }
         self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         Self::check(&self.faults.broken)?;
+        if let Err(error) = self.faults.check(Operation::Write) {
+            if self.faults.plan().failure == Failure::Short {
+                self.file.write(offset, &data[..data.len() / 2])?;
+            }
+            return Err(error);
+        }
         if offset + data.len() as u64 > self.faults.room.load(Ordering::SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -159,7 +294,7 @@ fn faulty_store() -> (tempfile::TempDir, Arc<Faults>, EmbeddedStore) {
     let directory = tempfile::tempdir().expect("a directory for the test");
     let faults = Faults::none();
     let options = Options::default();
-    let disk = Arc::new(FaultyDisk(Arc::clone(&faults)));
+    let disk = FaultyDisk::on_disk(&faults);
     let location = Location::on(disk, directory.path(), &options).expect("a directory");
     let store = EmbeddedStore::start(location, &options).expect("nothing is wrong yet");
     (directory, faults, store)
@@ -202,6 +337,39 @@ async fn a_storage_that_fails_and_recovers_loses_nothing() {
         assert_whole(&store).await;
     }
     assert!(store.reserve_ids("things", 1).await.expect("an id") > 3);
+}
+
+#[tokio::test]
+async fn a_read_that_fails_spoils_one_backup_and_no_other() {
+    let (directory, _faults, store) = faulty_store();
+    for id in 1..=300 {
+        insert(&store, id, 10_000).await.expect("nothing is wrong");
+    }
+    drop(store);
+    let faults = Faults::none();
+    // Less than the documents take.
+    let options = Options { cache_bytes: 1024 * 1024, ..Options::default() };
+    let location = Location::on(FaultyDisk::on_disk(&faults), directory.path(), &options).expect("a directory");
+    let mut refused = 0;
+    for after in (0_u64..).step_by(40) {
+        let store = EmbeddedStore::start(location.clone(), &options).expect("nothing is wrong yet");
+        *faults.plan() = Plan { after: Some(after), only: Some(Operation::Read), ..Plan::default() };
+        let copied = store.backup().await;
+        let plan = std::mem::take(&mut *faults.plan());
+        let is_done = plan.failed.is_empty();
+        assert!(copied.is_ok() == is_done, "{copied:?}");
+        assert!(
+            is_done || matches!(copied, Err(StoreError::Unavailable { .. } | StoreError::Backend { .. })),
+            "{copied:?}"
+        );
+        refused += usize::from(!is_done);
+        insert(&store, 1000 + i64::try_from(after).expect("few reads"), 10).await.expect("it works again");
+        store.backup().await.expect("it works again");
+        if is_done {
+            break;
+        }
+    }
+    assert!(refused > 3, "{refused}");
 }
 
 #[tokio::test]
@@ -340,7 +508,7 @@ async fn what_was_acknowledged_is_read_from_a_disk_without_any_room_and_written_
     let killed = tempfile::tempdir().expect("a directory for the test");
     std::fs::copy(directory.path().join(FILE), killed.path().join(FILE)).expect("it is copied");
     let (faults, options) = (Faults::none(), Options::default());
-    let disk = Arc::new(FaultyDisk(Arc::clone(&faults)));
+    let disk = FaultyDisk::on_disk(&faults);
     let location = Location::on(disk, killed.path(), &options).expect("a directory");
     assert!(!location.open_aside().expect("it is sound").records.is_empty());
     faults.room.store(0, Ordering::SeqCst);
@@ -403,7 +571,7 @@ async fn a_file_that_is_replaced_while_it_is_opened_takes_no_write() {
         insert(&store, 1, 10).await.expect("nothing is wrong");
         drop(store);
         faults.opened_before_replaced.store(opened, Ordering::SeqCst);
-        let disk = Arc::new(FaultyDisk(faults));
+        let disk = FaultyDisk::on_disk(&faults);
         let location = Location::on(disk, directory.path(), &Options::default()).expect("a directory");
         let acknowledged = match EmbeddedStore::start(location, &Options::default()) {
             Ok(store) => insert(&store, 2, 10).await.map(|_| 2).expect("nothing is wrong"),

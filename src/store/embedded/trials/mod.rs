@@ -13,6 +13,7 @@ mod lost;
 mod many;
 mod memory;
 mod notes;
+mod operations;
 mod pages;
 mod policy;
 mod power;
