@@ -168,7 +168,7 @@ impl Complete {
     /// Whether a part with this head is written only when this is on disk.
     fn is_on_disk_before(&self, head: &Head) -> bool {
         let is_record = |head: &Head| matches!(head.content, Content::Record { .. });
-        head.is_last || is_record(head) || !self.parts.first().is_some_and(|(own, _)| is_record(own))
+        head.is_last || is_record(head) || !self.end.parts.first().is_some_and(|(own, _)| is_record(own))
     }
 
     /// Whether all its slots are there.
