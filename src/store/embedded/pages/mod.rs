@@ -367,7 +367,7 @@ impl Log {
 
     /// Makes durable what was found when the log was opened. It may be in the operating system's memory alone, and after a sync
     /// that failed pages there may count as written that are not: to sync them again proves nothing. Only the newest superblock
-    /// and the end of the chain can be such, as nothing is written behind a sync that failed. So these are written again.
+    /// and the end of the chain can be such, as nothing is completed behind a sync that failed. So these are written again.
     fn sync_found(&self, writer: &mut Writer) -> io::Result<()> {
         let Some(End { passed, parts }) = writer.found.take() else { return Ok(()) };
         let superblock = writer.superblock;

@@ -41,7 +41,7 @@ pub(super) struct Recovered {
     pub(super) end: End,
 }
 
-/// What the last sync may not have made durable: heads with their slots. Nothing, when a part was begun behind it.
+/// What the last sync may not have made durable: heads with their slots. Nothing, where what stands behind it proves that it has.
 #[derive(Debug, Default)]
 pub(super) struct End {
     /// The parts since what was complete before. Some may be of a batch that was given up: then only their heads count.

@@ -64,16 +64,17 @@ fn change(pages: &Pages, model: &mut Vec<u8>, random: &mut Random) {
             pages.set_len((length.next_multiple_of(PAGE)) as u64).expect("it is set");
             model.resize(length.next_multiple_of(PAGE), 0);
         }
-        _ => write(pages, model, 1 << random.below(3), random),
+        _ => write(pages, model, 1 << random.below(3), random).expect("it is written"),
     }
 }
 
-fn write(pages: &Pages, model: &mut Vec<u8>, length: usize, random: &mut Random) {
+fn write(pages: &Pages, model: &mut Vec<u8>, length: usize, random: &mut Random) -> io::Result<()> {
     let page = random.below(600);
     let bytes = filled(length * PAGE, random);
-    pages.write((page * PAGE) as u64, &bytes).expect("it is written");
+    pages.write((page * PAGE) as u64, &bytes)?;
     model.resize(model.len().max((page + length) * PAGE), 0);
     model[page * PAGE..(page + length) * PAGE].copy_from_slice(&bytes);
+    Ok(())
 }
 
 fn filled(length: usize, random: &mut Random) -> Vec<u8> {
@@ -190,7 +191,7 @@ impl History {
                     history.append(random);
                 }
             }
-            history.sync_and_end(random.below(8));
+            history.sync_and_end(random.below(10));
             if random.below(3) == 0 {
                 history.release();
             }
@@ -211,20 +212,30 @@ impl History {
         self.memory.note(Event::Settled(self.states.len() - 1, BTreeMap::new()));
     }
 
-    /// Appends a record, while pages are written as readers have redb write them.
+    /// Appends a record, while pages are written as readers have redb write them. At times a sync fails.
     fn append(&mut self, random: &mut Random) {
         let number = self.last().last + 1;
         self.begin(State { last: number, ..self.last() });
         self.memory.set_sync_time(Duration::from_millis(1));
-        thread::scope(|scope| {
-            let appended = scope.spawn(|| self.pages.append(number, &record(number)).expect("it is written"));
+        self.memory.fail_after(random.below(12));
+        let appended = thread::scope(|scope| {
+            let appended = scope.spawn(|| self.pages.append(number, &record(number)));
             for _ in 0..random.below(8) * 40 {
-                write(&self.pages, &mut self.model, 1, random);
+                if write(&self.pages, &mut self.model, 1, random).is_err() {
+                    break;
+                }
             }
-            assert!(appended.join().expect("it does not panic"));
+            appended.join().expect("it does not panic")
         });
         self.memory.set_sync_time(Duration::ZERO);
-        self.settle();
+        match appended {
+            Ok(is_taken) => {
+                assert!(is_taken, "there is room");
+                self.memory.fail_after(usize::MAX);
+                self.settle();
+            }
+            Err(_) => self.open_again(),
+        }
     }
 
     fn release(&mut self) {
@@ -237,21 +248,30 @@ impl History {
     fn sync_and_end(&mut self, end: usize) {
         self.begin(State { content: Arc::new(self.model.clone()), ..self.last() });
         self.memory.set_killed(end == 0);
-        if self.pages.sync_data().is_ok() {
+        // The first one or the second one fails, if there are so many.
+        self.memory.fail_after(if end >= 8 { end - 8 } else { usize::MAX });
+        let synced = self.pages.sync_data();
+        if synced.is_ok() {
             self.settle();
         }
         self.memory.set_killed(false);
+        self.memory.fail_after(usize::MAX);
         if end == 2 {
             self.pages.close().expect("it is closed");
         }
-        if end <= 2 {
-            self.pages = open(&self.memory);
-            // In a sync that did not return all may have been there or nothing.
-            let found = self.states[self.states.len() - 2..].iter().find(|state| state.is_of(&self.pages));
-            let found = found.expect("one of them is there").clone();
-            self.model = (*found.content).clone();
-            self.begin(found);
+        if end <= 2 || synced.is_err() {
+            self.open_again();
         }
+    }
+
+    /// In a sync that did not return, or failed, all may have been there or nothing.
+    fn open_again(&mut self) {
+        self.memory.fail_after(usize::MAX);
+        self.pages = open(&self.memory);
+        let found = self.states[self.states.len() - 2..].iter().find(|state| state.is_of(&self.pages));
+        let found = found.expect("one of them is there").clone();
+        self.model = (*found.content).clone();
+        self.begin(found);
     }
 }
 
@@ -281,6 +301,55 @@ fn a_loss_of_power_leaves_what_was_synced_or_all_of_a_batch_behind_it() {
                 };
                 go_on(&memory, found.clone(), &mut random);
             }
+        }
+    }
+}
+
+/// A log on what the disk has when the power goes now.
+fn after_a_loss_of_power(memory: &Arc<Memory>) -> Pages {
+    let mut disk = PowerDisk::default();
+    memory.events().iter().for_each(|event| disk.follow(event));
+    open(&Memory::of(disk.cut(Fate::Lost, &mut Random(0))))
+}
+
+#[test]
+fn parts_in_front_of_a_record_whose_sync_failed_are_made_durable_with_it() {
+    let (memory, mut random) = (Memory::recording(), Random(12));
+    let pages = create(&memory);
+    assert!(pages.append(1, &record(1)).expect("it is written"));
+    // More than is staged, so that a part of the batch is there before the record.
+    pages.write(0, &filled(400 * PAGE, &mut random)).expect("it is written");
+    memory.fail_after(0);
+    pages.append(2, &record(2)).expect_err("the sync fails");
+    let pages = open(&memory);
+    assert_eq!(pages.records_after(0).expect("they can be read").len(), 2);
+    assert!(pages.append(3, &record(3)).expect("it is written"));
+    let found = after_a_loss_of_power(&memory).records_after(0).expect("they can be read");
+    assert!(found.into_iter().eq((1..=3).map(|number| (number, record(number)))));
+}
+
+#[test]
+fn a_superblock_whose_sync_failed_is_made_durable_before_the_chain_in_front_of_it_is_given_up() {
+    let (memory, mut random, count) = (Memory::recording(), Random(13), 8000);
+    let mut pages = create(&memory);
+    let mut model = filled(count * PAGE, &mut random);
+    pages.write(0, &model).expect("it is written");
+    pages.sync_data().expect("it is synced");
+    let (mut failed, mut since) = (0, 0);
+    while failed < 2 || since < 8 {
+        let bytes = filled(100 * PAGE, &mut random);
+        pages.write(0, &bytes).expect("it is written");
+        model[..bytes.len()].copy_from_slice(&bytes);
+        // The batch, the map, and then the superblock.
+        memory.fail_after(if failed < 2 { 2 } else { usize::MAX });
+        if pages.sync_data().is_err() {
+            memory.fail_after(usize::MAX);
+            (failed, since) = (failed + 1, 0);
+            pages = open(&memory);
+            assert!(content(&pages) == model);
+        } else if failed > 0 {
+            since += 1;
+            assert!(content(&after_a_loss_of_power(&memory)) == model, "{since} batches after failure {failed}");
         }
     }
 }
