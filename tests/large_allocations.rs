@@ -131,7 +131,7 @@ async fn delete(store: &EmbeddedStore, objects: i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_step_of_a_usual_day_asks_for_a_large_piece_of_memory() {
     #[expect(clippy::disallowed_methods, reason = "a setting of the tests, not of the service")]
-    let objects = std::env::var("INVENTORY_ALLOCATED_OBJECTS").map_or(20_000, |objects| objects.parse().unwrap());
+    let objects = std::env::var("INVENTORY_ALLOCATED_OBJECTS").map_or(10_000, |objects| objects.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
     AllocationRegistry::set_global_tracker(Tracker).unwrap();
     AllocationRegistry::enable_tracking();
