@@ -1,6 +1,7 @@
 //! For tests: a file that fails when told to, and what the store must do then.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -208,7 +209,13 @@ impl Storage for FaultyDisk {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        Disk.sync_directory(directory)
+        self.faults.check(Operation::SyncDirectory)?;
+        self.below.sync_directory(directory)
+    }
+
+    fn scratch(&self, directory: &Path) -> io::Result<File> {
+        self.faults.check(Operation::Create)?;
+        self.below.scratch(directory)
     }
 
     fn remove(&self, file: &Path) -> io::Result<()> {
