@@ -50,10 +50,8 @@ fn asker(backtrace: &str) -> String {
 }
 
 /// What may be asked for in one piece, in MiB: where, how much at the most, and why.
-const ALLOWED: &[(&str, usize, &str)] = &[
-    ("redb::tree_store::btree_base::OwnedEntryBuffer", 2, "what a copy appends to a table, a piece at a time"),
-    ("inventory_service::store::embedded::recent", 4, "entries that are not in their index yet"),
-];
+const ALLOWED: &[(&str, usize, &str)] =
+    &[("redb::tree_store::btree_base::OwnedEntryBuffer", 2, "what a copy appends to a table, a piece at a time")];
 
 /// What was asked for since the last call, with how often, and the largest size.
 fn asked() -> BTreeMap<String, (usize, usize)> {

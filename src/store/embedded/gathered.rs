@@ -9,6 +9,9 @@ use redb::{StorageError, Table};
 
 use super::packed::table as packed;
 
+/// So many entries are put into the table at once; few in tests of this crate, so that few units are several times as many.
+const PIECE: usize = if cfg!(test) { 32 } else { 8192 };
+
 /// Entries that came or went since the table was last settled, and how many it holds.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -49,10 +52,14 @@ impl Gathered {
 
     /// Puts everything into the table.
     pub(super) fn settle(&mut self, table: &mut Table<'_, &'static [u8], &'static [u8]>) -> Result<(), StorageError> {
-        let mut added = Vec::with_capacity(self.changes.len());
+        let mut added = Vec::new();
         for (entry, is_there) in std::mem::take(&mut self.changes) {
             if is_there {
                 added.push(entry);
+                if added.len() == PIECE {
+                    self.stored += packed::insert_all(table, &added)?;
+                    added.clear();
+                }
             } else if packed::remove(table, &entry)? {
                 self.stored = self.stored.saturating_sub(1);
             }
