@@ -113,7 +113,7 @@ impl StartError {
             Self::Migrations(MigrationError::Store(source) | MigrationError::Failed { source, .. }) => source,
             _ => return false,
         };
-        matches!(store, StoreError::Unavailable { .. } | StoreError::Timeout)
+        matches!(store, StoreError::Unavailable { .. } | StoreError::NoRoom { .. } | StoreError::Timeout)
     }
 }
 

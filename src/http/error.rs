@@ -276,6 +276,10 @@ impl From<StoreError> for ApiError {
                 log::warn!("the store is not available: {reason}");
                 unavailable("store_unavailable", "the store cannot be reached now; try again")
             }
+            error @ StoreError::NoRoom { .. } => {
+                log::warn!("{error}");
+                unavailable("store_unavailable", "there is no room left to store this; reading and deleting go on")
+            }
             error => {
                 log::error!(
                     "{error}: {}",

@@ -55,6 +55,12 @@ pub enum StoreError {
         /// For the log, not for the client.
         reason: String,
     },
+    /// There is no room on the disk for what was to be written; nothing was.
+    #[error("there is no room left on the disk for {what}; make room")]
+    NoRoom {
+        /// What was to be written.
+        what: String,
+    },
     /// Stored data is not what it has to be.
     #[error("stored data is damaged: {what}")]
     Corrupt {

@@ -51,6 +51,7 @@ fn name_of(error: &StoreError) -> &'static str {
         StoreError::TooLarge => "too_large",
         StoreError::Unsupported { .. } => "unsupported",
         StoreError::Unavailable { .. } => "unavailable",
+        StoreError::NoRoom { .. } => "no_room",
         StoreError::Corrupt { .. } => "corrupt",
         StoreError::Backend { .. } => "backend",
     }

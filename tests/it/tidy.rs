@@ -157,6 +157,34 @@ fn every_test_that_the_security_documents_name_exists() {
 }
 
 #[test]
+fn every_row_of_the_policy_for_failing_storage_names_a_trial_that_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = document("docs/embedded-store.md");
+    let (_, table) = text.split_once("| failure | operation |").expect("the table");
+    let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 20, "{rows:?}");
+    let mut trials = Vec::new();
+    for row in rows {
+        let cell = row.trim_end_matches(['|', ' ']).rsplit('|').next().unwrap_or_default();
+        let named: Vec<&str> = cell.split('`').filter(|part| part.contains("::")).collect();
+        if cell.trim() == "the same" {
+            continue;
+        }
+        assert!(!named.is_empty(), "no trial: {row}");
+        trials.extend(named);
+    }
+    for name in trials {
+        let (module, function) = name.split_once("::").expect("a path");
+        let files =
+            [root.join(format!("src/store/embedded/trials/{module}.rs")), root.join(format!("tests/it/{module}.rs"))];
+        let has = |file: &std::path::PathBuf| {
+            fs::read_to_string(file).is_ok_and(|code| code.contains(&format!("fn {function}(")))
+        };
+        assert!(files.iter().any(has), "{name} does not exist");
+    }
+}
+
+#[test]
 fn every_requirement_has_a_test_or_a_reason() {
     let text = document("docs/security-asvs.md");
     let cells = |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();

@@ -22,8 +22,10 @@ use super::execute::{Deadline, Reader};
 use super::failure;
 use super::index::keys_of;
 use super::journal::{Entry, Writing};
+use super::pages::Use;
 use super::planner::Wanted;
 use super::point::Point;
+use super::room::{self, Room};
 use super::tables::{Tables, Working};
 use super::validate;
 
@@ -74,6 +76,10 @@ pub(super) struct Batch<'t> {
     writing: Writing,
     /// How long the filters of this unit have looked for documents.
     spent: Duration,
+    /// Who is asked for room.
+    room: &'t Room,
+    /// Whether the unit that is being applied only takes documents away.
+    is_removal: bool,
 }
 
 /// A group that packs an index of more keys, because an array has come into it, is durable in the tables at once.
@@ -107,7 +113,13 @@ struct KeyChange {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t WriteTransaction, catalog: Catalog, limits: Limits, undo: Undo) -> Self {
+    pub(super) fn new(
+        transaction: &'t WriteTransaction,
+        catalog: Catalog,
+        limits: Limits,
+        undo: Undo,
+        room: &'t Room,
+    ) -> Self {
         let writing = if undo == Undo::Notes { Writing::default() } else { Writing::off() };
         Self {
             writing,
@@ -121,6 +133,8 @@ impl<'t> Batch<'t> {
             uncounted: HashMap::new(),
             limits,
             spent: Duration::ZERO,
+            room,
+            is_removal: false,
         }
     }
 
@@ -131,6 +145,7 @@ impl<'t> Batch<'t> {
     /// after [`Refusal::Batch`] it can only be given up.
     pub(super) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
         self.spent = Duration::ZERO;
+        self.is_removal = is_removal(unit);
         let catalog = may_need_undo(unit).then(|| self.catalog.clone());
         match self.run(unit) {
             Ok(counts) => {
@@ -221,10 +236,13 @@ impl<'t> Batch<'t> {
             let own = self.catalog.at_mut(*number);
             let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
-                if index.is_multikey()
+                let pages = if index.is_multikey() { table.pages_to_pack().map_err(failure::of_storage)? } else { 0 };
+                // Without room it stays as it is until the next time.
+                if pages > 0
+                    && self.room.allows(pages)?
                     && table.pack(self.transaction, *number, index.number).map_err(failure::of_table)? > MOST_PACKED
                 {
-                    // Room is kept for what the rows of a record need, not for a whole index.
+                    // To apply this again takes more than the rows of a record.
                     self.writing.give_up();
                 }
                 index.packed = table.packed_entries();
@@ -460,7 +478,10 @@ impl<'t> Batch<'t> {
 
     fn open_tables(&mut self, number: u32) -> Result<(), StoreError> {
         if let std::collections::hash_map::Entry::Vacant(slot) = self.tables.entry(number) {
-            let tables = Tables::<Working<'t>>::open(self.transaction, self.catalog.at(number));
+            let collection = self.catalog.at(number);
+            let use_ = if self.is_removal { Use::Removing(0) } else { Use::Changing };
+            self.room.promise(room::of_tables(collection.indexes.len()), use_, || collection.name.clone())?;
+            let tables = Tables::<Working<'t>>::open(self.transaction, collection);
             slot.insert(tables.map_err(failure::of_table)?);
         }
         Ok(())
@@ -484,6 +505,7 @@ impl<'t> Batch<'t> {
         }
         let keys = self.key_changes(collection, before.as_deref(), after)?;
         self.check_unique(collection, row, &keys)?;
+        self.ask_for_room(collection, before.as_deref(), after, &keys)?;
         self.put(collection, row, after, &keys)?;
         self.note(collection, row, after, &keys);
         self.writing.add(Entry::Row { collection, row, document: after });
@@ -512,6 +534,31 @@ impl<'t> Batch<'t> {
                 })
             })
             .collect()
+    }
+
+    /// Has room promised for what writing a row changes.
+    fn ask_for_room(
+        &self,
+        collection: u32,
+        before: Option<&RawDocument>,
+        after: Option<&RawDocument>,
+        keys: &[KeyChange],
+    ) -> Result<(), StoreError> {
+        let length = |document: Option<&RawDocument>| document.map_or(0, |document| document.as_bytes().len());
+        let (before, after) = (length(before), length(after));
+        let mut pages = room::of_document(before.max(after));
+        let (mut added, mut removed) = (after, before);
+        for change in keys {
+            added += change.add.iter().map(Vec::len).sum::<usize>();
+            removed += change.remove.iter().map(Vec::len).sum::<usize>();
+            pages += change.add.iter().chain(&change.remove).map(|key| room::of_key(key.len())).sum::<u64>();
+        }
+        let use_ = match added.saturating_sub(removed) as u64 {
+            _ if self.is_removal => Use::Removing(removed as u64),
+            0 => Use::Changing,
+            more => Use::Adding(more),
+        };
+        self.room.promise(pages, use_, || format!("a document of {}", self.catalog.at(collection).name))
     }
 
     fn check_unique(&self, collection: u32, row: u64, keys: &[KeyChange]) -> Result<(), StoreError> {
@@ -633,6 +680,13 @@ impl From<Halt> for Refusal {
 /// Whether nothing is known of what the unit has written so far. Who meets damage is tried again alone.
 fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
+}
+
+/// Whether the unit takes documents away and does nothing else.
+fn is_removal(unit: &Unit) -> bool {
+    let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+    let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
+    !unit.changes.is_empty() && unit.changes.iter().all(removes) && !unit.conditions.iter().any(writes)
 }
 
 /// Whether part of the unit may have been applied when another part is refused.

@@ -18,6 +18,7 @@ use super::failure;
 use super::format;
 use super::packed::table as packed;
 use super::prepare;
+use super::room::Room;
 use super::snapshot::Snapshot;
 use super::tables::{
     DataDefinition, META, PlainDefinition, Tables, UniqueDefinition, Working, counts_name, data_name, table_name,
@@ -152,7 +153,8 @@ fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: 
         }
     }
     let indexes: Vec<u32> = own.indexes.iter().map(|index| index.number).collect();
-    indexes.into_iter().try_for_each(|index| prepare::build(target, catalog, number, index, &mut tables))?;
+    let room = Room::boundless();
+    indexes.into_iter().try_for_each(|index| prepare::build(target, catalog, number, index, &mut tables, &room))?;
     prepare::count_entries(catalog.at(number), &mut tables, &[]).map(drop)
 }
 

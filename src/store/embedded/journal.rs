@@ -18,7 +18,8 @@ use crate::store::StoreError;
 use super::batch::{Batch, Limits, Undo};
 use super::catalog::Catalog;
 use super::failure;
-use super::pages::Pages;
+use super::pages::{Pages, Use};
+use super::room::Room;
 use super::tables::{DataDefinition, data_name};
 use super::writer::store_collections;
 
@@ -32,9 +33,6 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 const LARGEST: usize = if cfg!(test) { 16 * 1024 } else { 512 * 1024 };
 /// What a record takes in the log beside its own bytes, about.
 const BESIDE: u64 = 6 * 1024;
-/// After a failure so many commits are durable in the tables at once: where the disk is full, that shows whether there is room for
-/// each, and what can be removed is.
-const CAUTIOUS: u32 = if cfg!(test) { 8 } else { 256 };
 
 /// The tags of entries. Who changes what they mean raises the layout of the log.
 const STORED: u8 = 1;
@@ -166,30 +164,16 @@ pub(super) struct Journal {
     log: Option<Pages>,
     /// What the records take that are not in the tables on disk.
     held: u64,
-    /// So many commits are to be durable in the tables.
-    cautious: u32,
 }
 
 impl Journal {
     pub(super) fn of(log: Pages) -> Self {
-        Self { log: Some(log), held: 0, cautious: 0 }
+        Self { log: Some(log), held: 0 }
     }
 
-    /// The same after a failure of the storage.
-    pub(super) fn cautious(self) -> Self {
-        Self { cautious: CAUTIOUS, ..self }
-    }
-
-    /// Whether what is written from now on only removes documents, which a full disk does not keep anybody from.
-    pub(super) fn set_removing(&self, is_removing: bool) {
-        if let Some(log) = &self.log {
-            log.set_removing(is_removing);
-        }
-    }
-
-    /// Whether the storage has failed lately.
-    pub(super) fn is_cautious(&self) -> bool {
-        self.cautious > 0
+    /// Who is asked for room for the pages that follow.
+    pub(super) fn room(&self) -> Room {
+        self.log.as_ref().map_or_else(Room::boundless, Room::of)
     }
 
     /// Whether there are records that are not in the tables on disk.
@@ -203,10 +187,6 @@ impl Journal {
     /// The storage failed.
     pub(super) fn append(&mut self, commit: u64, record: &[u8], file_bytes: u64) -> Result<bool, StoreError> {
         let Some(log) = &self.log else { return Ok(false) };
-        if self.cautious > 0 {
-            self.cautious -= 1;
-            return Ok(false);
-        }
         let taken = record.len() as u64 + BESIDE;
         let most = (file_bytes / PART_OF_FILE).clamp(LEAST_BYTES, MOST_BYTES);
         if self.held + taken > most || !log.append(commit, record).map_err(|error| failure::unavailable(&error))? {
@@ -214,6 +194,22 @@ impl Journal {
         }
         self.held += taken;
         Ok(true)
+    }
+
+    /// On a full disk: has what opening the file took won back.
+    ///
+    /// # Errors
+    /// The storage failed.
+    pub(super) fn make_room(&self) -> Result<(), StoreError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.promise(0, Use::Removing(0)).map(drop).map_err(StoreError::backend)
+    }
+
+    /// The transaction behind this commit was given up: it needs no room any more.
+    pub(super) fn forget(&mut self, commit: u64) {
+        if !self.holds() {
+            self.release(commit);
+        }
     }
 
     /// All commits up to this one are in the tables on disk.
@@ -231,48 +227,41 @@ impl Journal {
 /// The records of a log that go beyond the tables, with the numbers of their commits.
 pub(super) type Records = Vec<(u64, Vec<u8>)>;
 
-/// How records are applied when a store is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Steps {
-    /// All at once.
-    One,
-    /// One after the other, so that little room is needed at a time.
-    Each,
-}
-
 /// Applies records to the tables, durably; gives the catalog as it is then.
 ///
 /// # Errors
-/// The storage failed, or the records do not belong to this catalog.
+/// The storage failed, or the records do not belong to this catalog; [`StoreError::NoRoom`] when there is no room for that.
 pub(super) fn replay(
     database: &Database,
-    mut catalog: Catalog,
+    catalog: Catalog,
     records: &[(u64, Vec<u8>)],
     limits: Limits,
-    steps: Steps,
     quick_repair: bool,
+    room: &Room,
 ) -> Result<Catalog, StoreError> {
-    let size = if steps == Steps::Each { 1 } else { records.len().max(1) };
-    for records in records.chunks(size) {
-        let mut transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-        transaction.set_quick_repair(quick_repair);
-        catalog = failure::guarded(|| {
-            let mut commit = catalog.commit;
-            let mut batch = Batch::new(&transaction, catalog, limits, Undo::Transaction);
-            for (number, record) in records {
-                if *number != commit + 1 {
-                    return Err(StoreError::Corrupt { what: format!("the write {} is not in the log", commit + 1) });
-                }
-                commit = *number;
-                Entries::of(record).try_for_each(|entry| batch.redo(entry?))?;
+    let mut transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
+    transaction.set_quick_repair(quick_repair);
+    let replayed = failure::guarded(|| {
+        let mut commit = catalog.commit;
+        let mut batch = Batch::new(&transaction, catalog, limits, Undo::Transaction, room);
+        for (number, record) in records {
+            if *number != commit + 1 {
+                return Err(StoreError::Corrupt { what: format!("the write {} is not in the log", commit + 1) });
             }
-            let (mut catalog, touched, _) = batch.into_parts()?;
-            catalog.commit = commit - 1;
-            store_collections(&transaction, &mut catalog, touched)?;
-            Ok(catalog)
-        })?;
-        transaction.commit().map_err(|error| failure::of_engine(error.into()))?;
+            commit = *number;
+            Entries::of(record).try_for_each(|entry| batch.redo(entry?))?;
+        }
+        let (mut catalog, touched, _) = batch.into_parts()?;
+        catalog.commit = commit - 1;
+        store_collections(&transaction, &mut catalog, touched)?;
+        Ok(catalog)
+    });
+    if room.missing() > 0 {
+        let _ = failure::caught(|| transaction.abort());
+        return Err(StoreError::NoRoom { what: format!("{} commits that are in the log alone", records.len()) });
     }
+    let catalog = replayed?;
+    transaction.commit().map_err(|error| failure::of_engine(error.into()))?;
     Ok(catalog)
 }
 

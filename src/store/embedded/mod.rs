@@ -46,6 +46,7 @@ mod planner;
 mod point;
 mod prepare;
 mod ranges;
+mod room;
 mod shown;
 mod snapshot;
 mod space;

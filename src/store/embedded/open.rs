@@ -26,9 +26,10 @@ use super::copy;
 use super::failure;
 use super::format::{self, FORMAT, OLDEST};
 use super::inspect::has_store;
-use super::journal::{self, Journal, Records, Steps};
+use super::journal::{self, Journal, Records};
 use super::overlay::Overlay;
-use super::pages::{self, LAYOUT, Opened, Pages, Unopened};
+use super::pages::{self, BESIDE, LAYOUT, Opened, Pages, Unopened};
+use super::room::Room;
 use super::storage::{Disk, Named, Storage};
 use super::tables::{META, META_COLLECTION, META_COMMIT};
 
@@ -81,10 +82,12 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The disk is full.
-    #[error("there is no room left for {}: {source}; nothing is lost, make room and start again", path.display())]
+    #[error("there is no room left for {}: {source}; nothing is lost, make room for {needed} bytes and start again", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,
+        /// How many bytes are missing at the most.
+        needed: u64,
         /// What the operating system said.
         source: io::Error,
     },
@@ -148,8 +151,6 @@ pub(super) struct Ready {
     pub(super) catalog: Catalog,
     /// Takes nothing where the file is only looked at.
     pub(super) journal: Journal,
-    /// What the log has beyond the tables is in memory alone: nothing can be written.
-    pub(super) is_unsaved: bool,
 }
 
 /// A file that was opened. Before its indexes are asked, [`Location::bring_up`] has to follow.
@@ -301,29 +302,8 @@ impl Location {
                 self.verify(&mut found.database)?;
             }
             let catalog = self.bring_up(&found)?;
-            return Ok(Ready { database: found.database, catalog, journal: Journal::default(), is_unsaved: false });
+            return Ok(Ready { database: found.database, catalog, journal: Journal::default() });
         }
-        let mut opened = self.open_in(Steps::One);
-        if matches!(opened, Err(OpenError::NoRoom { .. })) {
-            opened = self.open_in(Steps::Each);
-        }
-        match opened {
-            Err(refused @ OpenError::NoRoom { .. }) => self.open_unsaved().map_err(|_| refused),
-            opened => opened,
-        }
-    }
-
-    /// There is no room to apply what the log has beyond the tables: that is done in memory, so that it can be read.
-    fn open_unsaved(&self) -> Result<Ready, OpenError> {
-        let file = self.file.display();
-        log::error!("there is no room left for {file}: it can be read, and each write tries whether there is");
-        let found = self.open_aside()?;
-        let catalog = self.bring_up(&found)?;
-        Ok(Ready { database: found.database, catalog, journal: Journal::default(), is_unsaved: true })
-    }
-
-    /// What the log has beyond the tables is applied in these steps.
-    pub(super) fn open_in(&self, steps: Steps) -> Result<Ready, OpenError> {
         self.guarded(|| {
             if self.is_missing()? {
                 if self.was_open.load(Ordering::Relaxed) {
@@ -342,18 +322,24 @@ impl Location {
             };
             // Whoever put the file in its place may have been killed before the name was on disk, or the sync failed.
             self.storage.sync_directory(&self.directory).map_err(|error| self.io(error))?;
-            let catalog = match self.bring_up_in(&found, steps) {
-                Err(OpenError::Io { path, source }) if log.is_full() => return Err(OpenError::NoRoom { path, source }),
+            let room = Room::counted(&log);
+            let catalog = match self.bring_up_in(&found, &room) {
+                Err(OpenError::NoRoom { source, .. } | OpenError::Io { source, .. })
+                    if room.missing() > 0 || log.is_full() =>
+                {
+                    return Err(self.no_room(source, room.missing()));
+                }
                 brought => brought?,
             };
             self.was_open.store(true, Ordering::Relaxed);
             let mut journal = Journal::of(log);
             journal.release(catalog.commit);
+            journal.make_room().map_err(|error| self.unusable(error))?;
             // What a process that was killed left; the lock that opening takes keeps others from needing it.
             for left in [NEW_FILE, UNSYNCED] {
                 self.storage.remove(&self.directory.join(left)).map_err(|error| self.io(error))?;
             }
-            Ok(Ready { database: found.database, catalog, journal, is_unsaved: false })
+            Ok(Ready { database: found.database, catalog, journal })
         })
     }
 
@@ -419,6 +405,8 @@ impl Location {
         match opened {
             Opened::Plain(_) => Ok(None),
             Opened::Log(log) => {
+                // redb writes pages before a commit when they take half of its cache.
+                log.set_bounds(self.cache_bytes / 2, self.quick_repair_from);
                 let database = self.builder(Torn::Refuse).create_with_backend(log.clone());
                 let database = database.map_err(|error| self.refused(error))?;
                 Ok(Some((self.found(database, Some(&log), !log.was_closed())?, log)))
@@ -445,10 +433,10 @@ impl Location {
     /// Makes the database one of this version and applies what its log has beyond its tables; gives its catalog then. What was
     /// opened to be looked at has to be verified before: a changed page gets a new checksum.
     pub(super) fn bring_up(&self, found: &Found) -> Result<Catalog, OpenError> {
-        self.bring_up_in(found, Steps::One)
+        self.bring_up_in(found, &Room::boundless())
     }
 
-    fn bring_up_in(&self, Found { database, records, .. }: &Found, steps: Steps) -> Result<Catalog, OpenError> {
+    fn bring_up_in(&self, Found { database, records, .. }: &Found, room: &Room) -> Result<Catalog, OpenError> {
         self.guarded(|| {
             let (mut catalog, version) = self.read_catalog(database)?;
             if version != FORMAT {
@@ -460,7 +448,7 @@ impl Location {
                 return Ok(catalog);
             }
             log::info!("{} commits of {} are in its log alone, applying them", records.len(), self.file.display());
-            journal::replay(database, catalog, records, self.limits(), steps, self.is_large())
+            journal::replay(database, catalog, records, self.limits(), self.is_large(), room)
                 .map_err(|error| self.unusable(error))
         })
     }
@@ -479,7 +467,13 @@ impl Location {
     /// Puts a new file in the place of the old one: all of it, on disk, or nothing. Its users must have closed it.
     pub(super) fn write_anew(&self, fill: impl FnOnce(&Database) -> Result<(), StoreError>) -> Result<(), OpenError> {
         let new = self.directory.join(NEW_FILE);
-        let written = self.write_beside(&new, fill);
+        let written = self.write_beside(&new, fill).map_err(|error| match error {
+            // It may become as large as what it is made from.
+            OpenError::NoRoom { path, source, .. } => {
+                OpenError::NoRoom { path, source, needed: self.taken_bytes().saturating_add(BESIDE) }
+            }
+            other => other,
+        });
         if written.is_err() {
             // Room matters more than this error: the next start removes the file as well.
             let _ = self.storage.remove(&new);
@@ -653,12 +647,18 @@ impl Location {
     pub(super) fn unusable(&self, error: StoreError) -> OpenError {
         match error {
             StoreError::Corrupt { what } => self.damaged(&what),
+            StoreError::NoRoom { .. } => self.io(io::ErrorKind::StorageFull.into()),
             StoreError::Backend { source } => match source.downcast::<io::Error>() {
                 Ok(source) => self.io(*source),
                 Err(source) => self.io(io::Error::other(source)),
             },
             other => self.io(io::Error::other(other)),
         }
+    }
+
+    /// With what a log keeps free, whose own errors do not say more.
+    fn no_room(&self, source: io::Error, missing: u64) -> OpenError {
+        OpenError::NoRoom { path: self.file.clone(), needed: missing.saturating_add(BESIDE), source }
     }
 
     fn damaged(&self, what: &dyn std::fmt::Display) -> OpenError {
@@ -671,7 +671,7 @@ impl Location {
                 OpenError::NotWritable { path: self.directory.clone(), source }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                OpenError::NoRoom { path: self.file.clone(), source }
+                self.no_room(source, 0)
             }
             _ => OpenError::Io { path: self.file.clone(), source },
         }

@@ -9,6 +9,8 @@ use crate::store::{CollectionSpec, StoreError, revision};
 use super::catalog::{Catalog, Collection, Index};
 use super::failure;
 use super::index::keys_of;
+use super::pages::Use;
+use super::room::{self, Room};
 use super::tables::{
     DataDefinition, IndexTable, Tables, UniqueDefinition, Working, counts_name, data_name, delete_index,
 };
@@ -16,6 +18,8 @@ use super::tables::{
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;
 
+/// What a key takes in a table beside its own bytes.
+const KEY_BESIDE: usize = 32;
 /// A new index gets its keys in order, so many bytes of them at a time: a page is written once for all of them that it
 /// holds, not once for each.
 const SORTED_BYTES: usize = if cfg!(test) { 512 } else { 32 * 1024 * 1024 };
@@ -23,11 +27,12 @@ const SORTED_BYTES: usize = if cfg!(test) { 512 } else { 32 * 1024 * 1024 };
 /// Makes what is declared and missing; returns the numbers of the collections that changed.
 ///
 /// # Errors
-/// [`StoreError::Duplicate`] when stored documents break a unique index; the transaction is to be given up.
+/// [`StoreError::Duplicate`] when stored documents break a unique index, [`StoreError::NoRoom`]; the transaction is to be given up.
 pub(super) fn declare(
     transaction: &WriteTransaction,
     catalog: &mut Catalog,
     collections: &[CollectionSpec],
+    room: &Room,
 ) -> Result<Vec<u32>, StoreError> {
     let mut changed = Vec::new();
     for spec in collections {
@@ -35,12 +40,20 @@ pub(super) fn declare(
         let number = catalog.number_of(spec.name);
         let declared = catalog.at_mut(number).declare(spec);
         let is_new = catalog.len() > known || !declared.added.is_empty();
+        if is_new {
+            let collection = catalog.at(number);
+            room.promise(room::of_tables(collection.indexes.len()), Use::Changing, || collection.name.clone())?;
+        }
+        if !declared.dropped.is_empty() {
+            let pages = room.of_dropped_tables(declared.dropped.len());
+            room.promise(pages, Use::Removing(0), || format!("the change of {}", spec.name))?;
+        }
         for index in &declared.dropped {
             delete_index(transaction, number, *index).map_err(failure::of_table)?;
         }
         let mut tables = Tables::<Working<'_>>::open(transaction, catalog.at(number)).map_err(failure::of_table)?;
         for index in declared.added {
-            build(transaction, catalog, number, index, &mut tables)?;
+            build(transaction, catalog, number, index, &mut tables, room)?;
         }
         if count_entries(catalog.at(number), &mut tables, &declared.dropped)? || is_new {
             changed.push(number);
@@ -50,8 +63,18 @@ pub(super) fn declare(
 }
 
 /// Takes everything away that is in a collection; it stays declared as it was.
-pub(super) fn empty(transaction: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {
+///
+/// # Errors
+/// The storage failed; [`StoreError::NoRoom`].
+pub(super) fn empty(
+    transaction: &WriteTransaction,
+    catalog: &mut Catalog,
+    number: u32,
+    room: &Room,
+) -> Result<(), StoreError> {
     let own = catalog.at_mut(number);
+    let pages = room.of_dropped_tables(own.indexes.len() + 2) + room::of_tables(own.indexes.len());
+    room.promise(pages, Use::Removing(0), || format!("the removal of {}", own.name))?;
     transaction.delete_table(DataDefinition::new(&data_name(number))).map_err(failure::of_table)?;
     transaction.delete_table(UniqueDefinition::new(&counts_name(number))).map_err(failure::of_table)?;
     for index in &own.indexes {
@@ -95,13 +118,20 @@ pub(super) fn build<'t>(
     collection: u32,
     index: u32,
     tables: &mut Tables<Working<'t>>,
+    room: &Room,
 ) -> Result<(), StoreError> {
     let own = catalog.at_mut(collection);
     let position = own.indexes.iter().position(|known| known.number == index).expect("it was just declared");
     let name = &own.name;
     let index = &mut own.indexes[position];
     let table = &mut tables.indexes[position];
+    let mut known = 0;
     let mut add = |keys: &mut Vec<(Vec<u8>, u64)>, index: &Index| {
+        let bytes = keys.iter().map(|(key, _)| (key.len() + KEY_BESIDE) as u64).sum::<u64>();
+        // What is there may be packed now.
+        let pages = room::of_sorted_keys(bytes, 2 * known);
+        room.promise(pages, Use::Adding(2 * bytes), || format!("the index {} of {name}", index.name))?;
+        known += bytes;
         if index.is_multikey() {
             table.pack(transaction, collection, index.number).map_err(failure::of_table)?;
         }

@@ -23,6 +23,7 @@ use super::failure;
 use super::gathered::Gathered;
 use super::packed::table as packed;
 use super::places::Places;
+use super::room;
 
 /// Text -> BSON.
 pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
@@ -224,6 +225,13 @@ impl<'t> IndexTable<Working<'t>> {
             Self::Packed(table, gathered) => gathered.settle(table),
             Self::Plain(_) | Self::Unique(_) => Ok(()),
         }
+    }
+
+    /// How many pages [`IndexTable::pack`] may change.
+    pub(super) fn pages_to_pack(&self) -> Result<u64, StorageError> {
+        let Self::Plain(plain) = self else { return Ok(0) };
+        let stats = plain.stats()?;
+        Ok(2 * (stats.leaf_pages() + stats.branch_pages()) + room::of_tables(0))
     }
 
     /// Makes the table one of an index with arrays, if it could be one and is none. Returns how many entries that took.

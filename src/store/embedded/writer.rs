@@ -4,7 +4,7 @@
 //! No group waits for a timer: while one goes to disk, the next one gathers in the queue. When nothing comes for a while, the
 //! tables catch up with the journal. When the storage fails, the file is closed and opened again; what was in the group is answered as unavailable.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -15,7 +15,7 @@ use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::store::{Change, CollectionSpec, Condition, Documents, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 use super::Options;
 use super::acknowledged::Acknowledged;
@@ -24,7 +24,9 @@ use super::catalog::Catalog;
 use super::failure;
 use super::journal::Journal;
 use super::open::{Location, OpenError, Ready};
+use super::pages::Use;
 use super::prepare;
+use super::room;
 use super::snapshot::Snapshot;
 use super::space;
 use super::tables::{META, META_COLLECTION, META_COMMIT};
@@ -50,6 +52,8 @@ pub(super) struct Handle {
     waiting: AtomicU64,
     reporter: Reporter,
     unused: Arc<ArcSwapOption<Unused>>,
+    /// Whether the thread was told that a reader met a failure, and has not tried since.
+    is_reopening: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,27 +99,27 @@ impl Handle {
 
     /// Opens the file and starts the thread.
     pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let Ready { database, catalog, journal, is_unsaved } = space::open_compacted(&location)?;
+        let Ready { database, catalog, journal } = space::open_compacted(&location)?;
         let (acknowledged, limits) = (location.acknowledged(&catalog), location.limits());
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
+        let is_reopening = Arc::<AtomicBool>::default();
         let mut writer = Writer {
             reporter: Arc::clone(&reporter),
             unused: Arc::clone(&unused),
+            is_reopening: Arc::clone(&is_reopening),
             location,
             published,
             catalog,
             database: Some(database),
             journal,
-            is_unsaved,
-            is_removing: false,
             acknowledged,
             limits,
         };
         writer.publish();
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.run(&jobs));
         let thread = thread.map_err(|source| OpenError::Io { path: "the writing thread".into(), source })?;
-        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, unused, thread: Some(thread) })
+        Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, unused, is_reopening, thread: Some(thread) })
     }
 
     pub(super) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -150,9 +154,11 @@ impl Handle {
         self.unused.load().as_ref().map(|unused| (unused.bytes, unused.at.elapsed()))
     }
 
-    /// Has the file opened again. A full queue will find out by itself.
+    /// Has the file opened again; once, whoever asks. A full queue will find out by itself.
     pub(super) fn reopen(&self) {
-        let _ = self.jobs.try_send(Job::Reopen);
+        if !self.is_reopening.swap(true, Ordering::AcqRel) && self.jobs.try_send(Job::Reopen).is_err() {
+            self.is_reopening.store(false, Ordering::Release);
+        }
     }
 
     async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StoreError> {
@@ -195,6 +201,7 @@ impl Drop for Waiting<'_> {
 struct Writer {
     reporter: Reporter,
     unused: Arc<ArcSwapOption<Unused>>,
+    is_reopening: Arc<AtomicBool>,
     location: Location,
     published: Published,
     /// As of the last commit.
@@ -202,10 +209,6 @@ struct Writer {
     /// None while the storage is out of order.
     database: Option<Database>,
     journal: Journal,
-    /// There was no room to open the file for writing: what readers see is in memory.
-    is_unsaved: bool,
-    /// Whether the group that is being written only takes documents away.
-    is_removing: bool,
     acknowledged: Acknowledged,
     limits: Limits,
 }
@@ -249,13 +252,6 @@ impl Outcome {
     }
 }
 
-/// Whether the unit takes documents away and does nothing else.
-fn is_removal(unit: &Unit) -> bool {
-    let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
-    let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
-    !unit.changes.is_empty() && unit.changes.iter().all(removes) && !unit.conditions.iter().any(writes)
-}
-
 fn bytes_of(change: &Change) -> usize {
     match change {
         Change::Insert { document, .. } => document.as_bytes().len(),
@@ -277,27 +273,30 @@ impl Writer {
             match job {
                 Job::Commit { unit, reply } => {
                     let mut group = Group::of(unit, reply, Undo::Notes);
-                    next = gather(&mut group, jobs, self.journal.is_cautious());
+                    next = gather(&mut group, jobs);
                     self.commit(group);
                 }
                 Job::Prepare { collections, reply } => {
-                    let result = self.prepare(&collections);
+                    let result = self.with_room(|writer| writer.prepare(&collections));
                     self.look_at(&result);
                     // Nobody waits any more: the work is done all the same.
                     let _ = reply.send(result);
                 }
                 Job::Append { collection, documents, reply } => {
                     let append = |batch: &mut Batch<'_>| batch.append(&collection, &documents);
-                    let result = self.in_batch(Undo::Transaction, append, |()| false);
+                    let result = self.with_room(|writer| writer.in_batch(Undo::Transaction, append, |()| false));
                     self.look_at(&result);
                     let _ = reply.send(result);
                 }
                 Job::Clear { collection, reply } => {
-                    let result = self.clear(&collection);
+                    let result = self.with_room(|writer| writer.clear(&collection));
                     self.look_at(&result);
                     let _ = reply.send(result);
                 }
-                Job::Reopen => self.check(),
+                Job::Reopen => {
+                    self.check();
+                    self.is_reopening.store(false, Ordering::Release);
+                }
                 Job::Stop => break,
             }
             next = next.or_else(|| self.next(jobs));
@@ -328,6 +327,16 @@ impl Writer {
         }
     }
 
+    /// Does work, and where there was no room once more when the tables have caught up: room for their pages may be enough for it.
+    fn with_room<T>(&mut self, work: impl Fn(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let done = work(self);
+        if matches!(done, Err(StoreError::NoRoom { .. })) && self.journal.holds() {
+            self.catch_up();
+            return work(self);
+        }
+        done
+    }
+
     /// Measures what of the file is unused: some hundred samples, some milliseconds.
     fn measure(&self) {
         let Some(database) = &self.database else { return };
@@ -338,20 +347,30 @@ impl Writer {
 
     /// Commits a group and answers everyone in it.
     fn commit(&mut self, group: Group) {
+        let has_all_room = group.units.len() == 1 && !self.journal.holds();
         match self.commit_units(&group.units, group.undo) {
             Ok(outcomes) => {
-                let mut large = Vec::new();
+                let (mut large, mut crowded) = (Vec::new(), Vec::new());
                 let units = outcomes.len();
                 for ((unit, reply), outcome) in group.units.into_iter().zip(group.replies).zip(outcomes) {
                     match outcome {
+                        Outcome::Done(Err(StoreError::NoRoom { .. })) if !has_all_room => crowded.push((unit, reply)),
                         Outcome::Done(result) => drop(reply.send(result)),
                         Outcome::TooLarge => large.push((unit, reply)),
                     }
                 }
+                let left = large.len() + crowded.len();
                 if let Some(metrics) = self.reporter.get()
-                    && units > large.len()
+                    && units > left
                 {
-                    metrics.committed(units - large.len());
+                    metrics.committed(units - left);
+                }
+                // What is in the tables needs no room any more.
+                for (unit, reply) in crowded {
+                    if self.journal.holds() {
+                        self.catch_up();
+                    }
+                    self.commit(Group::of(unit, reply, group.undo));
                 }
                 for (unit, reply) in large {
                     self.commit(Group::of(unit, reply, Undo::Transaction));
@@ -381,12 +400,9 @@ impl Writer {
 
     /// One transaction for all units; an error is one of the storage, and nothing was written then.
     fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
-        self.is_removing = units.iter().all(is_removal);
         let is_given_up =
             |outcomes: &Vec<Outcome>| undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
-        let applied = self.in_batch(undo, |batch| apply(batch, units), is_given_up);
-        self.is_removing = false;
-        applied
+        self.in_batch(undo, |batch| apply(batch, units), is_given_up)
     }
 
     /// One transaction for all that `work` does; after an error, and when it is given up, nothing was written.
@@ -396,8 +412,10 @@ impl Writer {
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
         is_given_up: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
+        // Beginning may open the file again, and then it is another log that is asked.
         let transaction = self.begin()?;
-        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.limits, undo);
+        let room = self.journal.room();
+        let mut batch = Batch::new(&transaction, self.catalog.clone(), self.limits, undo, &room);
         // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
         let applied = match failure::guarded(|| work(&mut batch)) {
             Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
@@ -411,11 +429,13 @@ impl Writer {
             Err(error) => {
                 // A transaction that cannot be given up is lost all the same, and the first error says why.
                 let _ = failure::caught(|| transaction.abort());
+                self.journal.forget(self.catalog.commit);
                 return Err(error);
             }
         };
         if touched.is_empty() || is_given_up(&outcomes) {
             transaction.abort().map_err(failure::of_storage)?;
+            self.journal.forget(self.catalog.commit);
         } else {
             failure::guarded(|| store_collections(&transaction, &mut catalog, touched))?;
             self.finish(transaction, catalog, record.as_deref())?;
@@ -424,21 +444,16 @@ impl Writer {
     }
 
     fn prepare(&mut self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
-        // In memory it can be found out whether there is anything to prepare.
-        let transaction = match &self.database {
-            Some(database) if self.is_unsaved => {
-                database.begin_write().map_err(|error| failure::unavailable(&error))?
+        let transaction = self.begin()?;
+        let (mut catalog, room) = (self.catalog.clone(), self.journal.room());
+        let changed = match failure::guarded(|| prepare::declare(&transaction, &mut catalog, collections, &room)) {
+            Ok(changed) if !changed.is_empty() => changed,
+            nothing => {
+                let aborted = transaction.abort().map_err(failure::of_storage);
+                self.journal.forget(self.catalog.commit);
+                return nothing.and(aborted);
             }
-            _ => self.begin()?,
         };
-        let mut catalog = self.catalog.clone();
-        let changed = failure::guarded(|| prepare::declare(&transaction, &mut catalog, collections))?;
-        if changed.is_empty() {
-            return transaction.abort().map_err(failure::of_storage);
-        }
-        if self.is_unsaved {
-            return Err(no_room());
-        }
         failure::guarded(|| store_collections(&transaction, &mut catalog, changed))?;
         self.finish(transaction, catalog, None)
     }
@@ -447,8 +462,12 @@ impl Writer {
     fn clear(&mut self, collection: &str) -> Result<(), StoreError> {
         let mut catalog = self.catalog.clone();
         let Some(number) = catalog.get(collection).map(|known| known.number) else { return Ok(()) };
-        let transaction = self.begin()?;
-        failure::guarded(|| prepare::empty(&transaction, &mut catalog, number))?;
+        let (transaction, room) = (self.begin()?, self.journal.room());
+        if let Err(error) = failure::guarded(|| prepare::empty(&transaction, &mut catalog, number, &room)) {
+            let _ = failure::caught(|| transaction.abort());
+            self.journal.forget(self.catalog.commit);
+            return Err(error);
+        }
         failure::guarded(|| store_collections(&transaction, &mut catalog, [number]))?;
         self.finish(transaction, catalog, None)
     }
@@ -464,14 +483,8 @@ impl Writer {
     }
 
     fn database(&mut self) -> Result<&Database, StoreError> {
-        if self.is_unsaved {
-            self.close();
-        }
         if self.database.is_none() {
             self.reopen()?;
-        }
-        if self.is_unsaved {
-            return Err(no_room());
         }
         self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
@@ -483,7 +496,6 @@ impl Writer {
         catalog: Catalog,
         record: Option<&[u8]>,
     ) -> Result<(), StoreError> {
-        self.journal.set_removing(self.is_removing);
         let append = |record| self.journal.append(catalog.commit, record, self.location.file_bytes());
         let appended = record.map_or(Ok(false), append);
         let is_durable = match appended {
@@ -536,10 +548,6 @@ impl Writer {
 
     /// Closes the file and tries to open it again.
     fn fail(&mut self, error: &dyn std::fmt::Display) {
-        if self.is_unsaved {
-            // It was tried just now.
-            return log::error!("nothing can be written: {error}");
-        }
         log::error!("the storage failed, opening it again: {error}");
         self.close();
         if let Err(error) = self.reopen() {
@@ -558,8 +566,8 @@ impl Writer {
 
     fn reopen(&mut self) -> Result<(), StoreError> {
         let opened = self.location.open().map_err(|error| failure::unavailable(&error))?;
-        let Ready { database, mut catalog, journal, is_unsaved } = opened;
-        (self.journal, self.is_unsaved) = (journal.cautious(), is_unsaved);
+        let Ready { database, mut catalog, journal } = opened;
+        self.journal = journal;
         catalog.continue_after(&self.catalog);
         // It may be a new file, written after a sync that failed.
         self.acknowledged = self.location.acknowledged(&catalog);
@@ -575,18 +583,19 @@ impl Writer {
         let numbers: Vec<u32> = self.catalog.iter().map(|collection| collection.number).collect();
         let mut catalog = self.catalog.clone();
         let stored = self.begin().and_then(|transaction| {
+            let pages = room::of_tables(numbers.len());
+            self.journal.room().promise(pages, Use::Removing(0), || "the last ids".to_owned())?;
             store_collections(&transaction, &mut catalog, numbers)?;
             self.finish(transaction, catalog, None)
         });
-        if let Err(error) = stored {
-            log::error!("closing the store: {error}");
+        match stored {
+            // What is in the log fits into the tables all the same.
+            Err(StoreError::NoRoom { .. }) if self.journal.holds() => self.catch_up(),
+            Err(error) => log::error!("closing the store: {error}"),
+            Ok(()) => {}
         }
         self.published.store(None);
     }
-}
-
-fn no_room() -> StoreError {
-    failure::unavailable(&"there is no room left on the disk")
 }
 
 /// Applies units in turn; an error is one of the storage.
@@ -600,13 +609,11 @@ fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Outcome>, StoreErr
     units.iter().map(apply).collect()
 }
 
-/// Adds what is waiting to the group; returns a job that does not go into it. After a failure it may be that only removing is
-/// possible: then that does not go together with anything else.
-fn gather(group: &mut Group, jobs: &Receiver<Job>, is_cautious: bool) -> Option<Job> {
-    let removes = group.units.iter().all(is_removal);
+/// Adds what is waiting to the group; returns a job that does not go into it.
+fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     while !group.is_full() {
         match jobs.try_recv() {
-            Ok(Job::Commit { unit, reply }) if !is_cautious || is_removal(&unit) == removes => group.push(unit, reply),
+            Ok(Job::Commit { unit, reply }) => group.push(unit, reply),
             Ok(other) => return Some(other),
             Err(_) => return None,
         }

@@ -22,6 +22,7 @@
 
 mod ahead;
 mod layout;
+mod promises;
 mod records;
 mod recovery;
 mod segments;
@@ -29,7 +30,6 @@ mod segments;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::{Bound, Deref};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use redb::{BackendError, StorageBackend};
@@ -41,7 +41,9 @@ use self::layout::{
     Content, Head, MAP_PIECE, MOST_PAGES, MapCheck, Place, Point, Run, SEGMENT, SLOT, Superblock, encode_map,
     map_bytes, offset,
 };
-use self::records::{Record, USUAL_PAGES_FOR_A_SLOT};
+use self::promises::Promises;
+pub(super) use self::promises::Use;
+use self::records::Record;
 use self::recovery::{End, Recovered, recover, resize};
 use self::segments::{RESERVE, Segments, segment_of, segments_for, slots_of};
 use super::storage::blocks;
@@ -63,8 +65,6 @@ const MOST_ROUNDS: usize = 64;
 const MOST_SEGMENTS: u32 = u32::MAX / SEGMENT - 1;
 /// How many pages a batch may write anew at least, however small it is.
 const CLEARED: usize = 64;
-/// A batch of so many pages may use the last segments, see [`RESERVE`].
-const SMALL: usize = 64;
 /// So many pages are staged before they are written, unless there is a sync: redb gives some out of its hand that change again.
 const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 };
 
@@ -107,8 +107,6 @@ pub(super) struct Log {
     file: Box<dyn StorageBackend>,
     /// See [`Log::was_closed`].
     was_closed: bool,
-    /// See [`Log::set_removing`].
-    is_removing: AtomicBool,
     shared: RwLock<Shared>,
     writer: Mutex<Writer>,
 }
@@ -145,8 +143,6 @@ struct Writer {
     found: Option<End>,
     /// Whether this has written to the file.
     has_written: bool,
-    /// Whether the batch may use the last segments, see [`RESERVE`].
-    is_small: bool,
     /// Whether there was no room for another segment.
     is_full: bool,
     /// Whether there is something that no sync has made durable.
@@ -157,10 +153,8 @@ struct Writer {
     is_begun: bool,
     /// What the pages do not say yet, see [`records`].
     records: Vec<Record>,
-    /// How many pages were written since records were last released.
-    followed: usize,
-    /// How many pages followed a slot of records lately.
-    pages_for_a_slot: usize,
+    /// What was promised, see [`Log::promise`].
+    promises: Promises,
     buffer: Vec<u8>,
 }
 
@@ -239,20 +233,17 @@ impl Log {
             retry_from: 0,
             found: Some(log.end),
             has_written: false,
-            is_small: false,
             is_full: false,
             is_changed: false,
             is_broken: false,
             is_begun: false,
             records: log.records,
-            followed: 0,
-            pages_for_a_slot: USUAL_PAGES_FOR_A_SLOT,
+            promises: Promises::default(),
             buffer: Vec::new(),
         };
         let shared = Shared { length: log.length, map: log.map, version: Version::new(), staged: BTreeMap::new() };
         let was_closed = log.superblock.is_closed && log.slots == 0;
-        let is_removing = AtomicBool::new(false);
-        Self { file, was_closed, is_removing, shared: RwLock::new(shared), writer: Mutex::new(writer) }
+        Self { file, was_closed, shared: RwLock::new(shared), writer: Mutex::new(writer) }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Shared> {
@@ -319,10 +310,9 @@ impl Log {
         if self.read_pages(&self.shared(), page, &mut bytes)? { Ok(bytes) } else { Err(damaged(page)) }
     }
 
-    /// Whether what is written from now on only takes documents away. That needs a few pages as well before it gives any back, and
-    /// on a full disk it may use most of what is kept free.
-    pub(super) fn set_removing(&self, is_removing: bool) {
-        self.is_removing.store(is_removing, Ordering::Relaxed);
+    /// How many pages count.
+    pub(super) fn count(&self) -> u64 {
+        self.writer().segments.live()
     }
 
     /// Whether the log had been closed properly when it was opened. If it was not, the last batch that was acknowledged may be
@@ -402,9 +392,9 @@ impl Log {
     ///
     /// A new segment is filled with zeros first: when the disk is full that fails, and writing to it later does not.
     fn next_segment(&self, writer: &mut Writer) -> io::Result<u32> {
-        while !writer.segments.has_spare() {
+        while !writer.segments.has(RESERVE + 1) {
             match self.add_segment(writer) {
-                Err(error) if is_full(&error) && writer.is_small => break,
+                Err(error) if is_full(&error) => break,
                 added => added?,
             }
         }
@@ -464,7 +454,7 @@ impl Log {
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
         writer.written += numbers.len();
-        writer.followed += numbers.len();
+        writer.promises.note_written(numbers.len());
         (writer.floor, writer.is_begun) = (length, true);
         Ok(())
     }
@@ -490,44 +480,12 @@ impl Log {
         Ok(())
     }
 
-    /// Makes sure that a batch leaves enough to go on working with what is there, should the disk be full.
-    fn refuse_growth(&self, writer: &mut Writer) -> io::Result<()> {
-        let new = {
-            let shared = self.shared();
-            shared.staged.keys().filter(|page| shared.place(**page).slot == 0).count() as u64
-        };
-        let reserve = RESERVE as u64 * u64::from(SEGMENT);
-        let kept = if self.is_removing.load(Ordering::Relaxed) { reserve / 4 } else { reserve };
-        while new > 0 && writer.segments.unused() < new + kept {
-            self.add_segment(writer)?;
-        }
-        Ok(())
-    }
-
-    /// On a full disk: clears segments until there are free ones again, or no more can be won.
-    fn win_room(&self, writer: &mut Writer) -> io::Result<()> {
-        for _ in 0..MOST_ROUNDS {
-            if !writer.is_full || writer.segments.has_reserve() {
-                break;
-            }
-            self.clear_segments(writer)?;
-            if self.shared().staged.is_empty() {
-                break;
-            }
-            self.commit(writer)?;
-        }
-        Ok(())
-    }
-
-    /// Stages the pages that still count in segments that are mostly garbage, if there is too much of it.
-    fn clear_segments(&self, writer: &mut Writer) -> io::Result<()> {
+    /// Stages the pages that still count in segments that are mostly garbage, if there is more than `most` of it. So many segments
+    /// are left free, and the room for what was promised.
+    fn clear_segments(&self, writer: &mut Writer, most: u64, kept: usize) -> io::Result<()> {
+        // On a full disk a few slots count; heads of parts will take some again.
+        let fullest = if writer.is_full { SEGMENT - 8 } else { SEGMENT * 9 / 10 };
         let mut garbage = writer.segments.clearable();
-        // On a full disk there is no other room.
-        let (most, fullest) = if writer.is_full {
-            (CLEARED as u64, SEGMENT - 4)
-        } else {
-            (writer.segments.live() / 2 + SLACK, SEGMENT * 9 / 10)
-        };
         let mut budget = CLEARED.max(2 * (writer.written + self.shared().staged.len()));
         let mut cleared = BTreeSet::new();
         while garbage > most {
@@ -538,7 +496,7 @@ impl Log {
                 break;
             }
             // What is full would only be written again and again.
-            if u32::from(live) > fullest {
+            if u32::from(live) > fullest || !self.has_room(writer, live.into(), kept)? {
                 break;
             }
             self.clear_segment(writer, victim)?;
@@ -584,6 +542,7 @@ impl Log {
                 moved.push((*page, Box::from(own)));
             }
         }
+        writer.promises.note_moved(moved.len());
         self.shared_mut().staged.extend(moved);
         Ok(())
     }
@@ -629,14 +588,21 @@ impl Log {
             spare
         } else {
             let run = self.take_run(writer, needed + needed / 4);
-            match run.or_else(|error| writer.segments.take_run(needed, u32::MAX).ok_or(error)) {
-                Err(error) if is_full(&error) => {
+            let run = match run.or_else(|error| writer.segments.take_run(needed, u32::MAX).ok_or(error)) {
+                Err(error) if is_full(&error) => None,
+                run => Some(run?),
+            };
+            // Not what was promised.
+            let is_there = run.is_some() && self.has_room(writer, 0, 1)?;
+            match run {
+                Some(run) if is_there => run,
+                run => {
+                    writer.segments.give_back(run.unwrap_or_default());
                     // What was written is on disk all the same; the next opening has more to follow.
-                    log::warn!("there is no room for a map of the pages of the store: {error}");
+                    log::warn!("there is no room for a map of the pages of the store");
                     writer.retry_from = 2 * writer.slots;
                     return Ok(());
                 }
-                run => run?,
             }
         };
         let mut check = MapCheck::default();
@@ -658,7 +624,8 @@ impl Log {
         }
         writer.segments.unpin(segment_of(point.slot));
         (writer.slots, writer.retry_from) = (0, 0);
-        match writer.segments.trim(is_closed) {
+        let kept = if is_closed { 0 } else { writer.promises.take_most() };
+        match writer.segments.trim(is_closed, kept) {
             Some(left) => writer.failing(|| self.file.set_len(offset(slots_of(left).start))),
             None => Ok(()),
         }
@@ -769,14 +736,12 @@ impl StorageBackend for Pages {
         if !writer.is_changed {
             return Ok(());
         }
-        self.refuse_growth(&mut writer)?;
-        writer.is_small = writer.written + self.shared().staged.len() <= SMALL;
-        let done = self
-            .clear_segments(&mut writer)
-            .and_then(|()| self.commit(&mut writer))
-            .and_then(|()| self.win_room(&mut writer));
-        writer.is_small = false;
-        done
+        // A full disk is cleared when somebody needs the room.
+        if !writer.is_full {
+            let most = writer.segments.live() / 2 + SLACK;
+            self.clear_segments(&mut writer, most, RESERVE)?;
+        }
+        self.commit(&mut writer)
     }
 
     fn write(&self, from: u64, data: &[u8]) -> io::Result<()> {

@@ -7,22 +7,16 @@
 //! What a record says is not known here; its entries are described where they are
 //! [written](super::super::journal), and the layout of the log is raised when they change.
 //!
-//! *Invariant:* no checkpoint is written while there is a record that has not been [released](Log::release).
+//! *Invariants:*
+//! - No checkpoint is written while there is a record that has not been [released](Log::release).
+//! - Pages are [promised](Log::promise) room before they change. So the pages that follow a record fit into segments that the file
+//!   has already, whatever becomes of the disk.
 
 use std::io;
 
-use super::layout::{Content, Head, Place, SEGMENT, SLOT, offset};
+use super::layout::{Content, Head, Place, SLOT, offset};
 use super::segments::{RESERVE, segment_of};
-use super::{Log, Writer, is_full, page_number, room_at};
-
-/// Pages that follow, however small records are: what redb writes with each commit.
-const FIXED_PAGES: usize = 128;
-/// How many follow a slot of records, as long as nothing is known about that.
-pub(super) const USUAL_PAGES_FOR_A_SLOT: usize = 3;
-/// And the most that is believed.
-const MOST_PAGES_FOR_A_SLOT: usize = 12;
-/// So many slots of records tell something about the pages that follow them.
-const TELLING_SLOTS: usize = 16;
+use super::{Log, page_number, room_at};
 
 /// Where a record is.
 #[derive(Debug)]
@@ -42,26 +36,9 @@ impl Record {
     }
 }
 
-fn held_slots(writer: &Writer) -> usize {
-    writer.records.iter().map(|record| record.places.len()).sum()
-}
-
-impl Writer {
-    /// These slots of records were released: how many pages followed them?
-    fn learn(&mut self, slots: usize) {
-        let pages = std::mem::take(&mut self.followed);
-        // Of a few nothing can be told; and where much else was written with them, the pages are not theirs.
-        if slots >= TELLING_SLOTS {
-            let now = (pages.saturating_sub(FIXED_PAGES) / slots).clamp(1, MOST_PAGES_FOR_A_SLOT);
-            // What was needed lately may be needed again.
-            self.pages_for_a_slot = now.max(self.pages_for_a_slot.saturating_sub(1));
-        }
-    }
-}
-
 impl Log {
-    /// Appends a record, and returns when it is on disk. `false` where there is no room for it and for the pages that are to follow:
-    /// then nothing was written.
+    /// Appends a record, and returns when it is on disk. `false` where there is no room for it beside the pages that are to follow: then
+    /// nothing was written.
     ///
     /// # Errors
     /// Writing failed; nothing more is written then until the log is opened again.
@@ -69,7 +46,7 @@ impl Log {
         let mut writer = self.writer();
         writer.check()?;
         let slots = record.len().div_ceil(SLOT);
-        if !self.has_room_for(&mut writer, slots)? {
+        if !self.has_room(&mut writer, slots as u64, RESERVE)? {
             return Ok(false);
         }
         self.begin_writing(&mut writer)?;
@@ -100,25 +77,6 @@ impl Log {
         let mut writer = self.writer();
         writer.failing(|| synced)?;
         writer.records.push(Record { number, bytes: record.len() as u64, places });
-        Ok(true)
-    }
-
-    /// Makes sure that the pages can follow, should the disk be full by then.
-    fn has_room_for(&self, writer: &mut Writer, slots: usize) -> io::Result<bool> {
-        let held = (held_slots(writer) + slots) as u64;
-        let pages = FIXED_PAGES as u64 + held * (writer.pages_for_a_slot + 1) as u64;
-        let batch = (slots as u64 + pages).div_ceil(u64::from(SEGMENT));
-        let segments = usize::try_from(batch).unwrap_or(usize::MAX).saturating_add(1);
-        let growth = 2 * held + RESERVE as u64 * u64::from(SEGMENT);
-        while writer.segments.unused() < growth || !writer.segments.has_beside_reserve(segments) {
-            if writer.is_full {
-                return Ok(false);
-            }
-            match self.add_segment(writer) {
-                Err(error) if is_full(&error) => return Ok(false),
-                added => added?,
-            }
-        }
         Ok(true)
     }
 
@@ -157,25 +115,14 @@ impl Log {
     /// Writing a checkpoint failed that had waited for this.
     pub(in super::super) fn release(&self, number: u64) -> io::Result<()> {
         let mut writer = self.writer();
-        let held = held_slots(&writer);
         writer.records.retain(|record| record.number > number);
-        if writer.records.is_empty() {
-            writer.learn(held);
-        }
+        writer.promises.end();
         writer.check()?;
-        if !writer.has_written || !writer.records.is_empty() || writer.is_begun || self.shared().length != writer.floor
-        {
+        if !writer.has_written || writer.is_begun || self.shared().length != writer.floor {
             return Ok(());
         }
         // Pages that are only staged are in no map.
-        self.checkpoint_if_due(&mut writer)?;
-        if writer.is_changed {
-            return Ok(());
-        }
-        let won = self.win_room(&mut writer);
-        // What this has begun, the next batch ends.
-        writer.is_changed |= won.is_err();
-        won
+        self.checkpoint_if_due(&mut writer)
     }
 }
 

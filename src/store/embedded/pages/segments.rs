@@ -8,11 +8,9 @@ use super::layout::{Place, Run, SEGMENT, SLOT, SUPERBLOCKS};
 /// The owner of a slot that holds nothing that counts.
 const NOBODY: u32 = u32::MAX;
 
-/// So many free segments are only for what is small: on a full disk, too, a store can be opened and things be
+/// So many free segments are only for what takes documents away: on a full disk, too, a store can be opened and things be
 /// deleted.
 pub(super) const RESERVE: usize = 2;
-/// So many slots of a segment are not counted on.
-const LEFT: u64 = 16;
 /// So many more at the end of the file stay for what is written next.
 const TRIMMED: usize = 8;
 
@@ -139,14 +137,14 @@ impl Segments {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether there are more free segments than have to stay.
-    pub(super) fn has_spare(&self) -> bool {
-        self.free.len() > RESERVE
+    /// Whether so many are free.
+    pub(super) fn has(&self, count: usize) -> bool {
+        self.free.len() >= count
     }
 
-    /// Whether so many are free beside those that have to stay.
-    pub(super) fn has_beside_reserve(&self, count: usize) -> bool {
-        self.free.len() >= RESERVE + count
+    /// How many are free.
+    pub(super) fn free(&self) -> usize {
+        self.free.len()
     }
 
     /// The first free segment, for parts.
@@ -268,15 +266,16 @@ impl Segments {
         self.settle(current);
     }
 
-    /// Forgets free segments at the end, if they are many, or all that are not needed; returns how many segments are left then.
-    pub(super) fn trim(&mut self, all: bool) -> Option<u32> {
+    /// Forgets free segments at the end, if they are many, or all that are not needed; returns how many segments are left then. So
+    /// many stay beside the reserve.
+    pub(super) fn trim(&mut self, all: bool, kept: usize) -> Option<u32> {
         let free = self.free_at_end() as usize;
         let used = self.all.len() - free;
         let spare = if all { 0 } else { TRIMMED.max(used / 8) };
-        if free <= RESERVE + spare {
+        if free <= RESERVE + kept + spare {
             return None;
         }
-        let left = u32::try_from(used + RESERVE).unwrap_or(u32::MAX);
+        let left = u32::try_from(used + RESERVE + kept).unwrap_or(u32::MAX);
         self.forget_behind(left);
         Some(left)
     }
@@ -310,17 +309,6 @@ impl Segments {
     /// How many pages count.
     pub(super) fn live(&self) -> u64 {
         self.live
-    }
-
-    /// How many slots could hold more pages that count. In each segment some are left to heads of parts and to garbage that is
-    /// not worth clearing.
-    pub(super) fn unused(&self) -> u64 {
-        self.garbage().saturating_sub(self.parts * LEFT) + self.free.len() as u64 * u64::from(SEGMENT)
-    }
-
-    /// Whether all the segments are free that have to stay so.
-    pub(super) fn has_reserve(&self) -> bool {
-        self.free.len() >= RESERVE
     }
 
     /// How many slots of segments with parts hold nothing that counts.
@@ -377,10 +365,10 @@ mod tests {
         let mut segments = Segments::of(&[], [Run::default(); 2], &BTreeSet::new(), 0, 0);
         (0..20).for_each(|_| segments.add());
         let run = segments.take_run(20, u32::MAX).expect("they are free");
-        assert_eq!(segments.trim(false), None);
+        assert_eq!(segments.trim(false, 0), None);
         segments.give_back(run);
-        assert_eq!(segments.trim(false), Some(3));
-        assert_eq!((segments.trim(false), segments.count()), (None, 3));
+        assert_eq!(segments.trim(false, 0), Some(3));
+        assert_eq!((segments.trim(false, 0), segments.count()), (None, 3));
     }
 
     #[test]

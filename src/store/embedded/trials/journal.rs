@@ -13,7 +13,6 @@ use super::memory::Memory;
 use super::{directory, location, options, start, up};
 use crate::query::Filter;
 use crate::store::embedded::format::FORMAT;
-use crate::store::embedded::journal::Steps;
 use crate::store::embedded::open::FILE;
 use crate::store::embedded::pages::{Opened, Pages};
 use crate::store::embedded::storage::Storage;
@@ -107,17 +106,6 @@ async fn whatever_reads_the_file_reads_what_is_in_the_log_alone() {
     space::compact(&location(&memory)).expect("it is sound");
     assert_eq!(in_the_log_alone(&memory), 0);
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
-}
-
-#[tokio::test]
-async fn what_is_in_the_log_alone_is_applied_commit_by_commit_where_there_is_little_room() {
-    let (memory, there) = killed().await;
-    let ready = location(&memory).open_in(Steps::Each).expect("it is sound");
-    drop(ready);
-    assert_eq!(in_the_log_alone(&memory), 0);
-    let store = start(&memory, &options());
-    assert_eq!(found(&store, Filter::all()).await.expect("an answer"), there);
-    assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
 }
 
 fn lose_an_entry(memory: &Arc<Memory>) {

@@ -59,6 +59,10 @@ pub(super) struct Memory {
     is_directory_unwritable: AtomicBool,
     /// What the system says when a file is to be locked; 0: that it is.
     lock_error: Arc<AtomicI32>,
+    /// No file can be written beyond this.
+    room: Arc<AtomicU64>,
+    /// How often files were opened.
+    opened: AtomicUsize,
 }
 
 impl Memory {
@@ -75,7 +79,18 @@ impl Memory {
 
     fn with_log(log: Option<Log>) -> Self {
         let syncs_before_failure = Arc::new(AtomicUsize::new(usize::MAX));
-        Self { log, syncs_before_failure, ..Self::default() }
+        let room = Arc::new(AtomicU64::new(u64::MAX));
+        Self { log, syncs_before_failure, room, ..Self::default() }
+    }
+
+    /// Lets no file be written beyond this.
+    pub(super) fn set_room(&self, bytes: u64) {
+        self.room.store(bytes, Ordering::SeqCst);
+    }
+
+    /// How often files were opened.
+    pub(super) fn opened(&self) -> usize {
+        self.opened.load(Ordering::SeqCst)
     }
 
     /// Has each sync take so long.
@@ -119,6 +134,7 @@ impl Memory {
             sync_takes: Arc::clone(&self.sync_takes),
             is_killed: Arc::clone(&self.is_killed),
             lock_error: Arc::clone(&self.lock_error),
+            room: Arc::clone(&self.room),
         })
     }
 
@@ -175,6 +191,7 @@ impl Storage for Memory {
     }
 
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        self.opened.fetch_add(1, Ordering::SeqCst);
         Ok(Box::new(self.file(file)?))
     }
 
@@ -233,6 +250,7 @@ pub(super) struct MemoryFile {
     sync_takes: Arc<AtomicU64>,
     is_killed: Arc<AtomicBool>,
     lock_error: Arc<AtomicI32>,
+    room: Arc<AtomicU64>,
 }
 
 impl MemoryFile {
@@ -285,6 +303,9 @@ impl StorageBackend for MemoryFile {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut bytes = self.bytes.lock().unwrap();
         let end = index(offset) + data.len();
+        if end as u64 > self.room.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if bytes.len() < end {
             bytes.resize(end, 0);
         }

@@ -17,6 +17,7 @@ mod operations;
 mod pages;
 mod policy;
 mod power;
+mod room;
 mod slots;
 mod space;
 mod unsynced;

@@ -92,6 +92,8 @@ impl Client {
             match &answer {
                 Ok(()) => *possible = after,
                 Err(StoreError::Unavailable { .. }) => possible.extend(after),
+                // Nothing was written.
+                Err(StoreError::NoRoom { .. }) => {}
                 Err(other) => panic!("{other:?}"),
             }
         }

@@ -13,7 +13,7 @@ use redb::{BackendError, StorageBackend};
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::{Random, rounds};
-use crate::store::embedded::pages::{Opened, Pages, Unopened};
+use crate::store::embedded::pages::{Opened, Pages, Unopened, Use};
 use crate::store::embedded::storage::Storage;
 
 const PAGE: usize = 4096;
@@ -520,6 +520,9 @@ fn full(pages: usize, random: &mut Random) -> (Arc<Memory>, Arc<AtomicU64>, Vec<
         log.write((number * PAGE) as u64, piece).expect("it is written");
     }
     log.sync_data().expect("it is synced");
+    // What is left free while a log grows.
+    assert!(log.promise(100, Use::Adding(100)).expect("there is room"));
+    log.release(0).expect("there is room");
     room.store(memory.contents()[file()].len() as u64, Ordering::SeqCst);
     (memory, room, model)
 }
@@ -531,35 +534,35 @@ fn what_is_there_can_be_changed_on_a_full_disk_and_what_would_grow_is_refused() 
         let mut random = Random(7);
         let count = megabytes * 256;
         let (memory, room, mut model) = full(count, &mut random);
-        let mut pages = Flawed::opened(&memory, &room, &unreadable);
+        let pages = Flawed::opened(&memory, &room, &unreadable);
         let mut refused = 0;
         for round in 0..600 {
-            let mut then = model.clone();
             // Each tenth one adds pages at the end.
             let is_growing = round % 10 == 0;
-            let from = if is_growing { then.len() } else { 0 };
-            let done = (0..size).try_for_each(|number| {
+            let use_ = if is_growing { Use::Adding((size * PAGE) as u64) } else { Use::Changing };
+            if !pages.promise(size as u64, use_).expect("nothing is wrong") {
+                assert!(is_growing, "{megabytes} MiB, {size} pages, round {round}");
+                refused += 1;
+                continue;
+            }
+            let from = if is_growing { model.len() } else { 0 };
+            for number in 0..size {
                 let at = if is_growing { from + number * PAGE } else { random.below(count) * PAGE };
                 let bytes = filled(PAGE, &mut random);
-                then.resize(then.len().max(at + PAGE), 0);
-                then[at..at + PAGE].copy_from_slice(&bytes);
-                pages.write(at as u64, &bytes)
-            });
-            match done.and_then(|()| pages.sync_data()) {
-                Ok(()) => model = then,
-                // Whoever uses the log opens it again after that.
-                Err(error) => {
-                    assert!(is_growing, "{megabytes} MiB, {size} pages, round {round}: {error}");
-                    refused += 1;
-                    pages = Flawed::opened(&memory, &room, &unreadable);
-                }
+                model.resize(model.len().max(at + PAGE), 0);
+                model[at..at + PAGE].copy_from_slice(&bytes);
+                pages.write(at as u64, &bytes).expect("it was promised");
             }
+            pages.sync_data().expect("it was promised");
+            pages.release(round).expect("it was promised");
         }
         assert!(refused > 10, "{megabytes} MiB, {size} pages: {refused} refused");
         assert!(content(&pages) == model);
+        assert!(content(&Flawed::opened(&memory, &room, &unreadable)) == model);
         room.store(u64::MAX, Ordering::SeqCst);
+        assert!(pages.promise(100, Use::Adding(100)).expect("nothing is wrong"), "there is room again");
         pages.write(model.len() as u64, &filled(PAGE * 100, &mut random)).expect("it is written");
-        pages.sync_data().expect("there is room again");
+        pages.sync_data().expect("it is written");
     }
 }
 
@@ -610,7 +613,9 @@ fn a_record_is_not_taken_where_its_pages_could_not_follow() {
     let (memory, room, mut model) = full(3_000, &mut random);
     let pages = Flawed::opened(&memory, &room, &unreadable);
     let mut number = 0;
-    // A few fit into what is kept free.
+    room.fetch_add(3 * 1024 * 1024, Ordering::SeqCst);
+    assert!(pages.promise(60, Use::Changing).expect("nothing is wrong"));
+    // A few fit beside that.
     while pages.append(number + 1, &record(number + 1)).expect("nothing is wrong") {
         number += 1;
         assert!(number < 1_000, "nothing is kept free for the pages");
