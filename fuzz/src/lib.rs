@@ -97,7 +97,13 @@ pub mod store {
     /// The embedded store.
     #[expect(dead_code, reason = "the store around it uses the rest")]
     pub mod embedded {
-        pub mod key;
-        mod number;
+        pub use self::index::key;
+
+        /// Keys of documents.
+        pub mod index {
+            mod inverted;
+            pub mod key;
+            mod number;
+        }
     }
 }

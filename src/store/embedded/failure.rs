@@ -9,10 +9,8 @@ use redb::{StorageError, TableError};
 use crate::query::EvalError;
 use crate::store::StoreError;
 
-use super::catalog::Collection;
-
 /// An error of reading or writing.
-pub(super) fn of_storage(error: StorageError) -> StoreError {
+pub(crate) fn of_storage(error: StorageError) -> StoreError {
     match error {
         StorageError::Corrupted(what) => StoreError::Corrupt { what },
         StorageError::Io(ref error) if is_cut_off(error) => StoreError::Corrupt { what: error.to_string() },
@@ -22,7 +20,7 @@ pub(super) fn of_storage(error: StorageError) -> StoreError {
 }
 
 /// An error of opening a table.
-pub(super) fn of_table(error: TableError) -> StoreError {
+pub(crate) fn of_table(error: TableError) -> StoreError {
     match error {
         TableError::Storage(error) => of_storage(error),
         other => StoreError::Corrupt { what: other.to_string() },
@@ -30,7 +28,7 @@ pub(super) fn of_table(error: TableError) -> StoreError {
 }
 
 /// Any error of work on a whole file; what the operating system said stays an [`std::io::Error`].
-pub(super) fn of_engine(error: redb::Error) -> StoreError {
+pub(crate) fn of_engine(error: redb::Error) -> StoreError {
     match error {
         redb::Error::Io(error) if is_cut_off(&error) => StoreError::Corrupt { what: error.to_string() },
         redb::Error::Io(error) => StoreError::backend(error),
@@ -46,23 +44,23 @@ fn is_cut_off(error: &io::Error) -> bool {
 }
 
 /// A query that failed on a document.
-pub(super) fn of_evaluation(error: EvalError) -> StoreError {
+pub(crate) fn of_evaluation(error: EvalError) -> StoreError {
     error.into()
 }
 
 /// The storage cannot be used for now.
-pub(super) fn unavailable(error: &dyn std::fmt::Display) -> StoreError {
+pub(crate) fn unavailable(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Unavailable { reason: error.to_string() }
 }
 
 /// A stored document that is not BSON.
-pub(super) fn damaged(collection: &str, row: u64) -> StoreError {
+pub(crate) fn damaged(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("row {row} of {collection}") }
 }
 
 /// An index names a row that is not there.
-pub(super) fn lost(collection: &Collection, row: u64) -> StoreError {
-    StoreError::Corrupt { what: format!("an index of {} leads to row {row}, which is not there", collection.name) }
+pub(crate) fn lost(collection: &str, row: u64) -> StoreError {
+    StoreError::Corrupt { what: format!("an index of {collection} leads to row {row}, which is not there") }
 }
 
 /// Runs what reads or writes pages; a panic comes back as its words.
@@ -70,12 +68,12 @@ pub(super) fn lost(collection: &Collection, row: u64) -> StoreError {
 /// redb does not compare checksums whenever it reads, and asserts what its own pages say. On a damaged file such an
 /// assertion can fail; the question or the write that met it is answered as an error then, and the service goes on.
 /// Nothing is left half done: readers only read, and the writer gives up the transaction.
-pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(panic.as_ref()))
 }
 
 /// Like [`caught`], for work that has an error of its own.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     caught(work).unwrap_or_else(|panic| Err(StoreError::Corrupt { what: panic }))
 }
 

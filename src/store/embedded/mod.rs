@@ -1,8 +1,22 @@
 //! The embedded store: documents in one file, served from inside the process.
 //!
-//! The life of a read: [`planner`] chooses a way to the documents, [`execute`] goes it on the published
-//! [`snapshot`], [`find`] orders and limits. The life of a write: the queue, [`writer`], [`batch`], a record in the
-//! [`journal`] or a durable commit, a new snapshot, the answer.
+//! The rooms, from the ground up. Each one may know those before it, and no other.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`failure`], [`options`] | errors of the engine as errors of the store; how a store is opened |
+//! | [`file`] | bytes on disk: the log of pages, the files beside it, what is only looked at |
+//! | [`catalog`] | what the file says of itself: collections, indexes, versions |
+//! | [`index`] | keys, entries, their tables and numbers |
+//! | [`plan`] | from a filter to the ranges of an index |
+//! | [`read`] | a plan is run on a snapshot |
+//! | [`write`] | units become changes of tables and records of the log |
+//! | [`open`] | a file becomes a store: recovery, older formats, refusals |
+//! | [`upkeep`] | check, repair, compact, backup |
+//! | [`writer`] | the thread that writes |
+//!
+//! The life of a read: [`plan`] chooses a way to the documents, [`read`] goes it on the published snapshot. The life of a write:
+//! the queue, [`writer`], a batch, a record in the journal or a durable commit, a new snapshot, the answer.
 //!
 //! *Invariants:*
 //! - What was answered is on disk.
@@ -10,52 +24,18 @@
 //! - Every key of every document is in its index, and nothing else is.
 //! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
 
-mod acknowledged;
-mod backup;
-mod batch;
-mod bounds;
-mod candidate;
 mod catalog;
-mod check;
-mod conditions;
-mod copy;
-mod counts;
-mod entries;
-mod execute;
-mod explain;
 mod failure;
-mod find;
-mod format;
-mod gathered;
+mod file;
 mod index;
-mod inspect;
-mod journal;
-mod jump;
-pub mod key;
-pub mod maintenance;
-mod merge;
-mod number;
 mod open;
-mod overlay;
-mod packed;
-mod pages;
-mod picture;
-mod pieces;
-mod places;
-mod planner;
-mod point;
-mod prepare;
-mod ranges;
-mod room;
-mod shown;
-mod snapshot;
-mod space;
-mod storage;
-mod tables;
+mod options;
+mod plan;
+mod read;
 #[cfg(test)]
 mod trials;
-mod validate;
-mod wide;
+mod upkeep;
+mod write;
 mod writer;
 
 use std::fs::File;
@@ -75,54 +55,34 @@ use crate::store::{
     CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit, revision,
 };
 
-use self::catalog::Collection;
-use self::execute::{Deadline, Reader};
-use self::find::{Answer, Question};
-use self::pieces::Rest;
-use self::planner::{Choice, Wanted};
-use self::point::{Point, Points};
-use self::snapshot::Snapshot;
+use self::catalog::collections::Collection;
+use self::open::location::Location;
+use self::plan::planner::{self, Choice, Wanted};
+use self::read::chunks::{self, Rest};
+use self::read::execute::{Deadline, Reader};
+use self::read::find::{Answer, Question};
+use self::read::point::{Point, Points};
+use self::read::snapshot::{Published, Snapshot};
+use self::read::{dump, explain, inspect, parallel};
+use self::upkeep::{backup, check};
+use self::write::validate;
 
-pub use self::check::{Findings, Part, Problem};
-pub use self::inspect::has_store;
-pub use self::open::OpenError;
-pub use self::space::Compacted;
+pub use self::index::key;
+pub use self::open::presence::has_store;
+pub use self::open::refusal::OpenError;
+pub use self::options::Options;
+pub use self::upkeep::check::{Findings, Part, Problem};
+pub use self::upkeep::maintenance;
+pub use self::upkeep::space::Compacted;
 
 /// Answers of more bytes than this count as their request's as long as it lasts.
 const LONG: usize = 1024 * 1024;
 
-/// See [`Store::kind`].
-const KIND: &str = "embedded";
-
-/// How a store is opened.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// How much memory may hold pages of the file.
-    pub cache_bytes: usize,
-    /// How many units may wait for the writer; more are refused as unavailable.
-    pub queue_length: usize,
-    /// How long the filters of one unit of changes may look for documents, while everybody else who writes waits.
-    pub filter_budget: Duration,
-    /// From this size of the file on, each commit that is durable in the tables also saves what makes opening after a kill quick.
-    pub quick_repair_from_bytes: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 64 * 1024 * 1024,
-            queue_length: 4096,
-            filter_budget: Duration::from_secs(10),
-            quick_repair_from_bytes: 1024 * 1024 * 1024,
-        }
-    }
-}
-
 /// A [`Store`] in a directory. Dropping it waits until everything is on disk and closes the file.
 pub struct EmbeddedStore {
-    published: writer::Published,
+    published: Published,
     writer: writer::Handle,
-    location: open::Location,
+    location: Location,
     /// One copy at a time: each takes as much room as the store.
     backing_up: Arc<tokio::sync::Mutex<()>>,
 }
@@ -135,7 +95,7 @@ impl EmbeddedStore {
     /// # Errors
     /// With words for whoever started the service, see [`OpenError`].
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        Self::start(open::Location::prepare(directory, options)?, options)
+        Self::start(Location::prepare(directory, options)?, options)
     }
 
     /// Opens a store to look at it. The file stays as it is, and nothing with a name is made beside it: what this store is told to
@@ -144,10 +104,10 @@ impl EmbeddedStore {
     /// # Errors
     /// As [`EmbeddedStore::open`]; [`OpenError::NoStore`] when there is none.
     pub fn open_aside(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        Self::start(open::Location::aside(directory, options)?, options)
+        Self::start(Location::aside(directory, options)?, options)
     }
 
-    fn start(location: open::Location, options: &Options) -> Result<Self, OpenError> {
+    fn start(location: Location, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
         let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
         Ok(Self { published, writer, location, backing_up: Arc::default() })
@@ -203,7 +163,7 @@ impl EmbeddedStore {
         self.on_blocking_pool(turn, move |means| {
             let tables = snapshot.tables(&collection)?;
             let question = Question::new(&collection, tables, &query, with_total, deadline.within(means))?;
-            let answer = wide::ask(&question, &collection, tables)?;
+            let answer = parallel::ask(&question, &collection, tables)?;
             if answer.documents.bytes() > LONG {
                 means.hold(answer.documents.bytes())?;
             }
@@ -227,7 +187,7 @@ impl EmbeddedStore {
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
             let question = Question::new(&collection, tables, &asked, true, deadline.within(means))?;
-            let found = wide::rows(&question, &collection, tables)?;
+            let found = parallel::rows(&question, &collection, tables)?;
             let hint = question.hint(&collection, found.work, found.list.len() as u64);
             Ok((found, hint))
         };
@@ -289,7 +249,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
-        self.pieces_for(collection, query, pieces::SNAPSHOT_TIME).await
+        self.pieces_for(collection, query, chunks::SNAPSHOT_TIME).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
@@ -343,7 +303,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
-        Ok(Box::new(picture::Everything::of(self.snapshot()?)))
+        Ok(Box::new(dump::Everything::of(self.snapshot()?)))
     }
 
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
@@ -381,6 +341,6 @@ impl Store for EmbeddedStore {
     }
 
     fn kind(&self) -> &'static str {
-        KIND
+        explain::KIND
     }
 }

@@ -1,5 +1,5 @@
 //! The one thread that writes. It takes what is waiting, applies it in one transaction, makes that durable, by a record of
-//! the [`journal`](super::journal) or in the tables, publishes what readers see from then on, and only then answers.
+//! the [`journal`](crate::store::embedded::write::journal) or in the tables, publishes what readers see from then on, and only then answers.
 //!
 //! No group waits for a timer: while one goes to disk, the next one gathers in the queue. When nothing comes for a while, the
 //! tables catch up with the journal. When the storage fails, the file is closed and opened again; what was in the group is answered as unavailable.
@@ -17,19 +17,21 @@ use tokio::sync::oneshot;
 use crate::metrics::Metrics;
 use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
-use super::Options;
-use super::acknowledged::Acknowledged;
-use super::batch::{Batch, Limits, Refusal, Undo};
-use super::catalog::Catalog;
-use super::failure;
-use super::journal::Journal;
-use super::open::{Location, OpenError, Ready};
-use super::pages::Use;
-use super::prepare;
-use super::room;
-use super::snapshot::Snapshot;
-use super::space;
-use super::tables::{META, META_COLLECTION, META_COMMIT};
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::catalog::meta::store_collections;
+use crate::store::embedded::failure;
+use crate::store::embedded::file::acknowledged::Acknowledged;
+use crate::store::embedded::file::pages::Use;
+use crate::store::embedded::open::location::{Location, Ready};
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::options::Options;
+use crate::store::embedded::read::snapshot::Published;
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::upkeep::space;
+use crate::store::embedded::write::batch::{Batch, Limits, Refusal, Undo};
+use crate::store::embedded::write::journal::Journal;
+use crate::store::embedded::write::prepare;
+use crate::store::embedded::write::room;
 
 /// How many units go into one transaction.
 const GROUP_UNITS: usize = 256;
@@ -42,11 +44,8 @@ const MEASURED_EVERY: Duration = Duration::from_mins(10);
 /// When nothing has come for so long, what is durable in the log becomes durable in the tables.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What readers see; nothing while the storage is out of order.
-pub(super) type Published = Arc<ArcSwapOption<Snapshot>>;
-
 /// How the rest of the store speaks to the thread. Dropping it waits until everything is written.
-pub(super) struct Handle {
+pub(crate) struct Handle {
     jobs: SyncSender<Job>,
     /// Units without an answer.
     waiting: AtomicU64,
@@ -93,12 +92,12 @@ enum Job {
 
 impl Handle {
     /// Whether nothing can be written any more, because the thread gave up.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Opens the file and starts the thread.
-    pub(super) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
+    pub(crate) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
         let Ready { database, catalog, journal } = space::open_compacted(&location)?;
         let (acknowledged, limits) = (location.acknowledged(&catalog), location.limits());
         let (sender, jobs) = sync_channel(options.queue_length);
@@ -122,40 +121,40 @@ impl Handle {
         Ok(Self { jobs: sender, waiting: AtomicU64::new(0), reporter, unused, is_reopening, thread: Some(thread) })
     }
 
-    pub(super) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+    pub(crate) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
         let _waiting = Waiting::begin(&self.waiting);
         self.ask(|reply| Job::Commit { unit, reply }).await
     }
 
-    pub(super) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
+    pub(crate) async fn prepare(&self, collections: Vec<CollectionSpec>) -> Result<(), StoreError> {
         self.ask(|reply| Job::Prepare { collections, reply }).await
     }
 
-    pub(super) async fn append(&self, collection: String, documents: Documents) -> Result<(), StoreError> {
+    pub(crate) async fn append(&self, collection: String, documents: Documents) -> Result<(), StoreError> {
         self.ask(|reply| Job::Append { collection, documents, reply }).await
     }
 
-    pub(super) async fn clear(&self, collection: String) -> Result<(), StoreError> {
+    pub(crate) async fn clear(&self, collection: String) -> Result<(), StoreError> {
         self.ask(|reply| Job::Clear { collection, reply }).await
     }
 
-    pub(super) fn report_to(&self, metrics: &Arc<Metrics>) {
+    pub(crate) fn report_to(&self, metrics: &Arc<Metrics>) {
         // The first one stays; there is one for a process.
         let _ = self.reporter.set(Arc::clone(metrics));
     }
 
     /// How many units wait for their answer.
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// About how many bytes of the file hold nothing, and how long ago that was measured.
-    pub(super) fn unused(&self) -> Option<(u64, Duration)> {
+    pub(crate) fn unused(&self) -> Option<(u64, Duration)> {
         self.unused.load().as_ref().map(|unused| (unused.bytes, unused.at.elapsed()))
     }
 
     /// Has the file opened again; once, whoever asks. A full queue will find out by itself.
-    pub(super) fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         if !self.is_reopening.swap(true, Ordering::AcqRel) && self.jobs.try_send(Job::Reopen).is_err() {
             self.is_reopening.store(false, Ordering::Release);
         }
@@ -619,33 +618,4 @@ fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
         }
     }
     None
-}
-
-/// Stores what the catalog says of these collections, and counts the commit.
-pub(super) fn store_collections(
-    transaction: &WriteTransaction,
-    catalog: &mut Catalog,
-    numbers: impl IntoIterator<Item = u32>,
-) -> Result<(), StoreError> {
-    catalog.commit += 1;
-    {
-        let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
-        meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
-    }
-    restate_collections(transaction, catalog, numbers)
-}
-
-/// Stores what the catalog says of these collections, in other words than before: no commit of a caller's is behind it.
-pub(super) fn restate_collections(
-    transaction: &WriteTransaction,
-    catalog: &Catalog,
-    numbers: impl IntoIterator<Item = u32>,
-) -> Result<(), StoreError> {
-    let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
-    for number in numbers {
-        let name = format!("{META_COLLECTION}{number}");
-        let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;
-        meta.insert(name.as_str(), stored.as_slice()).map_err(failure::of_storage)?;
-    }
-    Ok(())
 }

@@ -12,10 +12,11 @@ use redb::StorageBackend;
 use super::memory::Memory;
 use super::{options, up};
 use crate::query::Filter;
-use crate::store::embedded::open::FILE;
-use crate::store::embedded::pages::{Opened, Pages};
-use crate::store::embedded::storage::{Disk, Storage};
-use crate::store::embedded::{EmbeddedStore, maintenance};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::file::pages::{Opened, Pages};
+use crate::store::embedded::file::storage::{Disk, Storage};
+use crate::store::embedded::upkeep::maintenance;
 use crate::store::{Change, CollectionSpec, IndexSpec, Store, Unit};
 
 /// Tells the second process where to write.

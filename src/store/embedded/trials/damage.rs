@@ -13,10 +13,11 @@ use redb::ReadableDatabase as _;
 use super::memory::Memory;
 use super::{Random, directory, location, one_of, options, rounds, start, up};
 use crate::query::{Filter, Limits, Sort};
-use crate::store::embedded::maintenance::{self, RepairError};
-use crate::store::embedded::open::Found;
-use crate::store::embedded::tables::{DataDefinition, data_name};
-use crate::store::embedded::{EmbeddedStore, OpenError, failure, space};
+use crate::store::embedded::index::definitions::{DataDefinition, data_name};
+use crate::store::embedded::open::location::Found;
+use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::space;
+use crate::store::embedded::{EmbeddedStore, OpenError, failure};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many files are damaged.

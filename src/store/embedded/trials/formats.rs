@@ -14,15 +14,17 @@ use super::memory::Memory;
 use super::space::filled;
 use super::{directory, location, options, start};
 use crate::query::{Filter, Limits};
-use crate::store::embedded::format::FORMAT;
-use crate::store::embedded::packed::table as packed;
-use crate::store::embedded::pages::{Opened, Pages};
-use crate::store::embedded::storage::Storage;
-use crate::store::embedded::tables::{
-    META, META_COLLECTION, META_FORMAT, META_IDENTITY, PlainDefinition, UniqueDefinition, counts_name, index_name,
-    packed_name, row_behind,
+use crate::store::embedded::catalog::meta::FORMAT;
+use crate::store::embedded::catalog::meta::{META, META_COLLECTION, META_FORMAT, META_IDENTITY};
+use crate::store::embedded::file::pages::{Opened, Pages};
+use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::index::definitions::{
+    PlainDefinition, UniqueDefinition, counts_name, index_name, packed_name,
 };
-use crate::store::embedded::{maintenance, space};
+use crate::store::embedded::index::packed::table as packed;
+use crate::store::embedded::index::row::row_behind;
+use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, Unit};
 
 const TAGGED: &str = "tagged";

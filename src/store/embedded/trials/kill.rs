@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
 use super::{Random, options, rounds};
 use crate::store::Store;
-use crate::store::embedded::{EmbeddedStore, Options};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::options::Options;
 
 /// Tells the second process, which is this binary with this one test, where to write.
 const DIRECTORY: &str = "INVENTORY_CRASH_DIRECTORY";

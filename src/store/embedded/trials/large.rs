@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::rounds;
 use super::space::filled;
-use crate::store::embedded::open::Location;
-use crate::store::embedded::{EmbeddedStore, Options, maintenance};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::open::location::Location;
+use crate::store::embedded::options::Options;
+use crate::store::embedded::upkeep::maintenance;
 use crate::store::{Change, Store, Unit};
 
 /// How many documents of 1 KB; none: no measurement.

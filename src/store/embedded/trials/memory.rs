@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::Random;
 use super::workload::Documents;
-use crate::store::embedded::storage::Storage;
+use crate::store::embedded::file::storage::Storage;
 
 /// What happened, in order.
 #[derive(Debug, Clone)]

@@ -34,9 +34,12 @@ use redb::Database;
 use crate::store::IndexKey;
 
 use self::memory::Memory;
-use super::open::{FILE, Found, Location};
-use super::storage::Storage;
-use super::{EmbeddedStore, Options, copy};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::location::{Found, Location};
+use crate::store::embedded::options::Options;
+use crate::store::embedded::write::copy;
 
 /// Where a store in memory believes it is.
 fn directory() -> PathBuf {

@@ -8,8 +8,10 @@ use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, COLLECTIONS};
 use super::{Random, directory, location, options, start};
 use crate::store::Store;
-use crate::store::embedded::open::Found;
-use crate::store::embedded::{EmbeddedStore, OpenError, acknowledged};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::acknowledged;
+use crate::store::embedded::open::location::Found;
+use crate::store::embedded::open::refusal::OpenError;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
@@ -79,6 +81,6 @@ async fn each_file_has_an_identity_of_its_own() {
     drop(start(&memory, &options()));
     let identity = || location(&memory).open_aside().expect("it is sound").catalog.identity;
     let first = identity();
-    crate::store::embedded::space::compact(&location(&memory)).expect("it is sound");
+    crate::store::embedded::upkeep::space::compact(&location(&memory)).expect("it is sound");
     assert_ne!(identity(), first);
 }

@@ -13,10 +13,12 @@ use super::faults::{Failure, Faults, Operation, Plan};
 use super::memory::{Fate, Memory, PowerDisk};
 use super::{Random, location, options, rounds, start, up};
 use crate::query::{Filter, Update};
-use crate::store::embedded::maintenance::{self, RepairError};
-use crate::store::embedded::open::Location;
-use crate::store::embedded::storage::Storage;
-use crate::store::embedded::{EmbeddedStore, OpenError, space};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// Each so many operations one is tried; 1 tries all.

@@ -13,8 +13,8 @@ use redb::{BackendError, StorageBackend};
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::{Random, rounds};
-use crate::store::embedded::pages::{Opened, Pages, Unopened, Use};
-use crate::store::embedded::storage::Storage;
+use crate::store::embedded::file::pages::{Opened, Pages, Unopened, Use};
+use crate::store::embedded::file::storage::Storage;
 
 const PAGE: usize = 4096;
 /// How many cuts of the power there are, each with five fates.

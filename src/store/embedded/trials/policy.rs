@@ -11,9 +11,11 @@ use bson::raw::RawDocumentBuf;
 use super::memory::Memory;
 use super::{directory, location, options, start, up};
 use crate::query::Filter;
-use crate::store::embedded::maintenance::{self, RepairError};
-use crate::store::embedded::open::FILE;
-use crate::store::embedded::{EmbeddedStore, OpenError, space};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 const THINGS: &str = "things";

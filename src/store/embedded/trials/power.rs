@@ -12,9 +12,11 @@ use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
 use super::{Random, location, options, rounds, start};
 use crate::store::Store;
-use crate::store::embedded::check::Findings;
-use crate::store::embedded::open::FILE;
-use crate::store::embedded::{OpenError, Options, maintenance};
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::options::Options;
+use crate::store::embedded::upkeep::check::Findings;
+use crate::store::embedded::upkeep::maintenance;
 
 /// How many cuts there are at random moments, beside those at the syncs.
 const CUTS: &str = "INVENTORY_POWER_CUTS";
@@ -48,7 +50,7 @@ async fn history(operations: usize) -> Vec<Event> {
         drop(store);
         memory.set_killed(false);
         if session == 2 {
-            super::super::space::compact(&location(&memory)).expect("it can be compacted");
+            crate::store::embedded::upkeep::space::compact(&location(&memory)).expect("it can be compacted");
         }
     }
     memory.events()

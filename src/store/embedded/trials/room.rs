@@ -11,9 +11,10 @@ use bson::raw::RawDocumentBuf;
 use super::memory::Memory;
 use super::{Random, directory, location, options, rounds, start, stored_number, up};
 use crate::query::{Filter, Limits};
-use crate::store::embedded::open::FILE;
-use crate::store::embedded::storage::Storage;
-use crate::store::embedded::{EmbeddedStore, OpenError};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::refusal::OpenError;
 use crate::store::{Change, CollectionSpec, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many things are done in the random trial.

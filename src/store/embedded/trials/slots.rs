@@ -13,9 +13,14 @@ use redb::{Database, ReadableTable};
 use super::memory::Memory;
 use super::{Random, directory, location, options, plain, rounds, start, up};
 use crate::query::Filter;
-use crate::store::embedded::open::{FILE, Found};
-use crate::store::embedded::tables::{DataDefinition, META, META_COMMIT, data_name};
-use crate::store::embedded::{EmbeddedStore, OpenError, acknowledged, maintenance};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::catalog::meta::{META, META_COMMIT};
+use crate::store::embedded::file::acknowledged;
+use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::index::definitions::{DataDefinition, data_name};
+use crate::store::embedded::open::location::Found;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::upkeep::maintenance;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, Unit};
 
 /// Each how many bytes one is damaged: 1 for all.

@@ -12,8 +12,11 @@ use bson::raw::RawDocumentBuf;
 use super::memory::Memory;
 use super::{Random, directory, location, options, rounds, start, stored_number, up};
 use crate::query::{Filter, Sort};
-use crate::store::embedded::open::{Found, Location, Ready};
-use crate::store::embedded::{EmbeddedStore, Options, maintenance, space};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::open::location::{Found, Location, Ready};
+use crate::store::embedded::options::Options;
+use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many documents there are.

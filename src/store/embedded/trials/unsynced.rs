@@ -10,7 +10,8 @@ use bson::raw::RawDocumentBuf;
 use super::memory::{Fate, Memory, PowerDisk};
 use super::{Random, directory, location, options, start, up};
 use crate::query::Filter;
-use crate::store::embedded::{EmbeddedStore, OpenError};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::open::refusal::OpenError;
 use crate::store::{Change, CollectionSpec, IndexSpec, Store, StoreError, Unit};
 
 const THINGS: &str = "things";

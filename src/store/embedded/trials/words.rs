@@ -11,11 +11,14 @@ use rustix::io::Errno;
 use super::formats::set_format;
 use super::memory::Memory;
 use super::{directory, location, options, plain, start};
-use crate::store::embedded::format::FORMAT;
-use crate::store::embedded::maintenance::{RepairError, RestoreError};
-use crate::store::embedded::open::Location;
-use crate::store::embedded::storage::Storage;
-use crate::store::embedded::{EmbeddedStore, OpenError, maintenance, space};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::embedded::catalog::meta::FORMAT;
+use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::maintenance::{RepairError, RestoreError};
+use crate::store::embedded::upkeep::space;
 
 /// A storage whose every step after the directory is refused in one way.
 #[derive(Debug)]

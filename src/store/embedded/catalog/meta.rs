@@ -1,0 +1,77 @@
+//! The table `meta`: what the file says of itself, and the catalog as it is stored.
+
+use bson::{Document, doc};
+use redb::{ReadableTable, StorageError, TableDefinition, WriteTransaction};
+
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::failure;
+use crate::store::embedded::file::acknowledged::Identity;
+
+/// The version that this build writes. It reads older ones too.
+pub(crate) const FORMAT: i64 = 5;
+/// The oldest version that this build reads.
+pub(crate) const OLDEST: i64 = 1;
+
+/// Text -> BSON.
+pub(crate) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+/// In [`META`]: the version of the layout of the file.
+pub(crate) const META_FORMAT: &str = "format";
+/// In [`META`]: what tells the file from others.
+pub(crate) const META_IDENTITY: &str = "identity";
+/// In [`META`]: how many commits there were.
+pub(crate) const META_COMMIT: &str = "commit";
+/// In [`META`]: what the names of collection entries begin with.
+pub(crate) const META_COLLECTION: &str = "collection/";
+
+/// The version that a file says it has, if it says one.
+pub(crate) fn version(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Option<i64>, StorageError> {
+    let stored = meta.get(META_FORMAT)?.and_then(|stored| Document::from_reader(stored.value()).ok());
+    Ok(stored.and_then(|format| format.get_i64("version").ok()))
+}
+
+/// The identity of a file.
+pub(crate) fn identity(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Identity, StorageError> {
+    let stored = meta.get(META_IDENTITY)?.and_then(|stored| stored.value().try_into().ok());
+    Ok(stored.map_or(0, Identity::from_le_bytes))
+}
+
+/// Makes the file one of this version, with an identity of its own. Copies need that too: what is noted beside one file must
+/// not be taken for a note about another one.
+pub(crate) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
+    let mut meta = transaction.open_table(META)?;
+    meta.insert(META_FORMAT, format.as_slice())?;
+    meta.insert(META_IDENTITY, rand::random::<Identity>().to_le_bytes().as_slice())?;
+    Ok(())
+}
+
+/// Stores what the catalog says of these collections, and counts the commit.
+pub(crate) fn store_collections(
+    transaction: &WriteTransaction,
+    catalog: &mut Catalog,
+    numbers: impl IntoIterator<Item = u32>,
+) -> Result<(), StoreError> {
+    catalog.commit += 1;
+    {
+        let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+        meta.insert(META_COMMIT, catalog.commit.to_le_bytes().as_slice()).map_err(failure::of_storage)?;
+    }
+    restate_collections(transaction, catalog, numbers)
+}
+
+/// Stores what the catalog says of these collections, in other words than before: no commit of a caller's is behind it.
+pub(crate) fn restate_collections(
+    transaction: &WriteTransaction,
+    catalog: &Catalog,
+    numbers: impl IntoIterator<Item = u32>,
+) -> Result<(), StoreError> {
+    let mut meta = transaction.open_table(META).map_err(failure::of_table)?;
+    for number in numbers {
+        let name = format!("{META_COLLECTION}{number}");
+        let stored = catalog.at(number).to_document().to_vec().map_err(StoreError::backend)?;
+        meta.insert(name.as_str(), stored.as_slice()).map_err(failure::of_storage)?;
+    }
+    Ok(())
+}

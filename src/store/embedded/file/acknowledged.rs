@@ -1,0 +1,88 @@
+//! The number of the last commit that somebody was told of, kept in a small file beside the store.
+//!
+//! After a loss of power the last commit may not be whole, and the storage goes back to the one before. That is right
+//! when nobody was told of it. When somebody was, all of it had been on disk, and something else has damaged it since:
+//! to go back then would lose it without a word. This file tells the two apart. It is never synced: it is written
+//! after the commit it speaks of is on disk, so what it says on disk is true, and at worst it is behind.
+//!
+//! It says which file it speaks of: beside a restored backup, or another file that was put in the place of the one it knew, it
+//! says nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::StorageBackend;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::store::embedded::file::storage::Storage;
+
+/// What tells a file from every other one, its own copies included; 0 for a file that says nothing.
+pub(crate) type Identity = u128;
+
+/// The identity of the store's file, the number, and a hash of both.
+const BYTES: usize = IDENTITY + 8 + 8;
+const IDENTITY: usize = size_of::<Identity>();
+
+/// The open file; none where it could not be made, which costs nothing but the knowledge.
+pub(crate) struct Acknowledged {
+    file: Option<Box<dyn StorageBackend>>,
+    identity: Identity,
+}
+
+impl Acknowledged {
+    /// For notes about the store's file of this identity.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> Self {
+        let opened = storage.create(file).and_then(|()| storage.open(file));
+        let opened = opened.inspect_err(|error| log::warn!("{} cannot be written: {error}", file.display()));
+        Self { file: opened.ok(), identity }
+    }
+
+    /// For a store that is only looked at.
+    pub(crate) fn nowhere() -> Self {
+        Self { file: None, identity: 0 }
+    }
+
+    /// Somebody is going to be told of the commit.
+    pub(crate) fn note(&mut self, commit: u64) {
+        let Some(file) = &self.file else { return };
+        if let Err(error) = file.write(0, &bytes_of(self.identity, commit)) {
+            log::warn!("the number of the last commit cannot be noted: {error}");
+            self.file = None;
+        }
+    }
+}
+
+/// What the file holds.
+pub(crate) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..IDENTITY].copy_from_slice(&identity.to_le_bytes());
+    bytes[IDENTITY..BYTES - 8].copy_from_slice(&commit.to_le_bytes());
+    let hash = xxh3_64(&bytes[..BYTES - 8]);
+    bytes[BYTES - 8..].copy_from_slice(&hash.to_le_bytes());
+    bytes
+}
+
+/// The number of the last commit that somebody was told of in the store's file of this identity, as far as is known.
+pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
+    let read = || -> Option<u64> {
+        if identity == 0 {
+            return read_format_1(storage, file);
+        }
+        if storage.len(file).ok()?? < BYTES as u64 {
+            return None;
+        }
+        let mut bytes = [0; BYTES];
+        storage.open(file).ok()?.read(0, &mut bytes).ok()?;
+        let commit = u64::from_le_bytes(bytes[IDENTITY..BYTES - 8].try_into().ok()?);
+        (bytes == bytes_of(identity, commit)).then_some(commit)
+    };
+    read().unwrap_or_default()
+}
+
+/// What builds noted that wrote format 1: the number, and the number with all its bits turned over.
+fn read_format_1(storage: &Arc<dyn Storage>, file: &Path) -> Option<u64> {
+    let mut bytes = [0; 16];
+    storage.open(file).ok()?.read(0, &mut bytes).ok()?;
+    let commit = u64::from_le_bytes(bytes[..8].try_into().ok()?);
+    (bytes[8..] == (!commit).to_le_bytes()).then_some(commit)
+}

@@ -1,0 +1,200 @@
+//! The files below a store: the disk, or what a test puts in its place.
+
+use std::fmt::Debug;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::ops::{Bound, Range};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::backends::FileBackend;
+use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
+
+/// What of a file is kept together in memory: one of redb's pages.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Where the files of a store are.
+pub(crate) trait Storage: Debug + Send + Sync {
+    /// Makes sure that the directory is there.
+    fn make_directory(&self, directory: &Path) -> io::Result<()>;
+    /// How long a file is; `None` when there is none.
+    fn len(&self, file: &Path) -> io::Result<Option<u64>>;
+    /// What a file takes on disk, in bytes; less than its length where parts were never written.
+    fn taken(&self, file: &Path) -> io::Result<u64>;
+    /// Tells a file from another one that had its name before.
+    fn id(&self, file: &Path) -> io::Result<u64>;
+    /// Makes an empty file that its owner alone can read and write; one that is there keeps what it has.
+    fn create(&self, file: &Path) -> io::Result<()>;
+    /// Opens a file that is there.
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>>;
+    /// Gives a file a second name, which must be free.
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
+    /// Puts a file in the place of another one, on disk when this returns.
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()>;
+    /// Makes durable which files the names in a directory lead to.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Removes a file, if it is there.
+    fn remove(&self, file: &Path) -> io::Result<()>;
+    /// Makes a file without a name, which is gone when it is closed.
+    fn scratch(&self, directory: &Path) -> io::Result<File> {
+        tempfile::tempfile_in(directory)
+    }
+}
+
+/// The file system.
+#[derive(Debug)]
+pub(crate) struct Disk;
+
+impl Storage for Disk {
+    fn make_directory(&self, directory: &Path) -> io::Result<()> {
+        match fs::metadata(directory) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(directory)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn len(&self, file: &Path) -> io::Result<Option<u64>> {
+        match fs::metadata(file) {
+            Ok(found) => Ok(Some(found.len())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn taken(&self, file: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(file)?.blocks().saturating_mul(512))
+    }
+
+    fn id(&self, file: &Path) -> io::Result<u64> {
+        Ok(fs::metadata(file)?.ino())
+    }
+
+    /// The file holds hashes of passwords and the keys of tokens.
+    fn create(&self, file: &Path) -> io::Result<()> {
+        let made = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(file)?;
+        made.set_permissions(Permissions::from_mode(0o600))?;
+        give_to_owner(&made, file)
+    }
+
+    fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        let opened = OpenOptions::new().read(true).write(true).open(file)?;
+        Ok(Box::new(FileBackend::new(opened).map_err(io_of)?))
+    }
+
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        fs::hard_link(file, name)
+    }
+
+    fn replace(&self, file: &Path, by: &Path) -> io::Result<()> {
+        fs::rename(by, file)?;
+        self.sync_directory(file.parent().ok_or(io::ErrorKind::NotFound)?)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        File::open(directory)?.sync_all()
+    }
+
+    fn remove(&self, file: &Path) -> io::Result<()> {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What root makes in the directory of a store belongs to the owner of the directory, or the service could not open it. Where
+/// root may not give files away, it is said in the log.
+///
+/// # Errors
+/// When the system fails.
+pub(crate) fn give_to_owner(made: &File, place: &Path) -> io::Result<()> {
+    let Some(directory) = place.parent().filter(|_| rustix::process::geteuid().is_root()) else { return Ok(()) };
+    let owner = fs::metadata(directory)?;
+    match fchown(made, Some(owner.uid()), Some(owner.gid())) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            log::warn!("{} stays root's: it cannot be given to the owner of its directory", place.display());
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+fn io_of(error: DatabaseError) -> io::Error {
+    match error {
+        DatabaseError::Storage(StorageError::Io(error)) => error,
+        other => io::Error::other(other),
+    }
+}
+
+/// The blocks that a piece of a file touches: number, the part of the block, the part of the piece.
+pub(crate) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let start = usize::try_from(at % BLOCK as u64).unwrap_or_default();
+        let count = (BLOCK - start).min(length - done);
+        let piece = done..done + count;
+        done += count;
+        (count > 0).then_some((at / BLOCK as u64, start..start + count, piece))
+    })
+}
+
+/// A file that is written to as long as it has its name. What is synced to one that was removed or replaced is lost with it: then
+/// nobody is to be told that it is durable.
+#[derive(Debug)]
+pub(crate) struct Named {
+    file: Box<dyn StorageBackend>,
+    storage: Arc<dyn Storage>,
+    name: PathBuf,
+    id: u64,
+}
+
+impl Named {
+    /// `id` is the file's.
+    pub(crate) fn new(file: Box<dyn StorageBackend>, storage: &Arc<dyn Storage>, name: &Path, id: u64) -> Self {
+        Self { file, storage: Arc::clone(storage), name: name.to_owned(), id }
+    }
+}
+
+impl StorageBackend for Named {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.storage.id(&self.name)? == self.id {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{} is not the file any more that was opened", self.name.display())))
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.file.try_lock_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.file.unlock_range(start, end)
+    }
+}

@@ -1,0 +1,102 @@
+//! What the units of a batch have for an index with arrays.
+//!
+//! Each object has a dozen keys in such an index, and its [blocks](crate::store::embedded::index::packed) hold some two hundred each. So the keys
+//! of a whole batch go in together, in their order: a block that gets several of them is written once.
+
+use std::collections::BTreeMap;
+
+use redb::{StorageError, Table};
+
+use crate::store::embedded::index::packed::table as packed;
+
+/// So many entries are put into the table at once; few in tests of this crate, so that few units are several times as many.
+const PIECE: usize = if cfg!(test) { 32 } else { 8192 };
+
+/// Entries that came or went since the table was last settled, and how many it holds.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// Whether the entry is to be there.
+    changes: BTreeMap<Vec<u8>, bool>,
+    stored: u64,
+}
+
+impl Gathered {
+    /// Nothing, beside a table of so many entries.
+    pub(crate) fn beside(stored: u64) -> Self {
+        Self { changes: BTreeMap::new(), stored }
+    }
+
+    pub(crate) fn add(&mut self, entry: Vec<u8>) {
+        self.changes.insert(entry, true);
+    }
+
+    pub(crate) fn remove(&mut self, entry: Vec<u8>) {
+        self.changes.insert(entry, false);
+    }
+
+    /// How many entries the table holds.
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Whether the table can be asked.
+    ///
+    /// # Errors
+    /// Something is not in it yet.
+    pub(crate) fn is_settled(&self) -> Result<(), StorageError> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        Err(StorageError::Corrupted("entries of an index were not put into its table".to_owned()))
+    }
+
+    /// Puts everything into the table.
+    pub(crate) fn settle(&mut self, table: &mut Table<'_, &'static [u8], &'static [u8]>) -> Result<(), StorageError> {
+        let mut added = Vec::new();
+        for (entry, is_there) in std::mem::take(&mut self.changes) {
+            if is_there {
+                added.push(entry);
+                if added.len() == PIECE {
+                    self.stored += packed::insert_all(table, &added)?;
+                    added.clear();
+                }
+            } else if packed::remove(table, &entry)? {
+                self.stored = self.stored.saturating_sub(1);
+            }
+        }
+        self.stored += packed::insert_all(table, &added)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use redb::Database;
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    #[test]
+    fn of_an_entry_that_came_and_went_the_last_counts() {
+        let database = Database::builder().create_with_backend(InMemoryBackend::new()).expect("a database");
+        let transaction = database.begin_write().expect("a transaction");
+        let mut table = transaction.open_table(packed::Definition::new("entries")).expect("a table");
+        let mut gathered = Gathered::beside(0);
+        let entry = |number: u64| number.to_be_bytes().to_vec();
+        (1..=3).for_each(|number| gathered.add(entry(number)));
+        gathered.remove(entry(2));
+        assert!(matches!(gathered.is_settled(), Err(StorageError::Corrupted(_))));
+        gathered.settle(&mut table).expect("writable");
+        gathered.remove(entry(1));
+        gathered.add(entry(1));
+        gathered.remove(entry(9));
+        gathered.settle(&mut table).expect("writable");
+        gathered.is_settled().expect("nothing is left");
+        let all = packed::range(&table, (Bound::Unbounded, Bound::Unbounded)).expect("readable");
+        let all: Vec<Vec<u8>> = all.map(|held| held.expect("readable").to_vec()).collect();
+        assert_eq!(all, [entry(1), entry(3)]);
+        assert_eq!(gathered.stored(), 2);
+    }
+}

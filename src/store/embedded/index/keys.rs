@@ -1,0 +1,265 @@
+//! The keys that a document has in an index.
+//!
+//! An array on the way of a path gives one key for each of its elements (MongoDB: multikey). An empty array at
+//! the end of a path counts as undefined, a path that leads nowhere as null. The paths of one index may lead
+//! through one and the same array, and then each element gives one key of all its members together; two
+//! different arrays in one document are refused, as their product would have to be stored.
+
+use bson::raw::{RawArray, RawBsonRef, RawDocument};
+
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::Index;
+use crate::store::embedded::failure;
+use crate::store::embedded::index::key::{self, Bounded};
+
+/// MongoDB's number for two arrays in the keys of one document.
+const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
+
+/// The keys of one document in one index.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Ascending, each once.
+    pub(crate) distinct: Vec<Vec<u8>>,
+    /// By component: where arrays were met, as in [`Component::arrays`](crate::store::embedded::catalog::collections::Component::arrays).
+    pub(crate) arrays: Vec<u64>,
+    /// Whether a key had to be cut.
+    pub(crate) cut: bool,
+}
+
+/// The keys of a document; none, when a partial index does not hold it.
+///
+/// # Errors
+/// [`StoreError::Query`] for two arrays, [`StoreError::Corrupt`] for bytes that are not BSON.
+pub(crate) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, StoreError> {
+    if let Some(partial) = &index.partial
+        && !partial.filter.matches(document).map_err(failure::of_evaluation)?
+    {
+        return Ok(Keys { arrays: vec![0; index.components.len()], ..Keys::default() });
+    }
+    let mut keys = Keys { arrays: vec![0; index.components.len()], ..Keys::default() };
+    let slots: Vec<Slot<'_>> =
+        index.components.iter().map(|part| Slot::Open { at: document, rest: &part.path, depth: 0 }).collect();
+    Extraction { index, keys: &mut keys, key: Bounded::keys_of(index.unique) }.expand(slots, 0)?;
+    keys.distinct.sort_unstable();
+    keys.distinct.dedup();
+    Ok(keys)
+}
+
+/// How far the walk along one path has come.
+#[derive(Clone, Copy)]
+enum Slot<'a> {
+    /// The value is found; `None`: the path leads nowhere.
+    Found(Option<RawBsonRef<'a>>),
+    /// `rest` is still to be walked from `at`; `depth` names of the path are behind.
+    Open { at: &'a RawDocument, rest: &'a str, depth: u32 },
+    /// An array is in the way, or at the end, where `rest` is empty.
+    Array { array: &'a RawArray, rest: &'a str, depth: u32 },
+}
+
+impl<'a> Slot<'a> {
+    /// Walks until a value or an array is met.
+    fn walk(self) -> Result<Self, bson::error::Error> {
+        let Self::Open { mut at, mut rest, mut depth } = self else { return Ok(self) };
+        loop {
+            let (name, further) = rest.split_once('.').unwrap_or((rest, ""));
+            depth += 1;
+            match at.get(name)? {
+                Some(RawBsonRef::Array(array)) => return Ok(Self::Array { array, rest: further, depth }),
+                value if further.is_empty() => return Ok(Self::Found(value)),
+                Some(RawBsonRef::Document(inner)) => (at, rest) = (inner, further),
+                _ => return Ok(Self::Found(None)),
+            }
+        }
+    }
+
+    /// The slot for one element of the array that it waits at.
+    fn step_into(self, element: Option<RawBsonRef<'a>>) -> Self {
+        match (self, element) {
+            (Self::Array { rest: "", .. }, element) => Self::Found(Some(element.unwrap_or(RawBsonRef::Undefined))),
+            (Self::Array { rest, depth, .. }, Some(RawBsonRef::Document(at))) => Self::Open { at, rest, depth },
+            (Self::Array { .. }, _) => Self::Found(None),
+            (other, _) => other,
+        }
+    }
+}
+
+struct Extraction<'a, 'k> {
+    index: &'a Index,
+    keys: &'k mut Keys,
+    /// The beginning that the next keys have in common: the components whose values are found.
+    key: Bounded,
+}
+
+impl Extraction<'_, '_> {
+    /// Makes the keys of slots of which the first `written` are in `key`.
+    fn expand(&mut self, slots: Vec<Slot<'_>>, written: usize) -> Result<(), StoreError> {
+        let slots = slots.into_iter().map(Slot::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+        let start = self.key.bytes.len();
+        let written = self.push_found(&slots, written).map_err(damaged)?;
+        match self.common_array(&slots)? {
+            None => self.keep_key(),
+            Some(array) if array.is_empty() => {
+                self.expand(slots.iter().map(|slot| slot.step_into(None)).collect(), written)?;
+            }
+            Some(array) => {
+                for element in array {
+                    let element = element.map_err(damaged)?;
+                    self.expand(slots.iter().map(|slot| slot.step_into(Some(element))).collect(), written)?;
+                }
+            }
+        }
+        self.key.bytes.truncate(start);
+        Ok(())
+    }
+
+    /// The array that open paths wait at, noted as seen.
+    fn common_array<'a>(&mut self, slots: &[Slot<'a>]) -> Result<Option<&'a RawArray>, StoreError> {
+        let mut common: Option<&RawArray> = None;
+        for (slot, seen) in slots.iter().zip(&mut self.keys.arrays) {
+            let Slot::Array { array, depth, .. } = *slot else { continue };
+            *seen |= 1_u64.checked_shl(depth - 1).unwrap_or(1 << 63);
+            match common {
+                Some(other) if !std::ptr::eq(other.as_bytes(), array.as_bytes()) => return Err(parallel(self.index)),
+                _ => common = Some(array),
+            }
+        }
+        Ok(common)
+    }
+
+    /// Writes the values that follow the first `written`, up to one that is not found; returns how many are written then.
+    fn push_found(&mut self, slots: &[Slot<'_>], mut written: usize) -> Result<usize, bson::error::Error> {
+        while let Some(Slot::Found(value)) = slots.get(written) {
+            let start = self.key.bytes.len();
+            key::push_value(value.unwrap_or(RawBsonRef::Null), &mut self.key)?;
+            if self.index.components[written].descending {
+                key::invert(&mut self.key.bytes[start..]);
+            }
+            written += 1;
+        }
+        Ok(written)
+    }
+
+    /// Keeps the key that is written.
+    fn keep_key(&mut self) {
+        let mut key = self.key.bytes.clone();
+        self.keys.cut |= key::cut(&mut key, self.index.unique);
+        // Elements behind a long value have one and the same key.
+        if self.keys.distinct.last() != Some(&key) {
+            self.keys.distinct.push(key);
+        }
+    }
+}
+
+fn parallel(index: &Index) -> StoreError {
+    StoreError::Query {
+        code: CANNOT_INDEX_PARALLEL_ARRAYS,
+        message: format!("two arrays in one document cannot both be in the index {}", index.name),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
+fn damaged(error: bson::error::Error) -> StoreError {
+    StoreError::Corrupt { what: format!("a document: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::raw::RawDocumentBuf;
+    use bson::{Bson, Document, doc};
+
+    use super::*;
+
+    fn keys(paths: &[&str], document: Document) -> Keys {
+        let document = RawDocumentBuf::try_from(document).expect("documents of tests are BSON");
+        keys_of(&Index::over("tested", paths), &document).expect("the document has keys")
+    }
+
+    /// The joined keys of these values, in order.
+    fn expected(values: &[&[Bson]]) -> Vec<Vec<u8>> {
+        let join = |values: &&[Bson]| values.iter().flat_map(|value| key::of_bson(value).expect("a key")).collect();
+        let mut all: Vec<Vec<u8>> = values.iter().map(join).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn a_missing_member_is_indexed_as_null() {
+        assert_eq!(keys(&["a"], doc! { "b": 1 }).distinct, expected(&[&[Bson::Null]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": 5 }).distinct, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn each_distinct_element_has_a_key() {
+        let found = keys(&["a"], doc! { "a": [2, 1, 2.0, [3]] });
+        assert_eq!(found.distinct, expected(&[&[1.into()], &[2.into()], &[vec![3].into()]]));
+        assert_eq!(found.arrays, [1]);
+    }
+
+    #[test]
+    fn an_empty_array_is_indexed_as_undefined_at_the_end_of_a_path_only() {
+        assert_eq!(keys(&["a"], doc! { "a": [] }).distinct, expected(&[&[Bson::Undefined]]));
+        assert_eq!(keys(&["a.b"], doc! { "a": [] }).distinct, expected(&[&[Bson::Null]]));
+    }
+
+    #[test]
+    fn members_of_one_element_stay_together() {
+        let document =
+            doc! { "fields": [{ "name": "a", "value": 1 }, { "name": "b", "value": [2, 3] }, { "name": "c" }, 4] };
+        let found = keys(&["fields.name", "fields.value"], document);
+        let pairs: [&[Bson]; 5] = [
+            &["a".into(), 1.into()],
+            &["b".into(), 2.into()],
+            &["b".into(), 3.into()],
+            &["c".into(), Bson::Null],
+            &[Bson::Null, Bson::Null],
+        ];
+        assert_eq!(found.distinct, expected(&pairs));
+        assert_eq!(found.arrays, [0b01, 0b11]);
+    }
+
+    #[test]
+    fn a_single_value_beside_an_array_is_in_each_key() {
+        let found = keys(&["kind", "tags"], doc! { "kind": 7, "tags": ["x", "y"] });
+        assert_eq!(found.distinct, expected(&[&[7.into(), "x".into()], &[7.into(), "y".into()]]));
+        assert_eq!(found.arrays, [0, 1]);
+    }
+
+    #[test]
+    fn two_arrays_are_refused() {
+        let document = RawDocumentBuf::try_from(doc! { "a": [1], "b": [2] }).expect("it is BSON");
+        let refused = keys_of(&Index::over("tested", &["a", "b"]), &document);
+        assert!(matches!(refused, Err(StoreError::Query { code: CANNOT_INDEX_PARALLEL_ARRAYS, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_long_value_is_not_copied_for_each_element() {
+        let entry = doc! { "name": "n".repeat(100_000), "value": (0..20_000).collect::<Vec<i32>>() };
+        let document = RawDocumentBuf::try_from(doc! { "fields": [entry] }).expect("it is BSON");
+        let mut index = Index::over("tested", &["fields.name", "fields.value"]);
+        for descending in [false, true] {
+            index.components[0].descending = descending;
+            let mut found = Keys::default();
+            let used = allocation_counter::measure(|| found = keys_of(&index, &document).expect("it has keys"));
+            assert!(found.cut && found.distinct.len() == 1 && found.distinct[0].len() == key::MAX_KEY);
+            assert!(used.bytes_max < document.as_bytes().len() as u64, "{used:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_built_bounded_is_the_beginning_of_the_whole_one() {
+        for length in 1000..1040 {
+            let text = "x\0".repeat(length / 2) + &"y".repeat(length % 2);
+            let binary = Bson::Binary(bson::Binary { subtype: 0.into(), bytes: vec![7; length] });
+            let document = doc! { "a": &text, "b": 1 };
+            for value in [text.clone().into(), binary, document.into(), vec![text.as_str(), "z"].into()] {
+                let whole =
+                    [key::of_bson(&value).expect("a key"), key::of_bson(&Bson::Int32(5)).expect("a key")].concat();
+                let found = keys(&["a", "b"], doc! { "a": [value], "b": 5 });
+                let mut expected = whole.clone();
+                assert_eq!(found.cut, key::cut(&mut expected, false));
+                assert!(found.distinct.contains(&expected), "{length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Bounds of the components of an index as ranges of its keys.
+
+use crate::store::embedded::catalog::collections::Index;
+use crate::store::embedded::index::bounds::{Bounds, Span};
+use crate::store::embedded::index::key::{self, kind};
+
+/// More ranges than this are not worth their list.
+const MAX_RANGES: usize = 2000;
+
+/// Keys from `start` to below `end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) start: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+    /// How many bytes all keys of the range begin with that do not count for their order; see [`Ranges::of`].
+    pub(crate) lead: usize,
+}
+
+/// The ranges of keys that bounds of components come to.
+pub(crate) struct Ranges {
+    pub(crate) list: Vec<KeyRange>,
+    /// How many components are in them.
+    pub(crate) depth: usize,
+    /// How many components from the first on are bound to values.
+    pub(crate) equalities: usize,
+    /// Each range is one whole key.
+    pub(crate) points: bool,
+    pub(crate) cut: bool,
+}
+
+impl Ranges {
+    /// The ranges of an index whose components are bound like this. The first `leading` components, all of them bound to
+    /// values, are the lead of each range.
+    pub(crate) fn of(index: &Index, bounds: &[Option<Bounds>], leading: usize) -> Self {
+        let mut prefixes = vec![KeyRange { start: Vec::new(), end: Vec::new(), lead: 0 }];
+        let mut ranges = Self { list: Vec::new(), depth: 0, equalities: 0, points: false, cut: false };
+        for (component, bounds) in index.components.iter().zip(bounds) {
+            let Some(bounds) = bounds else { break };
+            if prefixes.len() * bounds.spans.len().max(1) > MAX_RANGES {
+                break;
+            }
+            ranges.depth += 1;
+            let spans: Vec<Span> = if component.descending {
+                bounds.spans.iter().rev().map(Span::inverted).collect()
+            } else {
+                bounds.spans.clone()
+            };
+            if !bounds.is_points() {
+                ranges.list = joined(&prefixes, &spans);
+                return ranges.finished();
+            }
+            ranges.equalities += 1;
+            prefixes = joined(&prefixes, &spans);
+            if ranges.depth <= leading {
+                for prefix in &mut prefixes {
+                    prefix.lead = prefix.start.len();
+                }
+            }
+        }
+        ranges.points = ranges.depth == index.components.len();
+        let whole = |prefix: KeyRange| KeyRange { lead: prefix.lead, ..KeyRange::beginning_with(prefix.start) };
+        ranges.list = prefixes.into_iter().map(whole).collect();
+        ranges.finished()
+    }
+
+    /// Cuts what is too long as the keys themselves are cut, and puts overlapping ranges together.
+    fn finished(mut self) -> Self {
+        for range in &mut self.list {
+            self.cut |= range.cut();
+        }
+        self.points &= !self.cut;
+        self.list.sort_by(|left, right| left.start.cmp(&right.start));
+        self.list.dedup_by(|next, previous| {
+            let overlap = next.start < previous.end;
+            if overlap && next.end > previous.end {
+                previous.end = std::mem::take(&mut next.end);
+            }
+            overlap
+        });
+        self
+    }
+}
+
+/// Each span behind each prefix.
+fn joined(prefixes: &[KeyRange], spans: &[Span]) -> Vec<KeyRange> {
+    let join = |prefix: &KeyRange, rest: &[u8]| [prefix.start.as_slice(), rest].concat();
+    let pairs = prefixes.iter().flat_map(|prefix| spans.iter().map(move |span| (prefix, span)));
+    let range = |(prefix, span): (&KeyRange, &Span)| KeyRange {
+        start: join(prefix, &span.start),
+        end: join(prefix, &span.end),
+        lead: prefix.lead,
+    };
+    pairs.map(range).collect()
+}
+
+impl KeyRange {
+    /// All keys that begin with these bytes.
+    pub(crate) fn beginning_with(prefix: Vec<u8>) -> Self {
+        let end = key::successor(&prefix).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
+        Self { start: prefix, end, lead: 0 }
+    }
+
+    fn cut(&mut self) -> bool {
+        let start_cut = self.start.len() > key::MAX_KEY;
+        self.start.truncate(key::MAX_KEY);
+        let end_cut = self.end.len() > key::MAX_KEY;
+        if end_cut {
+            self.end = key::successor(&self.end[..key::MAX_KEY]).unwrap_or_else(|| vec![kind::ABOVE_ALL]);
+        }
+        start_cut || end_cut
+    }
+}

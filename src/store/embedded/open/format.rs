@@ -1,0 +1,122 @@
+//! The layout of the tables (that of the pages below them is in [`pages`](crate::store::embedded::file::pages)): its version, what every file of this service says of itself, and how an older one is brought
+//! up to this version.
+//!
+//! | version | what is different |
+//! |---|---|
+//! | 1 | entries of indexes may be counted wrongly: builds from before there were counts wrote such files as well |
+//! | 2 | counts are right; each file has an identity of its own |
+//! | 3 | the newest entries of indexes with arrays may be missing: marks of the index say which |
+//! | 4 | entries of indexes with arrays are in blocks, see [`packed`](crate::store::embedded::index::packed); the newest may be missing |
+//! | 5 | every entry is in its table |
+
+use bson::Document;
+use bson::raw::RawDocument;
+use redb::{Database, ReadableTable, WriteTransaction};
+
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::catalog::meta::{META, META_COLLECTION, restate_collections, sign};
+use crate::store::embedded::failure;
+use crate::store::embedded::index::keys::keys_of;
+use crate::store::embedded::index::row::with_row;
+use crate::store::embedded::index::table::Working;
+use crate::store::embedded::index::tables::Tables;
+
+/// From this version on entries are counted rightly.
+const COUNTED: i64 = 2;
+/// From this version on all entries are in their tables.
+const COMPLETE: i64 = 5;
+/// Brings a file of an older version up to this one, in one transaction.
+///
+/// # Errors
+/// As work on a whole file; nothing has changed then.
+pub(crate) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64) -> Result<(), StoreError> {
+    let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
+    if version < COMPLETE {
+        complete(&transaction, catalog)?;
+    }
+    for collection in catalog.iter().filter(|_| version < COUNTED) {
+        let mut tables = Tables::<Working<'_>>::open(&transaction, collection).map_err(failure::of_table)?;
+        for position in (0..collection.indexes.len()).filter(|position| collection.is_counted(*position)) {
+            if let Some(mut blocks) = tables.blocks_mut(collection, position) {
+                blocks.count_anew()?;
+            }
+        }
+    }
+    sign(&transaction).map_err(failure::of_engine)?;
+    transaction.commit().map_err(|error| failure::of_engine(error.into()))
+}
+
+/// Which entries of an index with arrays are not in its table, as stores of the formats 3 and 4 say it.
+struct Marks {
+    /// All entries of rows below this are in the table.
+    settled: u64,
+    /// No entry of a row from here on is.
+    settling: u64,
+    /// Of the rows between the two, the entries below this are.
+    reached: Vec<u8>,
+    /// How many entries the blocks have; nothing where there are no blocks yet.
+    stored: Option<u64>,
+}
+
+impl Marks {
+    fn of(index: &Document) -> Option<Self> {
+        let marks = index.get_document("recent").ok()?;
+        Some(Self {
+            settled: marks.get_i64("settled").ok()?.cast_unsigned(),
+            settling: marks.get_i64("settling").ok()?.cast_unsigned(),
+            reached: marks.get_binary_generic("reached").ok()?.clone(),
+            stored: marks.get_i64("stored").ok().map(i64::cast_unsigned),
+        })
+    }
+
+    fn lack(&self, key: &[u8], row: u64) -> bool {
+        row >= self.settling || (row >= self.settled && with_row(key, row) >= self.reached)
+    }
+}
+
+/// Puts all entries of indexes with arrays into blocks.
+fn complete(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(), StoreError> {
+    let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
+    for number in &numbers {
+        let marks = marks(transaction, *number)?;
+        let Some(first) = marks.iter().flatten().map(|marks| marks.settled).min() else { continue };
+        let own = catalog.at_mut(*number);
+        log::info!("completing the indexes of {}", own.name);
+        for (index, marks) in own.indexes.iter_mut().zip(&marks) {
+            index.packed = marks.as_ref().and_then(|marks| marks.stored);
+        }
+        let mut tables = Tables::<Working<'_>>::open(transaction, own).map_err(failure::of_table)?;
+        let mut lacking = vec![Vec::new(); marks.len()];
+        for entry in tables.data.range(first..).map_err(failure::of_storage)? {
+            let (row, stored) = entry.map_err(failure::of_storage)?;
+            let row = row.value();
+            let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(&own.name, row))?;
+            for ((index, marks), lacking) in own.indexes.iter().zip(&marks).zip(&mut lacking) {
+                let Some(marks) = marks else { continue };
+                let keys = keys_of(index, document)?.distinct.into_iter();
+                lacking.extend(keys.filter(|key| marks.lack(key, row)).map(|key| (key, row)));
+            }
+        }
+        let indexes = own.indexes.iter_mut().zip(&mut tables.indexes).zip(marks).zip(lacking);
+        for (((index, table), marks), lacking) in indexes {
+            if marks.is_some() {
+                table.add_all(lacking.into_iter()).map_err(failure::of_storage)?;
+                table.pack(transaction, *number, index.number).map_err(failure::of_table)?;
+                index.packed = table.packed_entries();
+            }
+        }
+    }
+    // The commit keeps its number: what the log has beyond the tables goes on from there.
+    restate_collections(transaction, catalog, numbers)
+}
+
+/// What is said of the indexes of a collection, in their order.
+fn marks(transaction: &WriteTransaction, collection: u32) -> Result<Vec<Option<Marks>>, StoreError> {
+    let meta = transaction.open_table(META).map_err(failure::of_table)?;
+    let stored = meta.get(format!("{META_COLLECTION}{collection}").as_str()).map_err(failure::of_storage)?;
+    let stored = stored.and_then(|stored| Document::from_reader(stored.value()).ok());
+    let indexes = stored.as_ref().and_then(|stored| stored.get_array("indexes").ok());
+    Ok(indexes.into_iter().flatten().map(|index| index.as_document().and_then(Marks::of)).collect())
+}

@@ -1,0 +1,96 @@
+//! Why a store is not opened, in words for whoever runs it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::store::embedded::catalog::meta::FORMAT;
+use crate::store::embedded::file::pages::LAYOUT;
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The path leads to something else.
+    #[error("{} is not a directory; name the directory that shall hold the store", .0.display())]
+    NotADirectory(PathBuf),
+    /// There is nothing to look at.
+    #[error("there is no store in {}; see store.uri", .0.display())]
+    NoStore(PathBuf),
+    /// There was a store when this process opened it.
+    #[error("{} is gone: somebody removed it, or its file system is not mounted any more; put it back, nothing is made in its place", .0.display())]
+    Gone(PathBuf),
+    /// Whether there is a store cannot be seen.
+    #[error("{} cannot be read: {source}; give the user of this service the right to read and search it", path.display())]
+    NotReadable {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Another process works on the same directory, or this one has it open already.
+    #[error("the store in {} is in use by another process; a store has one process at a time, stop that one first", .0.display())]
+    InUse(PathBuf),
+    /// The file system has no locks: two processes could write to the same file, and each would lose what the other writes.
+    #[error("{} is on a file system that has no locks, and nothing would keep a second process from the store; name a directory on another one in store.uri, a local disk for instance", .0.display())]
+    NoLocks(PathBuf),
+    /// The directory or the file cannot be written.
+    #[error("{} cannot be written: {source}; give the user of this service the right to write there", path.display())]
+    NotWritable {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The disk is full.
+    #[error("there is no room left for {}: {source}; nothing is lost, make room for {needed} bytes and start again", path.display())]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes are missing at the most.
+        needed: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file was written by a newer version of this service.
+    #[error("{} has the format {found}, this version reads up to {FORMAT}; use the version that wrote it", path.display())]
+    NewerFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+    },
+    /// A newer version of this service lays the pages of the file out differently.
+    #[error("{} has the page layout {found}, this version reads up to {LAYOUT}; use the version that wrote it", path.display())]
+    NewerPages {
+        /// The file.
+        path: PathBuf,
+        /// Its layout.
+        found: u32,
+    },
+    /// The file was written by an old version of the storage engine.
+    #[error("{} has the storage format {found}, which this version no longer reads; restore a backup that this version can read, or copy the data with the version that wrote it", path.display())]
+    OlderStorage {
+        /// The file.
+        path: PathBuf,
+        /// The version of the storage format.
+        found: u8,
+    },
+    /// The file is not a store of this service.
+    #[error("{} is not a store of this service; move it away, or name another directory in store.uri", .0.display())]
+    UnknownFormat(PathBuf),
+    /// The file is a store, and damaged.
+    #[error("{} is damaged: {what}; it stays as it is: look at it with inventory-service check --deep, or restore a backup", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// The operating system refused.
+    #[error("{} cannot be opened: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,6 @@
+//! From a filter to the ranges of an index: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
+
+pub(super) mod candidate;
+pub(super) mod conditions;
+pub(super) mod intervals;
+pub(super) mod planner;

@@ -1,0 +1,182 @@
+//! Answers in pieces: first the rows of the whole answer, eight bytes each, then their documents, some at a time.
+//!
+//! All pieces come from one snapshot. As a snapshot keeps old pages from being used again, it is let go when its
+//! time is over, however slowly the pieces are taken; what comes after that is looked up as it is then, and what no
+//! longer matches is left out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use tokio::task::AbortHandle;
+
+use crate::admission;
+use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::{Documents, FindQuery, StoreError};
+
+use crate::store::embedded::failure;
+use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::find::push;
+use crate::store::embedded::read::snapshot::Published;
+use crate::store::embedded::read::snapshot::Snapshot;
+
+/// How long an answer may keep the snapshot that it began with.
+pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_mins(1);
+
+/// What is left of an answer.
+pub(crate) struct Rest {
+    snapshot: Held,
+    published: Published,
+    collection: String,
+    query: FindQuery,
+    rows: std::vec::IntoIter<u64>,
+}
+
+/// A snapshot that is let go after a while.
+struct Held {
+    snapshot: Arc<ArcSwapOption<Snapshot>>,
+    timer: AbortHandle,
+}
+
+impl Held {
+    fn new(snapshot: Arc<Snapshot>, time: Duration) -> Self {
+        let held = Arc::new(ArcSwapOption::from(Some(snapshot)));
+        let to_clear = Arc::clone(&held);
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            to_clear.store(None);
+        });
+        Self { snapshot: held, timer: timer.abort_handle() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.timer.abort();
+    }
+}
+
+impl Rest {
+    pub(crate) fn new(
+        (snapshot, time): (Arc<Snapshot>, Duration),
+        published: Published,
+        collection: &str,
+        query: FindQuery,
+        rows: Vec<u64>,
+    ) -> Self {
+        let collection = collection.to_owned();
+        Self { snapshot: Held::new(snapshot, time), published, collection, query, rows: rows.into_iter() }
+    }
+
+    /// The pieces, each read when it is asked for.
+    pub(crate) fn into_stream(self) -> BoxStream<'static, Result<Documents, StoreError>> {
+        let steps = stream::unfold(Some(self), |rest| async {
+            let mut rest = rest?;
+            let turn = match admission::turn().await {
+                Ok(turn) => turn,
+                Err(denied) => return Some((Err(denied.into()), None)),
+            };
+            let deadline = Deadline::after(rest.query.max_time);
+            let step = turn.run(move |means| {
+                let piece = rest.read(deadline.within(means));
+                (piece, rest)
+            });
+            match step.await {
+                Ok((Ok(piece), _)) if piece.is_empty() => None,
+                Ok((Ok(piece), rest)) => Some((Ok(piece), Some(rest))),
+                Ok((Err(error), _)) => Some((Err(error), None)),
+                Err(denied) => Some((Err(denied.into()), None)),
+            }
+        });
+        steps.boxed()
+    }
+
+    /// The next piece; empty at the end.
+    fn read(&mut self, mut deadline: Deadline) -> Result<Documents, StoreError> {
+        deadline.look()?;
+        let (snapshot, is_first) = match self.snapshot.snapshot.load_full() {
+            Some(snapshot) => (snapshot, true),
+            None => {
+                (self.published.load_full().ok_or_else(|| failure::unavailable(&"the storage is out of order"))?, false)
+            }
+        };
+        let mut piece = Documents::new();
+        let Some(collection) = snapshot.collection(&self.collection) else { return Ok(piece) };
+        let budget = deadline.budget();
+        let reader = Reader::new(collection, snapshot.tables(collection)?, deadline);
+        while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
+            let Some(row) = self.rows.next() else { break };
+            let read = reader.document(row, |document| {
+                let wanted =
+                    is_first || self.query.filter.matches_within(document, &budget).map_err(failure::of_evaluation)?;
+                if wanted { push(&self.query, document, &budget, &mut piece) } else { Ok(()) }
+            })?;
+            match read {
+                Some(pushed) => pushed?,
+                None if is_first => return Err(failure::lost(&collection.name, row)),
+                None => {}
+            }
+        }
+        Ok(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use bson::raw::RawDocumentBuf;
+    use futures::TryStreamExt;
+
+    use super::*;
+    use crate::query::{Filter, Limits};
+    use crate::store::embedded::EmbeddedStore;
+    use crate::store::embedded::options::Options;
+    use crate::store::{Change, Store, Unit};
+
+    const BUDGET: Duration = Duration::from_secs(20);
+
+    fn insertion(id: i32) -> Change {
+        let document = doc! { "_id": id, "kind": 1, "text": "x".repeat(PIECE_BYTES / 2) };
+        Change::Insert { collection: "things", document: RawDocumentBuf::try_from(document).expect("it is BSON") }
+    }
+
+    fn of_kind(kind: i32) -> Filter {
+        Filter::parse(&doc! { "kind": kind }, &Limits::default()).expect("the filter is right")
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_the_time_of_the_snapshot_is_as_it_is_then() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+        store.commit((1..=10).map(insertion).fold(Unit::default(), Unit::and)).await.expect("they can be stored");
+        let snapshot = store.snapshot().expect("the store is open");
+        let query = FindQuery::new(of_kind(1), BUDGET);
+        let published = Arc::clone(&store.published);
+        let rest = Rest::new((snapshot, BUDGET), published, "things", query, (0..10).collect());
+        let held = Arc::clone(&rest.snapshot.snapshot);
+        let mut pieces = rest.into_stream();
+        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        let removal = Change::DeleteMany { collection: "things", filter: Filter::equals("_id", 5) };
+        let update = crate::query::Update::set("kind", 2);
+        let update = Change::UpdateMany { collection: "things", filter: Filter::equals("_id", 7), update };
+        store.commit(Unit::of(removal).and(update)).await.expect("they can be changed");
+        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        held.store(None);
+        let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+        let ids = rest.iter().flat_map(Documents::iter).map(|document| document.get_i32("_id").expect("an _id"));
+        assert_eq!(ids.collect::<Vec<_>>(), [6, 8, 9, 10]);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_is_let_go_when_its_time_is_over() {
+        let directory = tempfile::tempdir().expect("a directory for the test");
+        let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
+        let snapshot = store.snapshot().expect("the store is open");
+        let held = Held::new(Arc::clone(&snapshot), Duration::ZERO);
+        while held.snapshot.load().is_some() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Everything in the store as of one commit, read from end to end without keeping more than a piece of it in memory.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bson::raw::{RawDocumentBuf, cstr};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use tokio::task::spawn_blocking;
+
+use crate::query::{Sort, SortKey};
+use crate::store::copying::COUNTERS;
+use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::{Documents, Picture, StoreError};
+
+use crate::store::embedded::catalog::collections::{Collection, Index};
+use crate::store::embedded::failure;
+use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::snapshot::Snapshot;
+
+/// Above every key of an index: keys begin with the number of a type, which is less.
+const ABOVE_ALL: [u8; 16] = [0xff; 16];
+
+/// See [`Picture`].
+pub(crate) struct Everything {
+    snapshot: Arc<Snapshot>,
+    names: Vec<String>,
+}
+
+impl Everything {
+    pub(crate) fn of(snapshot: Arc<Snapshot>) -> Self {
+        let mut names: Vec<String> = snapshot.collections().map(|collection| collection.name.clone()).collect();
+        names.retain(|name| name != COUNTERS);
+        names.push(COUNTERS.to_owned());
+        names.sort_unstable();
+        Self { snapshot, names }
+    }
+
+    fn counters(&self) -> Documents {
+        let mut counters: Vec<(&str, i64)> = self
+            .snapshot
+            .collections()
+            .map(|collection| (collection.name.as_str(), collection.last_id()))
+            .filter(|(_, last)| *last > 0)
+            .collect();
+        counters.sort_unstable();
+        let mut documents = Documents::new();
+        for (name, last) in counters {
+            let mut document = RawDocumentBuf::new();
+            document.append(cstr!("_id"), name);
+            document.append(cstr!("value"), last);
+            documents.push(&document);
+        }
+        documents
+    }
+}
+
+#[async_trait]
+impl Picture for Everything {
+    fn collections(&self) -> &[String] {
+        &self.names
+    }
+
+    fn is_of_one_moment(&self) -> bool {
+        true
+    }
+
+    async fn documents(
+        &mut self,
+        collection: &str,
+        order: &Sort,
+    ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError> {
+        if collection == COUNTERS {
+            return Ok(stream::iter([Ok(self.counters())]).boxed());
+        }
+        let Some(collection) = self.snapshot.collection(collection).cloned() else {
+            return Ok(stream::empty().boxed());
+        };
+        let place = Place::first(&collection, order)?;
+        let walk = Walk { snapshot: Arc::clone(&self.snapshot), collection, place };
+        let steps = stream::unfold(Some(walk), |walk| async {
+            let mut walk = walk?;
+            let step = spawn_blocking(move || (failure::guarded(|| walk.piece()), walk));
+            match step.await {
+                Ok((Ok(piece), _)) if piece.is_empty() => None,
+                Ok((Ok(piece), walk)) => Some((Ok(piece), Some(walk))),
+                Ok((Err(error), _)) => Some((Err(error), None)),
+                Err(error) => Some((Err(StoreError::backend(error)), None)),
+            }
+        });
+        Ok(steps.boxed())
+    }
+}
+
+/// Where a walk through a collection goes on.
+enum Place {
+    /// At this row, in the order of insertion.
+    Row(u64),
+    /// At this stored key of the index at this position.
+    Key(usize, Vec<u8>),
+}
+
+impl Place {
+    fn first(collection: &Collection, order: &Sort) -> Result<Self, StoreError> {
+        if order.is_empty() {
+            return Ok(Self::Row(0));
+        }
+        let position = collection.indexes.iter().position(|index| orders(index, order));
+        position.map(|position| Self::Key(position, Vec::new())).ok_or_else(|| StoreError::Unsupported {
+            what: format!("reading {} in an order that no index has", collection.name),
+        })
+    }
+}
+
+/// Whether the index holds every document once, in this order.
+fn orders(index: &Index, order: &Sort) -> bool {
+    let same = |(part, key): (&crate::store::embedded::catalog::collections::Component, &SortKey)| match key {
+        SortKey::Path { path, descending } => part.path == path.as_str() && !part.descending && !descending,
+        SortKey::Entry { .. } => false,
+    };
+    index.partial.is_none()
+        && !index.is_multikey()
+        && index.components.len() == order.keys().len()
+        && index.components.iter().zip(order.keys()).all(same)
+}
+
+struct Walk {
+    snapshot: Arc<Snapshot>,
+    collection: Arc<Collection>,
+    place: Place,
+}
+
+impl Walk {
+    /// The next documents; none at the end.
+    fn piece(&mut self) -> Result<Documents, StoreError> {
+        let tables = self.snapshot.tables(&self.collection)?;
+        let reader = Reader::new(&self.collection, tables, Deadline::none());
+        let mut piece = Documents::new();
+        let is_full = |piece: &Documents| piece.len() >= PIECE_DOCUMENTS || piece.bytes() >= PIECE_BYTES;
+        let push = |row: u64, piece: &mut Documents| {
+            let found = reader.document(row, |document| piece.push(document))?;
+            found.ok_or_else(|| failure::lost(&self.collection.name, row))
+        };
+        match &mut self.place {
+            Place::Row(next) => {
+                for entry in tables.data.range(*next..).map_err(failure::of_storage)? {
+                    let row = entry.map_err(failure::of_storage)?.0.value();
+                    push(row, &mut piece)?;
+                    *next = row + 1;
+                    if is_full(&piece) {
+                        break;
+                    }
+                }
+            }
+            Place::Key(position, next) => {
+                let entries = tables.indexes[*position].entries(next, &ABOVE_ALL).map_err(failure::of_storage)?;
+                for entry in entries {
+                    let entry = entry.map_err(failure::of_storage)?;
+                    push(entry.row, &mut piece)?;
+                    if is_full(&piece) {
+                        // The least that comes behind it.
+                        *next = [entry.stored_key(), &[0]].concat();
+                        return Ok(piece);
+                    }
+                }
+                *next = ABOVE_ALL.to_vec();
+            }
+        }
+        Ok(piece)
+    }
+}

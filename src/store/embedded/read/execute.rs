@@ -1,0 +1,576 @@
+//! Runs a plan: finds rows, looks at their documents again, hands on those that match.
+
+use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use bson::raw::RawDocument;
+use redb::{ReadableTable, ReadableTableMetadata};
+
+use crate::admission::{Means, Share};
+use crate::query::{Budget, Filter, Node, Sort};
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::Collection;
+use crate::store::embedded::failure;
+use crate::store::embedded::index::counts::Blocks;
+use crate::store::embedded::index::key;
+use crate::store::embedded::index::ranges::KeyRange;
+use crate::store::embedded::index::row_cache::Place;
+use crate::store::embedded::index::scan::{IndexScan, Order};
+use crate::store::embedded::index::table::{Access, IndexTable};
+use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::plan::planner::{Choice, Numbers, Plan, Total, Wanted, plan, prefers_scan};
+use crate::store::embedded::read::merge::Merge;
+
+/// How many steps go by between two looks at the clock.
+const STEPS_PER_LOOK: usize = 1024;
+/// How many bytes of a document make a step.
+const BYTES_PER_STEP: usize = 1024;
+/// How many ranges are counted to compare indexes; the others are taken to be like them.
+const COUNTED_RANGES: usize = 64;
+
+/// The end of a query's time.
+#[derive(Debug, Clone)]
+pub(crate) struct Deadline {
+    end: Option<Instant>,
+    steps: usize,
+    means: Means,
+}
+
+impl Deadline {
+    /// In `budget` from now on.
+    pub(crate) fn after(budget: Duration) -> Self {
+        Self { end: Instant::now().checked_add(budget), steps: 0, means: Means::default() }
+    }
+
+    /// Never.
+    pub(crate) fn none() -> Self {
+        Self { end: None, steps: 0, means: Means::default() }
+    }
+
+    /// The same; it is over, too, when nobody waits for the work any more.
+    pub(crate) fn within(self, means: &Means) -> Self {
+        Self { means: means.clone(), ..self }
+    }
+
+    /// Memory for something that is kept while documents are looked for.
+    pub(crate) fn share(&self) -> Share {
+        self.means.share()
+    }
+
+    /// The means of the query's expressions: they look at the same clock.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget::until(self.end).within(&self.means)
+    }
+
+    /// Counts steps, and looks at the clock now and then.
+    fn step(&mut self, count: usize) -> Result<(), StoreError> {
+        self.steps += count;
+        if self.steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
+    }
+
+    pub(crate) fn look(&mut self) -> Result<(), StoreError> {
+        self.steps = 0;
+        match self.end {
+            _ if self.means.is_gone() => Err(StoreError::Timeout),
+            Some(end) if Instant::now() >= end => Err(StoreError::Timeout),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How much work a query was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) keys: u64,
+    pub(crate) documents: u64,
+    /// Keys turned out to lead to so many documents that all were looked at instead.
+    pub(crate) gave_up: bool,
+}
+
+/// What to do with a document that was found: stop or go on.
+pub(crate) type Flow = Result<ControlFlow<()>, StoreError>;
+
+/// What to do with a row that was found.
+type OnRow<'v, 'a, A> = &'v mut dyn FnMut(&mut Reader<'a, A>, u64) -> Flow;
+
+/// Reads one collection.
+pub(crate) struct Reader<'a, A: Access> {
+    collection: &'a Collection,
+    tables: &'a Tables<A>,
+    deadline: Deadline,
+    /// Whether one document may take long, so that the clock is looked at for each.
+    is_costly: bool,
+    /// Whether the order of the documents does not matter at all.
+    in_any_order: bool,
+    /// Whether documents that come in no other order come with the last one first.
+    backward: bool,
+    pub(crate) work: Work,
+}
+
+impl<'a, A: Access> Reader<'a, A> {
+    pub(crate) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
+        Self {
+            collection,
+            tables,
+            deadline,
+            is_costly: false,
+            in_any_order: false,
+            backward: false,
+            work: Work::default(),
+        }
+    }
+
+    /// The same; documents may come in any order.
+    pub(crate) fn in_any_order(self) -> Self {
+        Self { in_any_order: true, ..self }
+    }
+
+    /// Plans with a look at how many keys there are.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when the time was over before a way was found.
+    pub(crate) fn plan(&mut self, filter: &Node, sort: &Sort, wanted: Wanted) -> Result<Choice, StoreError> {
+        let choice = plan(self.collection, filter, sort, wanted, self);
+        self.deadline.look()?;
+        Ok(choice)
+    }
+
+    /// From the last document to the first, where no index gives another order.
+    pub(crate) fn set_backward(&mut self) {
+        self.backward = true;
+    }
+
+    /// How many documents the collection has.
+    pub(crate) fn len(&self) -> Result<u64, StoreError> {
+        self.tables.data.len().map_err(failure::of_storage)
+    }
+
+    /// How many documents match.
+    pub(crate) fn count(&mut self, choice: &Choice, filter: &Filter) -> Result<u64, StoreError> {
+        match &choice.total {
+            Total::Collection => self.len(),
+            Total::Keys(scan) => self.count_keys(scan),
+            Total::Documents => {
+                let mut count = 0;
+                self.each(&choice.plan, filter, &mut |_, _| {
+                    count += 1;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                Ok(count)
+            }
+        }
+    }
+
+    fn count_keys(&mut self, scan: &IndexScan) -> Result<u64, StoreError> {
+        let tables = self.tables;
+        let blocks = self.blocks(scan.index)?;
+        let mut count = 0;
+        for range in &scan.ranges {
+            match &blocks {
+                Some(blocks) => count += blocks.count(&range.start, &range.end, &mut || self.note_key())?,
+                None => {
+                    let entries = tables.indexes[scan.index].entries(&range.start, &range.end);
+                    for entry in entries.map_err(failure::of_storage)? {
+                        entry.map_err(failure::of_storage)?;
+                        self.note_key()?;
+                        count += 1;
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// The numbers of entries of an index, where they are kept.
+    pub(crate) fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
+        let Some(blocks) = self.tables.blocks(self.collection, index) else { return Ok(None) };
+        Ok(if blocks.are_complete()? { Some(blocks) } else { None })
+    }
+
+    /// Shows `visit` each document that matches, once, in the order of the plan.
+    pub(crate) fn each(
+        &mut self,
+        plan: &Plan,
+        filter: &Filter,
+        visit: &mut dyn FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        self.is_costly = filter.tree().is_costly();
+        let budget = self.deadline.budget();
+        let mut visit = |row: u64, document: &RawDocument, exact: bool| {
+            if exact || filter.matches_within(document, &budget).map_err(failure::of_evaluation)? {
+                visit(row, document)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
+        };
+        match plan {
+            Plan::Nothing => Ok(()),
+            Plan::Scan => self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false)),
+            Plan::Index(scan) if self.in_any_order || (scan.comes_in_order() && !self.backward) => {
+                let mut visit = |row: u64, document: &RawDocument| visit(row, document, scan.exact);
+                self.index(scan, &mut |reader, row| reader.visit_row(row, &mut visit))
+            }
+            Plan::Index(scan) => {
+                let mut rows = Vec::new();
+                self.collect_rows(scan, &mut rows)?;
+                self.visit_rows(rows, scan.exact, &mut visit)
+            }
+            Plan::Union(scans) if self.in_any_order => {
+                let mut stopped = false;
+                for scan in scans {
+                    let mut visit = |row: u64, document: &RawDocument| {
+                        let flow = visit(row, document, false)?;
+                        stopped = flow.is_break();
+                        Ok(flow)
+                    };
+                    self.index(scan, &mut |reader, row| reader.visit_row(row, &mut visit))?;
+                    if stopped {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Plan::Union(scans) => {
+                let mut rows = Vec::new();
+                for scan in scans {
+                    self.collect_rows(scan, &mut rows)?;
+                }
+                self.visit_rows(rows, false, &mut visit)
+            }
+        }
+    }
+
+    /// The document of a row, handed to `read`.
+    pub(crate) fn document<T>(&self, row: u64, read: impl FnOnce(&RawDocument) -> T) -> Result<Option<T>, StoreError> {
+        let Some(stored) = self.tables.data.get(row).map_err(failure::of_storage)? else { return Ok(None) };
+        Ok(Some(read(self.whole(row, stored.value())?)))
+    }
+
+    fn whole<'d>(&self, row: u64, bytes: &'d [u8]) -> Result<&'d RawDocument, StoreError> {
+        RawDocument::from_bytes(bytes).map_err(|_| failure::damaged(&self.collection.name, row))
+    }
+
+    /// Shows `visit` each document that matches, of the rows within a range, in the order of the rows.
+    pub(crate) fn each_in(
+        &mut self,
+        rows: Range<u64>,
+        filter: &Filter,
+        visit: &mut impl FnMut(u64, &RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        self.is_costly = filter.tree().is_costly();
+        let budget = self.deadline.budget();
+        self.scan(rows, &mut |row, document| {
+            if filter.matches_within(document, &budget).map_err(failure::of_evaluation)? {
+                visit(row, document)
+            } else {
+                Ok(ControlFlow::Continue(()))
+            }
+        })
+    }
+
+    fn scan(&mut self, rows: Range<u64>, visit: &mut impl FnMut(u64, &RawDocument) -> Flow) -> Result<(), StoreError> {
+        let mut entries = self.tables.data.range(rows).map_err(failure::of_storage)?;
+        while let Some(entry) = if self.backward { entries.next_back() } else { entries.next() } {
+            let (row, stored) = entry.map_err(failure::of_storage)?;
+            self.note_document(stored.value())?;
+            if visit(row.value(), self.whole(row.value(), stored.value())?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows `on_row` the row of each entry in the ranges, once.
+    fn index(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
+        match scan.order {
+            _ if scan.is_merge() => self.merge(scan, on_row),
+            Order::Unused | Order::Forward => self.forward(scan, on_row),
+            Order::Backward => self.backward(scan, on_row),
+        }
+    }
+
+    /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
+    /// over. No document is looked at.
+    pub(crate) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<Place, StoreError> {
+        let places = self.tables.places.as_ref();
+        if let Some(place) = places.and_then(|places| places.find(scan, skip, limit)) {
+            self.work.keys += place.keys;
+            return Ok(place);
+        }
+        let before = self.work.keys;
+        let (rest, mut passed) = self.jump(scan, skip)?;
+        let mut rows = Vec::new();
+        self.index(&rest, &mut |_, row| {
+            if passed < skip {
+                passed += 1;
+            } else {
+                rows.push(row);
+            }
+            let is_full = limit != 0 && rows.len() as u64 >= limit;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let place = Place { rows: rows.into(), passed, keys: self.work.keys - before };
+        if let Some(places) = places {
+            places.note(scan, skip, limit, &place);
+        }
+        Ok(place)
+    }
+
+    /// Shows `visit` the documents of these rows, in this order.
+    pub(crate) fn each_of(
+        &mut self,
+        rows: &[u64],
+        visit: &mut dyn FnMut(&RawDocument) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some((lowest, highest)) = stretch(rows) else {
+            for &row in rows {
+                let _ = self.visit_row(row, &mut |_, document| {
+                    visit(document)?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
+            return Ok(());
+        };
+        // Neighbours lie on the same pages: one walk along them costs less than a way from the root for each.
+        let mut entries = self.tables.data.range(lowest..=highest).map_err(failure::of_storage)?;
+        let descends = rows.first() == Some(&highest);
+        for &wanted in rows {
+            loop {
+                let entry = if descends { entries.next_back() } else { entries.next() };
+                let entry = entry.ok_or_else(|| failure::lost(&self.collection.name, wanted))?;
+                let (row, stored) = entry.map_err(failure::of_storage)?;
+                if row.value() == wanted {
+                    self.note_document(stored.value())?;
+                    visit(self.whole(wanted, stored.value())?)?;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of all ranges; a row with several keys in them is there several times.
+    fn collect_rows(&mut self, scan: &IndexScan, rows: &mut Vec<u64>) -> Result<(), StoreError> {
+        for range in &scan.ranges {
+            let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
+            for entry in entries.map_err(failure::of_storage)? {
+                rows.push(entry.map_err(failure::of_storage)?.row);
+                self.note_key()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// In insertion order or from its end, each row once. Where the rows are a large part of all, those are looked at instead.
+    fn visit_rows(
+        &mut self,
+        mut rows: Vec<u64>,
+        exact: bool,
+        visit: &mut dyn FnMut(u64, &RawDocument, bool) -> Flow,
+    ) -> Result<(), StoreError> {
+        rows.sort_unstable();
+        rows.dedup();
+        if self.backward {
+            rows.reverse();
+        }
+        if prefers_scan(rows.len() as u64, self.len()?) {
+            self.work.gave_up = true;
+            return self.scan(0..u64::MAX, &mut |row, document| visit(row, document, false));
+        }
+        for row in rows {
+            if self.visit_row(row, &mut |row, document| visit(row, document, exact))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_row(&mut self, row: u64, visit: &mut dyn FnMut(u64, &RawDocument) -> Flow) -> Flow {
+        let stored = self.tables.data.get(row).map_err(failure::of_storage)?;
+        let stored = stored.ok_or_else(|| failure::lost(&self.collection.name, row))?;
+        self.note_document(stored.value())?;
+        visit(row, self.whole(row, stored.value())?)
+    }
+
+    fn forward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
+        let mut seen = Seen::of(self.collection, scan);
+        for range in &scan.ranges {
+            if self.ascend(scan.index, range, &mut seen, on_row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
+        let tables = self.tables;
+        let mut seen = Seen::of(self.collection, scan);
+        let mut rows = Merge::new(&tables.indexes[scan.index], scan).map_err(failure::of_storage)?;
+        while let Some(row) = rows.next().map_err(failure::of_storage)? {
+            self.note_key()?;
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn ascend(&mut self, index: usize, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
+        let tables = self.tables;
+        for entry in tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)? {
+            let row = entry.map_err(failure::of_storage)?.row;
+            self.note_key()?;
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// From the last key to the first. Documents with equal keys still come in insertion order: each key is
+    /// looked up from behind, then its entries are read forwards.
+    fn backward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
+        let tables = self.tables;
+        let mut seen = Seen::of(self.collection, scan);
+        for range in scan.ranges.iter().rev() {
+            let flow = match &tables.indexes[scan.index] {
+                table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, on_row)?,
+                table @ (IndexTable::Plain(_) | IndexTable::Packed(..)) => {
+                    self.descend_by_key(scan.index, table, range, &mut seen, on_row)?
+                }
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn descend(&mut self, table: &IndexTable<A>, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
+        let mut entries = table.entries(&range.start, &range.end).map_err(failure::of_storage)?;
+        while let Some(entry) = entries.next_back() {
+            let row = entry.map_err(failure::of_storage)?.row;
+            self.note_key()?;
+            if seen.is_new(row) && on_row(self, row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn descend_by_key(
+        &mut self,
+        index: usize,
+        table: &IndexTable<A>,
+        range: &KeyRange,
+        seen: &mut Seen,
+        on_row: OnRow<'_, 'a, A>,
+    ) -> Flow {
+        let mut end = range.end.clone();
+        loop {
+            let last = table.entries(&range.start, &end).map_err(failure::of_storage)?.next_back();
+            let Some(last) = last.transpose().map_err(failure::of_storage)? else { break };
+            let group = KeyRange::beginning_with(last.key().to_vec());
+            end.clone_from(&group.start);
+            if self.ascend(index, &group, seen, on_row)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    pub(crate) fn note_key(&mut self) -> Result<(), StoreError> {
+        self.work.keys += 1;
+        self.deadline.step(1)
+    }
+
+    fn note_document(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.work.documents += 1;
+        if self.is_costly { self.deadline.look() } else { self.deadline.step(1 + bytes.len() / BYTES_PER_STEP) }
+    }
+}
+
+impl<A: Access> Reader<'_, A> {
+    /// The row of the document with this `_id`.
+    pub(crate) fn row_of_id(&self, id: bson::raw::RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
+        let mut key = key::of_value(id).map_err(|_| StoreError::Corrupt { what: "an _id".to_owned() })?;
+        key::cut(&mut key, true);
+        self.tables.indexes[0].row_of(&key).map_err(failure::of_storage)
+    }
+}
+
+impl<A: Access> Numbers for Reader<'_, A> {
+    /// Whoever cannot count here meets the failure again when reading, and says it then.
+    fn documents(&self) -> u64 {
+        self.len().unwrap_or_default()
+    }
+
+    fn keys(&self, scan: &IndexScan, at_most: u64) -> u64 {
+        let mut deadline = self.deadline.clone();
+        let blocks = self.blocks(scan.index).ok().flatten();
+        let (mut keys, mut ranges) = (0, 0);
+        for range in scan.ranges.iter().take(COUNTED_RANGES) {
+            let found = match &blocks {
+                // Few entries are read for each range, but there may be many ranges.
+                Some(blocks) => {
+                    deadline.look().and_then(|()| blocks.count(&range.start, &range.end, &mut || deadline.step(1)))
+                }
+                None => self.count_up_to(scan.index, range, at_most - keys, &mut deadline),
+            };
+            // When the time is over, `plan` says so.
+            let Ok(found) = found else { break };
+            keys += found;
+            ranges += 1;
+            if keys >= at_most {
+                break;
+            }
+        }
+        keys.saturating_mul(scan.ranges.len() as u64) / ranges.max(1)
+    }
+}
+
+impl<A: Access> Reader<'_, A> {
+    /// How many entries a range holds; counting ends at `at_most`.
+    fn count_up_to(
+        &self,
+        index: usize,
+        range: &KeyRange,
+        at_most: u64,
+        deadline: &mut Deadline,
+    ) -> Result<u64, StoreError> {
+        let at_most = usize::try_from(at_most).unwrap_or(usize::MAX);
+        let mut count = 0;
+        deadline.look()?;
+        for entry in
+            self.tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)?.take(at_most)
+        {
+            entry.map_err(failure::of_storage)?;
+            deadline.step(1)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// The lowest and the highest of rows that all rise or all fall, and lie close together.
+fn stretch(rows: &[u64]) -> Option<(u64, u64)> {
+    let (first, last) = (*rows.first()?, *rows.last()?);
+    let is_run = rows.is_sorted_by(|left, right| left < right) || rows.is_sorted_by(|left, right| left > right);
+    let is_dense = first.abs_diff(last) < rows.len() as u64 * 4;
+    (rows.len() >= 4 && is_run && is_dense).then_some((first.min(last), first.max(last)))
+}
+
+/// Rows that were shown already, where there may be several keys for one.
+struct Seen(Option<HashSet<u64>>);
+
+impl Seen {
+    fn of(collection: &Collection, scan: &IndexScan) -> Self {
+        Self(collection.indexes[scan.index].is_multikey().then(HashSet::new))
+    }
+
+    fn is_new(&mut self, row: u64) -> bool {
+        self.0.as_mut().is_none_or(|seen| seen.insert(row))
+    }
+}

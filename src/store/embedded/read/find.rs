@@ -1,0 +1,392 @@
+//! Answers questions: a plan's documents, ordered, skipped, limited, projected, counted.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use bson::raw::RawDocument;
+
+use crate::admission::Share;
+use crate::query::{Budget, Node, Sort, SortValue, Test};
+use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
+
+use crate::store::embedded::catalog::collections::Collection;
+use crate::store::embedded::failure;
+use crate::store::embedded::index::row_cache::Place;
+use crate::store::embedded::index::scan::IndexScan;
+use crate::store::embedded::index::table::Access;
+use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::plan::planner::{Choice, Plan, Total, Wanted};
+use crate::store::embedded::read::execute::{Deadline, Reader, Work};
+
+/// A sort without an index may keep this many bytes of keys, as in MongoDB.
+const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
+/// An answer of so many documents at the most, found by keys alone, is read by the thread that asks for it.
+const SHORT: u64 = 128;
+/// It may pass over so many keys at the most.
+const SHORT_KEYS: u64 = 1024;
+/// MongoDB's number for a sort that needs more.
+const EXCEEDED_MEMORY_LIMIT: i32 = 292;
+
+/// The answer to a question, and what it cost.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) documents: Documents,
+    /// How many documents match in all, if that was asked.
+    pub(crate) total: Option<u64>,
+    pub(crate) work: Work,
+    /// What to say about the work, if it was much.
+    pub(crate) hint: Option<Hint>,
+}
+
+impl Answer {
+    /// The answer of a collection that was never written to.
+    pub(crate) fn none(with_total: bool) -> Self {
+        Self { total: with_total.then_some(0), ..Self::default() }
+    }
+}
+
+/// The rows of an answer, its documents to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// In the order of the answer.
+    pub(crate) list: Vec<u64>,
+    /// How many documents match in all, if that was asked.
+    pub(crate) matched: u64,
+    pub(crate) work: Work,
+}
+
+/// A question to one collection, with its plan.
+pub(crate) struct Question<'a> {
+    pub(crate) query: &'a FindQuery,
+    pub(crate) choice: Choice,
+    pub(crate) with_total: bool,
+    /// The end of its time, which began when it was asked: planning and waiting for a thread take some of it.
+    pub(crate) deadline: Deadline,
+}
+
+impl<'a> Question<'a> {
+    /// Plans with a look at how many keys there are.
+    ///
+    /// # Errors
+    /// As [`Reader::plan`].
+    pub(crate) fn new<A: Access>(
+        collection: &Collection,
+        tables: &Tables<A>,
+        query: &'a FindQuery,
+        with_total: bool,
+        deadline: Deadline,
+    ) -> Result<Self, StoreError> {
+        let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
+        let wanted = Wanted { first, total: with_total };
+        let choice =
+            Reader::new(collection, tables, deadline.clone()).plan(query.filter.tree(), &query.sort, wanted)?;
+        Ok(Self { query, choice, with_total, deadline })
+    }
+
+    /// Asks.
+    pub(crate) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
+        let budget = self.deadline.budget();
+        let mut reader = Reader::new(collection, tables, self.deadline.clone());
+        let mut answer =
+            if self.streams() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
+        answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
+        Ok(answer)
+    }
+
+    /// Where the total comes from.
+    pub(crate) fn total_from(&self) -> TotalFrom {
+        match self.choice.total {
+            Total::Collection => TotalFrom::Collection,
+            Total::Keys(_) => TotalFrom::Keys,
+            Total::Documents => TotalFrom::Documents,
+        }
+    }
+
+    /// The rows of the answer, in its order, and how many documents match.
+    pub(crate) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
+        let query = self.query;
+        let mut found = Rows::default();
+        if self.streams() {
+            self.turn(reader);
+            let read_on = self.with_total && !self.counts_apart();
+            let mut stopped = false;
+            reader.each(&self.choice.plan, &query.filter, &mut |row, _| {
+                found.matched += 1;
+                let is_full = |rows: &[u64]| query.limit != 0 && rows.len() as u64 >= query.limit;
+                if found.matched > query.skip && !is_full(&found.list) {
+                    found.list.push(row);
+                }
+                stopped = is_full(&found.list) && !read_on;
+                Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if self.with_total && stopped {
+                found.matched = reader.count(&self.choice, &query.filter)?;
+            }
+        } else {
+            let mut best = Best::new(query, self.deadline.share());
+            reader.each(&self.choice.plan, &query.filter, &mut |row, document| {
+                found.matched += 1;
+                best.offer(query.sort.key_of(document).map_err(failure::of_evaluation)?, row)?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            found.list = best.into_page().collect();
+        }
+        found.work = reader.work;
+        Ok(found)
+    }
+
+    /// Whether the answer takes so little that no other thread is needed.
+    pub(crate) fn is_short(&self, collection: &Collection) -> bool {
+        let page = self.query.skip.saturating_add(self.query.limit);
+        let is_page = (1..=SHORT).contains(&self.query.limit) && page <= SHORT_KEYS;
+        let is_counted = !self.with_total || self.choice.total == Total::Collection;
+        let is_few = |scan: &IndexScan| {
+            let is_unique = collection.indexes[scan.index].unique;
+            scan.points && is_unique && scan.ranges.len() as u64 <= SHORT
+        };
+        match &self.choice.plan {
+            Plan::Nothing => true,
+            Plan::Index(scan) => is_few(scan) || (is_page && is_counted && self.keys_suffice(scan)),
+            Plan::Scan | Plan::Union(_) => false,
+        }
+    }
+
+    /// Whether the entries in the ranges are the answer, one each and in its order.
+    fn keys_suffice(&self, scan: &IndexScan) -> bool {
+        let is_exact = scan.exact || matches!(self.query.filter.tree(), Node::Always);
+        is_exact && scan.comes_in_order() && !self.query.sort.is_reversed() && (!self.with_total || self.counts_apart())
+    }
+
+    /// Whether the total is known without looking at each document.
+    fn counts_apart(&self) -> bool {
+        self.choice.total != Total::Documents
+    }
+
+    /// Whether every document has to be looked at, if no index helps.
+    pub(crate) fn reads_all(&self) -> bool {
+        let counts = self.with_total && self.choice.total == Total::Documents;
+        counts || self.query.limit == 0 || !self.streams()
+    }
+
+    /// What is to be said about the work for so many documents.
+    pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
+        let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
+        let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
+        Hint::about(self.query, work.documents, returned, known)
+    }
+
+    /// Whether nothing is left to order.
+    pub(crate) fn comes_in_order(&self) -> bool {
+        self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
+    }
+
+    /// Whether the documents are read from the last one on until there are enough: what lies in front of them is not looked at.
+    fn ends_early_from_the_end(&self) -> bool {
+        self.query.sort.is_reversed() && self.query.limit != 0 && (!self.with_total || self.counts_apart())
+    }
+
+    /// Whether nothing has to be ordered here.
+    fn streams(&self) -> bool {
+        self.comes_in_order() || self.ends_early_from_the_end()
+    }
+
+    fn turn<A: Access>(&self, reader: &mut Reader<'_, A>) {
+        if self.ends_early_from_the_end() {
+            reader.set_backward();
+        }
+    }
+
+    /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
+    /// of the order cannot be told.
+    fn is_about_one_id(&self) -> bool {
+        let filter = self.query.filter.tree();
+        // Written as a plain value: operators are planned like those of any other path.
+        let is_plain = matches!(self.query.filter.document().get("_id"), Some(value) if value.as_document().is_none());
+        is_plain && self.query.skip == 0 && matches!(filter, Node::Path(path, Test::Eq(_)) if path.as_str() == "_id")
+    }
+
+    /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
+    fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
+        self.turn(reader);
+        let query = self.query;
+        match &self.choice.plan {
+            Plan::Index(scan) if self.keys_suffice(scan) => return self.stream_by_keys(scan, reader, budget),
+            _ => {}
+        }
+        let read_on = self.with_total && !self.counts_apart();
+        let mut documents = Documents::new();
+        let (mut matched, mut stopped) = (0, false);
+        reader.each(&self.choice.plan, &query.filter, &mut |_, document| {
+            matched += 1;
+            if matched > query.skip && !self.is_full(&documents) {
+                self.push(document, budget, &mut documents)?;
+            }
+            stopped = self.is_full(&documents) && !read_on;
+            Ok(if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let total = match (self.with_total, stopped) {
+            (true, true) => Some(reader.count(&self.choice, &query.filter)?),
+            (true, false) => Some(matched),
+            (false, _) => None,
+        };
+        Ok(Answer { documents, total, work: reader.work, hint: None })
+    }
+
+    /// The same, where nothing has to be known of the documents that are passed over.
+    fn stream_by_keys<A: Access>(
+        &self,
+        scan: &IndexScan,
+        reader: &mut Reader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Answer, StoreError> {
+        let Place { rows, passed, .. } = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
+        let is_full = self.query.limit != 0 && rows.len() as u64 >= self.query.limit;
+        let total = match (self.with_total, is_full) {
+            (true, true) => Some(reader.count(&self.choice, &self.query.filter)?),
+            (true, false) => Some(passed + rows.len() as u64),
+            (false, _) => None,
+        };
+        let mut documents = Documents::new();
+        reader.each_of(&rows, &mut |document| {
+            if documents.is_empty() {
+                documents.reserve(rows.len(), document.as_bytes().len());
+            }
+            self.push(document, budget, &mut documents)
+        })?;
+        Ok(Answer { documents, total, work: reader.work, hint: None })
+    }
+
+    /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
+    fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
+        let found = self.rows(reader)?;
+        let documents = self.read(found.list, reader, budget)?;
+        Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
+    }
+
+    /// The documents of these rows.
+    pub(crate) fn read<A: Access>(
+        &self,
+        rows: Vec<u64>,
+        reader: &Reader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Documents, StoreError> {
+        let mut documents = Documents::new();
+        for row in rows {
+            reader
+                .document(row, |document| self.push(document, budget, &mut documents))?
+                .ok_or_else(|| failure::damaged("a sorted answer", row))??;
+        }
+        Ok(documents)
+    }
+
+    fn is_full(&self, documents: &Documents) -> bool {
+        self.query.limit != 0 && documents.len() as u64 >= self.query.limit
+    }
+
+    fn push(&self, document: &RawDocument, budget: &Budget, documents: &mut Documents) -> Result<(), StoreError> {
+        push(self.query, document, budget, documents)
+    }
+}
+
+/// Appends what the query shows of a document.
+pub(crate) fn push(
+    query: &FindQuery,
+    document: &RawDocument,
+    budget: &Budget,
+    documents: &mut Documents,
+) -> Result<(), StoreError> {
+    match &query.projection {
+        None => documents.push(document),
+        Some(projection) => {
+            let shown = projection.apply_within(document, &query.filter, budget);
+            documents.push(&shown.map_err(failure::of_evaluation)?);
+        }
+    }
+    if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
+}
+
+/// The first documents of an order, while they are being found.
+///
+/// Keeps up to twice as many as are wanted and then drops the worse half, so that each offer costs little.
+pub(crate) struct Best<'a> {
+    sort: &'a Sort,
+    kept: Vec<(SortValue, u64)>,
+    bytes: usize,
+    share: Share,
+    /// Up to so many bytes nothing more has to be taken.
+    covered: usize,
+    /// Whether later rows come first among equal documents.
+    latest_first: bool,
+    skip: usize,
+    /// How many are wanted, skipped ones included; `usize::MAX` for all.
+    wanted: usize,
+}
+
+impl<'a> Best<'a> {
+    pub(crate) fn new(query: &'a FindQuery, share: Share) -> Self {
+        let FindQuery { sort, skip, limit, .. } = query;
+        let (skip, limit) = (*skip, *limit);
+        let wanted = if limit == 0 { u64::MAX } else { skip.saturating_add(limit) };
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Self {
+            sort,
+            kept: Vec::new(),
+            bytes: 0,
+            share,
+            covered: 0,
+            latest_first: sort.is_reversed(),
+            skip: number(skip),
+            wanted: number(wanted),
+        }
+    }
+
+    pub(crate) fn offer(&mut self, value: SortValue, row: u64) -> Result<(), StoreError> {
+        self.bytes += value.size() + 24;
+        self.kept.push((value, row));
+        if self.kept.len() >= self.wanted.saturating_mul(2) || self.bytes > MAX_SORT_BYTES {
+            self.drop_worse();
+        }
+        if self.bytes > MAX_SORT_BYTES {
+            return Err(StoreError::Query {
+                code: EXCEEDED_MEMORY_LIMIT,
+                message: "the sort needs too much memory; use an index, a filter or a limit".to_owned(),
+            });
+        }
+        if self.bytes > self.covered {
+            self.covered = self.share.cover(self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Rows settle what the order leaves open, so that it is complete: equal documents come in insertion order.
+    fn comparison(&self) -> impl Fn(&(SortValue, u64), &(SortValue, u64)) -> Ordering + use<'a> {
+        let (sort, latest_first) = (self.sort, self.latest_first);
+        move |left, right| {
+            let rows = if latest_first { right.1.cmp(&left.1) } else { left.1.cmp(&right.1) };
+            sort.compare(&left.0, &right.0).then(rows)
+        }
+    }
+
+    fn drop_worse(&mut self) {
+        if self.kept.len() <= self.wanted {
+            return;
+        }
+        let compare = self.comparison();
+        self.kept.select_nth_unstable_by(self.wanted - 1, compare);
+        self.kept.truncate(self.wanted);
+        self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
+    }
+
+    /// What may still be wanted, in no order.
+    pub(crate) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
+        self.drop_worse();
+        self.kept
+    }
+
+    pub(crate) fn into_page(mut self) -> impl Iterator<Item = u64> {
+        self.drop_worse();
+        let compare = self.comparison();
+        self.kept.sort_unstable_by(compare);
+        self.kept.into_iter().skip(self.skip).map(|(_, row)| row)
+    }
+}

@@ -1,0 +1,13 @@
+//! Runs a plan on a snapshot: one document, a page, a total, everything. Knows `plan`.
+
+pub(super) mod chunks;
+pub(super) mod dump;
+pub(super) mod execute;
+pub(super) mod explain;
+pub(super) mod find;
+pub(super) mod inspect;
+pub(super) mod merge;
+pub(super) mod parallel;
+pub(super) mod point;
+pub(super) mod skip;
+pub(super) mod snapshot;

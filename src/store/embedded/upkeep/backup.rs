@@ -1,0 +1,156 @@
+//! A copy of the whole store: made while others read and write, and put in the place of a store that nobody has open.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use redb::Database;
+use redb::backends::FileBackend;
+use rustix::fs::statvfs;
+
+use crate::store::StoreError;
+
+use crate::store::embedded::failure;
+use crate::store::embedded::file::storage::give_to_owner;
+use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::options::Options;
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::upkeep::check::Findings;
+use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::write::copy;
+
+/// A snapshot keeps old pages from being used again, so no copy may take longer.
+pub(crate) const LONGEST: Duration = Duration::from_mins(15);
+
+/// Why a backup was not put in place.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// There is a store.
+    #[error("there is a store in {}; say --force to put the backup in its place", .0.display())]
+    Exists(PathBuf),
+    /// What was read is no copy of a store, or one that this version cannot read.
+    #[error("this is no backup that can be used; nothing was changed: {0}")]
+    Unusable(OpenError),
+    /// It is one, and damaged.
+    #[error("the backup is damaged; nothing was changed: {0}")]
+    Damaged(String),
+    /// The directory of the store cannot be worked with, or it is in use.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It cannot be read or written.
+    #[error("{}: {source}; nothing was changed", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// Copies what the snapshot shows into a file in the directory that has no name any more.
+///
+/// # Errors
+/// See [`Store::backup`](crate::store::Store::backup).
+pub(crate) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
+    room_for_another(location)?;
+    let mut file = location.scratch().map_err(|error| failure::unavailable(&error))?;
+    let copied = failure::guarded(|| {
+        let until = longest.map(|longest| Instant::now() + longest);
+        let backend = FileBackend::new(file.try_clone().map_err(StoreError::backend)?)
+            .map_err(|error| failure::of_engine(error.into()))?;
+        let mut database = Database::builder()
+            .set_cache_size(location.cache_bytes())
+            .create_with_backend(backend)
+            .map_err(|error| failure::of_engine(error.into()))?;
+        copy::as_of(snapshot, &mut database, until)
+    });
+    copied.map_err(timed_out)?;
+    file.rewind().map_err(StoreError::backend)?;
+    Ok(file)
+}
+
+/// A full disk would keep everybody from writing.
+fn room_for_another(location: &Location) -> Result<(), StoreError> {
+    let taken = location.taken_bytes();
+    let directory = location.file().parent().unwrap_or(Path::new("."));
+    let free = statvfs(directory).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    if free < taken.saturating_add(taken / 8) {
+        let place = directory.display();
+        return Err(failure::unavailable(&format!("a copy needs {taken} bytes in {place}, and {free} are free")));
+    }
+    Ok(())
+}
+
+fn timed_out(error: StoreError) -> StoreError {
+    let is_late = match &error {
+        StoreError::Backend { source } => {
+            source.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        }
+        _ => false,
+    };
+    if is_late { StoreError::Timeout } else { error }
+}
+
+/// Copies a store that nobody has open, after comparing all checksums. The file itself is only read.
+///
+/// # Errors
+/// When there is no store, it is in use or damaged, or the copy cannot be written.
+pub fn backup(directory: &Path, options: &Options) -> Result<File, OpenError> {
+    let location = Location::prepare(directory, options)?;
+    let (database, catalog) = location.open_verified()?;
+    let snapshot =
+        Snapshot::take(&database, catalog).map_err(|error| location.unusable(failure::of_engine(error.into())))?;
+    copy_of(&location, &snapshot, None).map_err(|error| location.unusable(error))
+}
+
+/// Puts a backup in the place of the store in a directory: reads it, checks it completely, and only then replaces the file,
+/// in one step. With `force` a store that is there gives way.
+///
+/// # Errors
+/// [`RestoreError`]; the store is as it was.
+pub fn restore(
+    directory: &Path,
+    options: &Options,
+    backup: &mut dyn Read,
+    force: bool,
+) -> Result<Findings, RestoreError> {
+    let location = Location::prepare(directory, options)?;
+    let held = location.hold()?;
+    if held.is_some() && !force {
+        return Err(RestoreError::Exists(directory.to_owned()));
+    }
+    let new = location.for_replacement();
+    let read = write(new.file(), backup).and_then(|()| check(&new));
+    match read {
+        Ok(findings) => {
+            location.take(&new)?;
+            Ok(findings)
+        }
+        Err(error) => {
+            // The next start removes it as well.
+            let _ = std::fs::remove_file(new.file());
+            Err(error)
+        }
+    }
+}
+
+fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
+    let mut copy = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        give_to_owner(&file, path)?;
+        io::copy(backup, &mut file)?;
+        file.sync_all()
+    };
+    copy().map_err(|source| RestoreError::Io { path: path.to_owned(), source })
+}
+
+fn check(new: &Location) -> Result<Findings, RestoreError> {
+    let findings = maintenance::check_at(new).map_err(RestoreError::Unusable)?;
+    match findings.problems.first() {
+        None => Ok(findings),
+        Some(problem) => Err(RestoreError::Damaged(problem.to_string())),
+    }
+}

@@ -1,0 +1,204 @@
+//! Work on a store that nobody has open: checking all of it, repairing it, compacting it.
+//!
+//! Each of these reads the file through memory of its own and never writes to it. What is made right is a new file,
+//! which takes the place of the old one when all of it is on disk.
+
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase};
+
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::catalog::meta::META;
+use crate::store::embedded::failure;
+use crate::store::embedded::index::definitions::{UniqueDefinition, counts_name, data_name, delete_index, table_name};
+use crate::store::embedded::open::location::{Found, Location};
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::options::Options;
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::upkeep::check;
+use crate::store::embedded::upkeep::check::{Findings, Part};
+use crate::store::embedded::upkeep::space::{self, Compacted};
+use crate::store::embedded::write::copy;
+use crate::store::embedded::write::replay;
+
+pub use crate::store::embedded::file::names::FILE as FILE_NAME;
+pub use crate::store::embedded::upkeep::backup::{RestoreError, backup, restore};
+
+/// Why a store could not be repaired.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// It cannot be opened at all.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Documents are damaged.
+    #[error("documents in {} are damaged and cannot be made whole: restore a backup; the file stays as it is", .0.display())]
+    Documents(PathBuf),
+    /// Two documents have what only one may have.
+    #[error(
+        "two documents of {collection} have the same {key}: a repair would have to drop one of them, restore a backup"
+    )]
+    Duplicate {
+        /// The collection's name.
+        collection: String,
+        /// The name of the unique index.
+        key: String,
+    },
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was wrong.
+    pub before: Findings,
+    /// What is wrong now: nothing, unless a repair has a fault.
+    pub after: Findings,
+    /// Where the file as it was is kept; `None` when nothing had to be repaired.
+    pub kept: Option<PathBuf>,
+}
+
+/// Checks the store in a directory completely: the checksum of each page, each document, each index against what a
+/// rebuild would make of it, the counters and notes. Reads everything twice or so, and writes nothing.
+///
+/// # Errors
+/// When there is no store, or it is in use. What is damaged is a finding, even if it cannot be opened for that.
+pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError> {
+    check_at(&Location::prepare(directory, options)?)
+}
+
+/// Makes anew what can be made from sound documents: indexes, counters, notes. The file as it was is kept.
+///
+/// # Errors
+/// When documents themselves are damaged, or there is nothing to open; nothing has changed then.
+pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairError> {
+    repair_at(&Location::prepare(directory, options)?)
+}
+
+/// Copies the store into a file without holes, which takes its place. Checks it first.
+///
+/// # Errors
+/// [`OpenError::Damaged`] when it is not sound; then, as after every error, the old file is in its place, but where
+/// the directory could not be synced: then the new one may be, which holds the same.
+pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenError> {
+    space::compact(&Location::prepare(directory, options)?)
+}
+
+pub(crate) fn check_at(location: &Location) -> Result<Findings, OpenError> {
+    let mut found = match location.open_aside() {
+        Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
+        opened => opened?,
+    };
+    let pages = location.verify(&mut found.database);
+    if pages.is_ok() {
+        match location.bring_up(&found) {
+            Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
+            brought => found.catalog = brought?,
+        }
+    }
+    let mut findings = findings(location, &found.database, &found.catalog)?;
+    if let Err(OpenError::Damaged { what, .. }) = &pages {
+        findings.report(Part::File, &name(location), what.clone());
+    } else {
+        pages?;
+    }
+    Ok(findings)
+}
+
+fn file_is_damaged(location: &Location, what: &str) -> Findings {
+    let mut findings = Findings::default();
+    findings.report(Part::File, &name(location), what.to_owned());
+    findings
+}
+
+fn name(location: &Location) -> String {
+    location.file().display().to_string()
+}
+
+fn findings(location: &Location, database: &Database, catalog: &Catalog) -> Result<Findings, OpenError> {
+    let checked = failure::guarded(|| {
+        let snapshot = Snapshot::take(database, catalog.clone()).map_err(|error| failure::of_engine(error.into()))?;
+        let mut findings = check::check(&snapshot)?;
+        for stranger in strangers(database, catalog).map_err(failure::of_engine)? {
+            findings.report(Part::Catalog, &name(location), format!("the table {stranger} belongs to nothing"));
+        }
+        Ok(findings)
+    });
+    match checked {
+        Err(StoreError::Corrupt { what }) => Ok(file_is_damaged(location, &what)),
+        Err(error) => Err(location.unusable(error)),
+        Ok(findings) => Ok(findings),
+    }
+}
+
+/// Tables that nothing in the catalog leads to: their space is lost until the store is repaired or compacted.
+fn strangers(database: &Database, catalog: &Catalog) -> Result<Vec<String>, redb::Error> {
+    let known = |name: &str| {
+        name == redb::TableHandle::name(&META)
+            || catalog.iter().any(|own| {
+                name == data_name(own.number)
+                    || name == counts_name(own.number)
+                    || own.indexes.iter().any(|index| name == table_name(own.number, index))
+            })
+    };
+    let transaction = database.begin_read()?;
+    let names = transaction.list_tables()?.map(|table| redb::TableHandle::name(&table).to_owned());
+    Ok(names.filter(|name| !known(name)).collect())
+}
+
+pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
+    let before = check_at(location)?;
+    if before.is_sound() {
+        return Ok(Repaired { after: before.clone(), before, kept: None });
+    }
+    let is_log = location.is_log()?;
+    let Found { mut database, mut catalog, records } = location.open_aside()?;
+    if before.concern(Part::File) && !is_log {
+        // Damage may be in indexes alone: without them, do the pages add up? In a log of pages each one that is read is compared
+        // with its checksum, and reading the documents is enough.
+        drop_indexes(&database, &catalog)
+            .and_then(|()| location.verify(&mut database).ok())
+            .ok_or_else(|| RepairError::Documents(location.file().to_owned()))?;
+    }
+    let readable = replay::store_documents(&database, &mut catalog, &records)
+        .and_then(|()| failure::guarded(|| copy::documents_decode(&database, &catalog).map_err(failure::of_engine)));
+    let readable = match readable {
+        Err(StoreError::Corrupt { .. }) => false,
+        // A disk that cannot be read says nothing about documents.
+        readable => readable.map_err(|error| location.unusable(error))?,
+    };
+    if before.concern(Part::Document) || !readable {
+        return Err(RepairError::Documents(location.file().to_owned()));
+    }
+    let kept = location.keep_a_copy()?;
+    let mut duplicate = None;
+    let written = location.write_anew(|target| {
+        copy::rebuilt(&database, &catalog, target).inspect_err(|error| {
+            if let StoreError::Duplicate { collection, key } = error {
+                duplicate = Some(RepairError::Duplicate { collection: collection.clone(), key: key.clone() });
+            }
+        })
+    });
+    if let Err(error) = written {
+        location.forget(&kept);
+        return Err(duplicate.unwrap_or(RepairError::Open(error)));
+    }
+    drop(database);
+    Ok(Repaired { before, after: check_at(location)?, kept: Some(kept) })
+}
+
+/// Takes the indexes away; `None` when their pages do not allow that.
+fn drop_indexes(database: &Database, catalog: &Catalog) -> Option<()> {
+    let dropped = failure::caught(|| -> Result<(), redb::Error> {
+        let transaction = database.begin_write()?;
+        for collection in catalog.iter() {
+            for index in &collection.indexes {
+                delete_index(&transaction, collection.number, index.number)?;
+            }
+            transaction.delete_table(UniqueDefinition::new(&counts_name(collection.number)))?;
+        }
+        transaction.commit()?;
+        Ok(())
+    });
+    dropped.ok()?.ok()
+}

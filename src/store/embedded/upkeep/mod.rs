@@ -1,0 +1,6 @@
+//! What an operator does with a store: check, repair, compact, backup. Knows `open`.
+
+pub(super) mod backup;
+pub(super) mod check;
+pub mod maintenance;
+pub(super) mod space;

@@ -1,0 +1,135 @@
+//! The size of the file: when copying it into a file without holes pays, and doing that.
+//!
+//! Space that documents gave up is used again, but pages that redb has no use for are moved along in the log as the others are. After
+//! many deletions they are most of it; then it is compacted at the next start.
+
+use redb::{Database, ReadableTable, ReadableTableMetadata};
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::failure;
+use crate::store::embedded::file::pages::BESIDE;
+use crate::store::embedded::index::table::IndexTable;
+use crate::store::embedded::open::location::{Location, Ready};
+use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::read::snapshot::Snapshot;
+
+/// Smaller files are left alone when a store is opened.
+const WORTH_FROM_BYTES: u64 = 64 * 1024 * 1024;
+/// How many documents of a collection, and how many keys of an index, tell how long the others are.
+const SAMPLES: usize = 64;
+/// What an entry takes beside its key and value.
+const ENTRY_BYTES: u64 = 24;
+/// redb's pages; what is longer has pages of its own, a power of two of these.
+const PAGE_BYTES: u64 = 4096;
+
+/// What compacting did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// What the file took on disk before, in bytes.
+    pub before: u64,
+    /// And after.
+    pub after: u64,
+}
+
+/// Opens a store; compacts it first when more than half of its file is unused.
+pub(crate) fn open_compacted(location: &Location) -> Result<Ready, OpenError> {
+    let opened = location.open()?;
+    if location.is_aside() || !pays(&opened.database, &opened.catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
+        return Ok(opened);
+    }
+    drop(opened);
+    log::info!("more than half of {} is unused; compacting it", location.file().display());
+    match compact(location) {
+        Ok(done) => log::info!("compacted from {} to {} MiB", done.before >> 20, done.after >> 20),
+        Err(error) => log::warn!("it was not compacted: {error}"),
+    }
+    location.open()
+}
+
+/// Copies the store into a new file in the order of its keys, after comparing all checksums.
+///
+/// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
+pub(crate) fn compact(location: &Location) -> Result<Compacted, OpenError> {
+    let before = location.taken_bytes();
+    location.make_anew()?;
+    Ok(Compacted { before, after: location.taken_bytes() })
+}
+
+/// Whether more than half of a file is unused. Most files are told from a few samples; only when these say so, all
+/// pages are counted, which takes as long as reading the file.
+pub(crate) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_from: u64) -> bool {
+    if taken < worth_from {
+        return false;
+    }
+    let answer = failure::caught(|| -> Result<bool, redb::Error> {
+        let taken = taken.saturating_sub(BESIDE);
+        if estimate(database, catalog)?.saturating_mul(2) > taken {
+            return Ok(false);
+        }
+        let transaction = database.begin_write()?;
+        let stats = transaction.stats()?;
+        transaction.abort()?;
+        Ok(stats.allocated_pages().saturating_mul(PAGE_BYTES).saturating_mul(2) < taken)
+    });
+    // Where counting fails, copying would as well.
+    matches!(answer, Ok(Ok(true)))
+}
+
+/// About how many bytes of a file hold neither documents nor keys: free pages, and what is free in other pages, of which
+/// some always stays. `None` where that cannot be told.
+pub(crate) fn unused(database: &Database, catalog: &Catalog, taken: u64) -> Option<u64> {
+    let needed = failure::caught(|| estimate(database, catalog));
+    Some(taken.saturating_sub(BESIDE).saturating_sub(needed.ok()?.ok()?))
+}
+
+/// About how many bytes the documents and keys need.
+fn estimate(database: &Database, catalog: &Catalog) -> Result<u64, redb::Error> {
+    let snapshot = Snapshot::take(database, catalog.clone())?;
+    let mut bytes = 0;
+    for collection in snapshot.collections() {
+        let Ok(tables) = snapshot.tables(collection) else { continue };
+        let mut sizes = EntrySizes::default();
+        for sample in 0..SAMPLES as u64 {
+            let from = collection.next_row / SAMPLES as u64 * sample;
+            if let Some(entry) = tables.data.range(from..)?.next() {
+                sizes.add(entry?.1.value().len() as u64);
+            }
+        }
+        bytes += sizes.all(tables.data.len()?);
+        for index in &tables.indexes {
+            let mut sizes = EntrySizes::default();
+            if let IndexTable::Packed(blocks, _) = index {
+                for block in blocks.iter()?.take(SAMPLES) {
+                    let (first, rest) = block?;
+                    sizes.add((first.value().len() + rest.value().len()) as u64);
+                }
+                bytes += sizes.all(blocks.len()?);
+                continue;
+            }
+            for entry in index.all()?.take(SAMPLES) {
+                sizes.add(entry?.stored_key().len() as u64);
+            }
+            bytes += sizes.all(index.len()?);
+        }
+    }
+    Ok(bytes)
+}
+
+/// The mean size of sampled entries.
+#[derive(Default)]
+struct EntrySizes {
+    count: u64,
+    bytes: u64,
+}
+
+impl EntrySizes {
+    fn add(&mut self, length: u64) {
+        self.count += 1;
+        let needed = length + ENTRY_BYTES;
+        self.bytes += if needed > PAGE_BYTES { needed.next_power_of_two() } else { needed };
+    }
+
+    fn all(&self, entries: u64) -> u64 {
+        self.bytes.saturating_mul(entries) / self.count.max(1)
+    }
+}

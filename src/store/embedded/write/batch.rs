@@ -1,0 +1,709 @@
+//! Units applied inside one write transaction, each as a whole or not at all, each seeing the ones before it.
+//!
+//! Every change is checked completely before it is made. A unit of several changes keeps notes of the rows it
+//! wrote; when a later change is refused, they are written back, so that the unit leaves no trace and its
+//! neighbours in the transaction are not disturbed. A unit that writes more than such notes may hold gets a
+//! transaction of its own, which is given up as a whole: memory does not grow with the number of rows.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use redb::WriteTransaction;
+
+use crate::query::{Filter, Sort};
+use crate::store::copying::COUNTERS;
+use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::failure;
+use crate::store::embedded::file::pages::Use;
+use crate::store::embedded::index::counts::Changes;
+use crate::store::embedded::index::keys::keys_of;
+use crate::store::embedded::index::table::Working;
+use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::plan::planner::Wanted;
+use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::point::Point;
+use crate::store::embedded::write::record::{Entry, Writing};
+use crate::store::embedded::write::room::{self, Room};
+use crate::store::embedded::write::validate;
+
+/// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
+const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
+/// What the note of a row takes beside document and keys.
+const NOTE_BYTES: usize = 200;
+/// MongoDB's number for a change of `_id`.
+const IMMUTABLE_FIELD: i32 = 66;
+
+/// How a unit that is refused half way comes to leave no trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undo {
+    /// It is written back from notes.
+    Notes,
+    /// It is alone in its transaction, which is given up.
+    Transaction,
+}
+
+/// What the units of a batch may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// See [`Options::filter_budget`](crate::store::embedded::options::Options).
+    pub(crate) filter_budget: Duration,
+}
+
+/// What a batch leaves, see [`Batch::into_parts`].
+pub(crate) type Parts = (Catalog, BTreeSet<u32>, Option<Vec<u8>>);
+
+/// A write transaction with what belongs to it.
+pub(crate) struct Batch<'t> {
+    transaction: &'t WriteTransaction,
+    /// As it is after the units so far.
+    catalog: Catalog,
+    /// By the number of the collection.
+    tables: HashMap<u32, Tables<Working<'t>>>,
+    /// Collections with changes.
+    touched: BTreeSet<u32>,
+    undo: Undo,
+    /// What the unit that is being applied wrote, oldest first.
+    written: Vec<Written>,
+    /// About how many bytes that takes.
+    noted: usize,
+    /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
+    uncounted: HashMap<(u32, usize), Changes>,
+    limits: Limits,
+    /// What the units so far wrote.
+    writing: Writing,
+    /// How long the filters of this unit have looked for documents.
+    spent: Duration,
+    /// Who is asked for room.
+    room: &'t Room,
+    /// Whether the unit that is being applied only takes documents away.
+    is_removal: bool,
+}
+
+/// A group that packs an index of more keys, because an array has come into it, is durable in the tables at once.
+const MOST_PACKED: u64 = 1024;
+
+/// A row that was written, with all that it takes to write it back.
+struct Written {
+    collection: u32,
+    row: u64,
+    before: Option<RawDocumentBuf>,
+    keys: Vec<KeyChange>,
+}
+
+impl Written {
+    /// About how much memory this takes.
+    fn bytes(&self) -> usize {
+        let before = self.before.as_ref().map_or(0, |before| before.as_bytes().len());
+        let keys = self.keys.iter().flat_map(|change| change.add.iter().chain(&change.remove));
+        NOTE_BYTES + before + keys.map(|key| NOTE_BYTES / 4 + key.len()).sum::<usize>()
+    }
+}
+
+/// How the keys of a row in one index change.
+#[derive(Default)]
+struct KeyChange {
+    add: Vec<Vec<u8>>,
+    remove: Vec<Vec<u8>>,
+    /// See [`Component::arrays`](crate::store::embedded::catalog::collections::Component::arrays).
+    arrays: Vec<u64>,
+    cut: bool,
+}
+
+impl<'t> Batch<'t> {
+    pub(crate) fn new(
+        transaction: &'t WriteTransaction,
+        catalog: Catalog,
+        limits: Limits,
+        undo: Undo,
+        room: &'t Room,
+    ) -> Self {
+        let writing = if undo == Undo::Notes { Writing::default() } else { Writing::off() };
+        Self {
+            writing,
+            transaction,
+            catalog,
+            tables: HashMap::new(),
+            touched: BTreeSet::new(),
+            undo,
+            written: Vec::new(),
+            noted: 0,
+            uncounted: HashMap::new(),
+            limits,
+            spent: Duration::ZERO,
+            room,
+            is_removal: false,
+        }
+    }
+
+    /// Applies a unit; returns how many documents each change touched.
+    ///
+    /// # Errors
+    /// After [`Refusal::Unit`] and [`Refusal::TooLarge`] the batch is as before, unless the transaction is what undoes it;
+    /// after [`Refusal::Batch`] it can only be given up.
+    pub(crate) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
+        self.spent = Duration::ZERO;
+        self.is_removal = is_removal(unit);
+        let catalog = may_need_undo(unit).then(|| self.catalog.clone());
+        match self.run(unit) {
+            Ok(counts) => {
+                self.keep_written();
+                Ok(counts)
+            }
+            Err(Halt::Refused(error)) if is_fatal(&error) => Err(Refusal::Batch(error)),
+            Err(halt) => {
+                if self.undo == Undo::Transaction {
+                    return Err(halt.into());
+                }
+                self.write_back().map_err(Refusal::Batch)?;
+                self.writing.forget();
+                // A catalog that was not kept was not changed: a single change is refused before it is made.
+                // Collections that were made on the way stay, as their tables are open; they are empty.
+                if let Some(mut before) = catalog {
+                    for made in self.catalog.iter().skip(before.len()) {
+                        before.number_of(&made.name);
+                    }
+                    self.catalog = before;
+                }
+                Err(halt.into())
+            }
+        }
+    }
+
+    /// Does again what a record says; see [`journal`](crate::store::embedded::write::journal).
+    ///
+    /// # Errors
+    /// The storage failed, or the entry does not belong to what is there; the batch can only be given up then.
+    pub(crate) fn redo(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
+        let number = match entry {
+            Entry::Row { collection, .. } | Entry::LastId { collection, .. } => collection,
+        };
+        if number as usize >= self.catalog.len() {
+            return Err(StoreError::Corrupt { what: "a write in the log, to no collection".to_owned() });
+        }
+        self.open_tables(number)?;
+        self.touched.insert(number);
+        match entry {
+            Entry::LastId { id, .. } => self.catalog.at(number).note_id(id),
+            Entry::Row { row, document, .. } => {
+                let before = self.reader(number).document(row, ToOwned::to_owned)?;
+                self.write(number, row, before, document).map_err(Halt::into_error)?;
+                self.keep_written();
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores documents of which none is there yet, or takes counters over; see [`Store::append`](crate::store::Store::append).
+    ///
+    /// # Errors
+    /// What is wrong with a document; the batch can only be given up then, which is why it has [`Undo::Transaction`].
+    pub(crate) fn append(&mut self, collection: &str, documents: &Documents) -> Result<(), StoreError> {
+        if collection == COUNTERS {
+            return documents.iter().try_for_each(|counter| self.take_counter(counter));
+        }
+        let number = self.open(collection)?;
+        self.touched.insert(number);
+        for document in documents.iter() {
+            validate::document(document)?;
+            self.insert(number, document).map_err(Halt::into_error)?;
+        }
+        self.keep_written();
+        Ok(())
+    }
+
+    fn take_counter(&mut self, counter: &RawDocument) -> Result<(), StoreError> {
+        let (Ok(collection), Ok(value)) = (counter.get_str("_id"), counter.get_i64("value")) else {
+            return Err(StoreError::Corrupt { what: format!("a counter of {COUNTERS}") });
+        };
+        let number = self.open(collection)?;
+        self.touched.insert(number);
+        self.catalog.at(number).note_id(value);
+        Ok(())
+    }
+
+    /// Counts what came and went, puts gathered entries into their tables and closes these; gives the catalog after all units,
+    /// the numbers of the collections with changes, and the record of what was written, if there can be one.
+    ///
+    /// # Errors
+    /// The storage failed.
+    pub(crate) fn into_parts(mut self) -> Result<Parts, StoreError> {
+        self.count()?;
+        self.settle()?;
+        for number in &self.touched {
+            let own = self.catalog.at_mut(*number);
+            let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
+            for (index, table) in own.indexes.iter_mut().zip(tables) {
+                let pages = if index.is_multikey() { table.pages_to_pack().map_err(failure::of_storage)? } else { 0 };
+                // Without room it stays as it is until the next time.
+                if pages > 0
+                    && self.room.allows(pages)?
+                    && table.pack(self.transaction, *number, index.number).map_err(failure::of_table)? > MOST_PACKED
+                {
+                    // To apply this again takes more than the rows of a record.
+                    self.writing.give_up();
+                }
+                index.packed = table.packed_entries();
+            }
+        }
+        for number in &self.touched {
+            self.writing.add(Entry::LastId { collection: *number, id: self.catalog.at(*number).last_id() });
+        }
+        Ok((self.catalog, self.touched, self.writing.into_record()))
+    }
+
+    /// Puts the entries that were gathered so far into the tables of their indexes.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        self.tables.values_mut().try_for_each(Tables::settle)
+    }
+
+    /// Nothing will write back what was written so far.
+    fn keep_written(&mut self) {
+        self.note_entries();
+        for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
+            self.touched.insert(number);
+            self.catalog.at_mut(number).revision = revision::fresh();
+        }
+        self.written.clear();
+        self.noted = 0;
+        self.writing.keep();
+    }
+
+    /// Counts what came and went since this was last called.
+    fn count(&mut self) -> Result<(), StoreError> {
+        for ((number, position), changes) in std::mem::take(&mut self.uncounted) {
+            let collection = self.catalog.at(number);
+            let tables = self.tables.get_mut(&number).expect("written collections are open");
+            // Arrays may have come into an index in the meantime: then it is not counted any more.
+            if collection.is_counted(position)
+                && let Some(mut blocks) = tables.blocks_mut(collection, position)
+            {
+                blocks.apply(&changes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes which entries came and went with the unit.
+    fn note_entries(&mut self) {
+        for written in &self.written {
+            let collection = self.catalog.at(written.collection);
+            let tables = &self.tables[&written.collection];
+            for (position, change) in written.keys.iter().enumerate() {
+                if !collection.is_counted(position) || (change.add.is_empty() && change.remove.is_empty()) {
+                    continue;
+                }
+                let changes = self.uncounted.entry((written.collection, position)).or_default();
+                for (keys, number) in [(&change.add, 1), (&change.remove, -1)] {
+                    for key in keys {
+                        *changes.entry(tables.indexes[position].entry_of(key, written.row)).or_default() += number;
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, unit: &Unit) -> Result<Vec<u64>, Halt> {
+        for (index, condition) in unit.conditions.iter().enumerate() {
+            if !self.holds(condition)? {
+                return Err(StoreError::Condition { index }.into());
+            }
+        }
+        for condition in &unit.conditions {
+            if let Condition::Unchanged { scope, at } = condition {
+                self.move_scope(scope, *at)?;
+            }
+        }
+        unit.changes.iter().map(|change| self.change(change)).collect()
+    }
+
+    fn holds(&mut self, condition: &Condition) -> Result<bool, StoreError> {
+        match condition {
+            Condition::Exists { collection, filter } => self.any(collection, filter),
+            Condition::None { collection, filter } => Ok(!self.any(collection, filter)?),
+            Condition::Unchanged { scope, at } => Ok(self.scope(scope)?.map_or(0, |(_, _, now)| now) == *at),
+        }
+    }
+
+    fn any(&mut self, collection: &str, filter: &Filter) -> Result<bool, StoreError> {
+        Ok(!self.rows(collection, filter, true)?.is_empty())
+    }
+
+    /// The rows whose documents match, in insertion order; with `is_any` one of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] when looking for them takes too long: everybody else who writes is waiting.
+    fn rows(&mut self, collection: &str, filter: &Filter, is_any: bool) -> Result<Vec<u64>, StoreError> {
+        validate::runs_here(filter)?;
+        let number = self.open(collection)?;
+        let collection = self.catalog.at(number);
+        if let Some(point) = Point::of(collection, filter.tree()) {
+            return Ok(point.row(&self.tables[&number])?.into_iter().collect());
+        }
+        let started = Instant::now();
+        let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
+        if let Some(tables) = self.tables.get_mut(&number) {
+            tables.settle()?;
+        }
+        let collection = self.catalog.at(number);
+        let mut reader = Reader::new(collection, &self.tables[&number], deadline);
+        let wanted = Wanted { first: is_any.then_some(1), total: false };
+        let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
+        if is_any {
+            reader = reader.in_any_order();
+        }
+        let mut rows = Vec::new();
+        reader.each(&choice.plan, filter, &mut |row, _| {
+            rows.push(row);
+            Ok(if is_any { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        self.spent += started.elapsed();
+        Ok(rows)
+    }
+
+    /// The row of a scope's counter, its document and its number.
+    fn scope(&mut self, scope: &str) -> Result<Option<(u64, RawDocumentBuf, i64)>, StoreError> {
+        let number = self.open(SCOPES)?;
+        let Some(row) = self.row_of_id(number, RawBsonRef::String(scope))? else { return Ok(None) };
+        let stored = self.document(number, row)?;
+        let now = stored
+            .get_i64("at")
+            .map_err(|_| StoreError::Corrupt { what: format!("the counter of the scope {scope}") })?;
+        Ok(Some((row, stored, now)))
+    }
+
+    fn move_scope(&mut self, scope: &str, at: i64) -> Result<(), Halt> {
+        let number = self.open(SCOPES)?;
+        let mut after = RawDocumentBuf::new();
+        after.append(bson::raw::cstr!("_id"), scope);
+        after.append(bson::raw::cstr!("at"), at.wrapping_add(1));
+        match self.scope(scope)? {
+            Some((row, before, _)) => self.write(number, row, Some(before), Some(&after)),
+            None => self.insert(number, &after),
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> Result<u64, Halt> {
+        match change {
+            Change::Insert { collection, document } => {
+                validate::document(document)?;
+                let number = self.open(collection)?;
+                self.insert(number, document)?;
+                Ok(1)
+            }
+            Change::Replace { collection, before, after } => {
+                validate::document(after)?;
+                if id_of(before)? != id_of(after)? {
+                    let message = "_id cannot be changed".to_owned();
+                    return Err(StoreError::Query { code: IMMUTABLE_FIELD, message }.into());
+                }
+                let number = self.open(collection)?;
+                let row = self.unchanged_row(number, before)?;
+                self.write(number, row, Some(before.clone()), Some(after))?;
+                Ok(1)
+            }
+            Change::Delete { collection, before } => {
+                let number = self.open(collection)?;
+                let row = self.unchanged_row(number, before)?;
+                self.write(number, row, Some(before.clone()), None)?;
+                Ok(1)
+            }
+            Change::DeleteMany { collection, filter } => {
+                let rows = self.rows(collection, filter, false)?;
+                let number = self.open(collection)?;
+                for row in &rows {
+                    let before = self.document(number, *row)?;
+                    self.write(number, *row, Some(before), None)?;
+                }
+                Ok(rows.len() as u64)
+            }
+            Change::UpdateMany { collection, filter, update } => {
+                let rows = self.rows(collection, filter, false)?;
+                let number = self.open(collection)?;
+                for row in &rows {
+                    let before = self.document(number, *row)?;
+                    let mut document =
+                        bson::Document::try_from(before.clone()).map_err(|_| failure::damaged(collection, *row))?;
+                    if update.apply(&mut document) {
+                        let after =
+                            RawDocumentBuf::try_from(document).map_err(|_| failure::damaged(collection, *row))?;
+                        validate::document(&after)?;
+                        self.write(number, *row, Some(before), Some(&after))?;
+                    }
+                }
+                Ok(rows.len() as u64)
+            }
+        }
+    }
+
+    fn insert(&mut self, collection: u32, document: &RawDocument) -> Result<(), Halt> {
+        let row = self.catalog.at(collection).next_row;
+        self.write(collection, row, None, Some(document))
+    }
+
+    /// The row of a document that is still what it was when it was read.
+    fn unchanged_row(&mut self, collection: u32, before: &RawDocument) -> Result<u64, StoreError> {
+        let row = self.row_of_id(collection, id_of(before)?)?.ok_or(StoreError::Stale)?;
+        let same = self.reader(collection).document(row, |stored| stored.as_bytes() == before.as_bytes())?;
+        if same == Some(true) { Ok(row) } else { Err(StoreError::Stale) }
+    }
+
+    fn reader(&self, collection: u32) -> Reader<'_, Working<'t>> {
+        Reader::new(self.catalog.at(collection), &self.tables[&collection], Deadline::none())
+    }
+
+    fn row_of_id(&self, collection: u32, id: RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
+        self.reader(collection).row_of_id(id)
+    }
+
+    fn document(&self, collection: u32, row: u64) -> Result<RawDocumentBuf, StoreError> {
+        let reader = self.reader(collection);
+        reader.document(row, ToOwned::to_owned)?.ok_or_else(|| failure::damaged(&self.catalog.at(collection).name, row))
+    }
+
+    /// Opens the tables of a collection, which is made if there is none of this name.
+    fn open(&mut self, name: &str) -> Result<u32, StoreError> {
+        let known = self.catalog.len();
+        let number = self.catalog.number_of(name);
+        if self.catalog.len() > known {
+            self.touched.insert(number);
+            // A record names collections by numbers, which this one has with the transaction alone.
+            self.writing.give_up();
+        }
+        self.open_tables(number)?;
+        Ok(number)
+    }
+
+    fn open_tables(&mut self, number: u32) -> Result<(), StoreError> {
+        if let std::collections::hash_map::Entry::Vacant(slot) = self.tables.entry(number) {
+            let collection = self.catalog.at(number);
+            let use_ = if self.is_removal { Use::Removing(0) } else { Use::Changing };
+            self.room.promise(room::of_tables(collection.indexes.len()), use_, || collection.name.clone())?;
+            let tables = Tables::<Working<'t>>::open(self.transaction, collection);
+            slot.insert(tables.map_err(failure::of_table)?);
+        }
+        Ok(())
+    }
+
+    /// Writes a row after checking that all unique indexes allow it.
+    fn write(
+        &mut self,
+        collection: u32,
+        row: u64,
+        before: Option<RawDocumentBuf>,
+        after: Option<&RawDocument>,
+    ) -> Result<(), Halt> {
+        if self.noted > MOST_NOTED {
+            if self.undo == Undo::Notes {
+                return Err(Halt::TooLarge);
+            }
+            self.keep_written();
+            self.count()?;
+            self.settle()?;
+        }
+        let keys = self.key_changes(collection, before.as_deref(), after)?;
+        self.check_unique(collection, row, &keys)?;
+        self.ask_for_room(collection, before.as_deref(), after, &keys)?;
+        self.put(collection, row, after, &keys)?;
+        self.note(collection, row, after, &keys);
+        self.writing.add(Entry::Row { collection, row, document: after });
+        let written = Written { collection, row, before, keys };
+        self.noted += written.bytes();
+        self.written.push(written);
+        Ok(())
+    }
+
+    fn key_changes(
+        &self,
+        collection: u32,
+        before: Option<&RawDocument>,
+        after: Option<&RawDocument>,
+    ) -> Result<Vec<KeyChange>, StoreError> {
+        let indexes = self.catalog.at(collection).indexes.iter();
+        indexes
+            .map(|index| {
+                let old = before.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
+                let new = after.map(|document| keys_of(index, document)).transpose()?.unwrap_or_default();
+                Ok(KeyChange {
+                    add: new.distinct.iter().filter(|key| old.distinct.binary_search(key).is_err()).cloned().collect(),
+                    remove: old.distinct.into_iter().filter(|key| new.distinct.binary_search(key).is_err()).collect(),
+                    arrays: new.arrays,
+                    cut: new.cut,
+                })
+            })
+            .collect()
+    }
+
+    /// Has room promised for what writing a row changes.
+    fn ask_for_room(
+        &self,
+        collection: u32,
+        before: Option<&RawDocument>,
+        after: Option<&RawDocument>,
+        keys: &[KeyChange],
+    ) -> Result<(), StoreError> {
+        let length = |document: Option<&RawDocument>| document.map_or(0, |document| document.as_bytes().len());
+        let (before, after) = (length(before), length(after));
+        let mut pages = room::of_document(before.max(after));
+        let (mut added, mut removed) = (after, before);
+        for change in keys {
+            added += change.add.iter().map(Vec::len).sum::<usize>();
+            removed += change.remove.iter().map(Vec::len).sum::<usize>();
+            pages += change.add.iter().chain(&change.remove).map(|key| room::of_key(key.len())).sum::<u64>();
+        }
+        let use_ = match added.saturating_sub(removed) as u64 {
+            _ if self.is_removal => Use::Removing(removed as u64),
+            0 => Use::Changing,
+            more => Use::Adding(more),
+        };
+        self.room.promise(pages, use_, || format!("a document of {}", self.catalog.at(collection).name))
+    }
+
+    fn check_unique(&self, collection: u32, row: u64, keys: &[KeyChange]) -> Result<(), StoreError> {
+        let own = self.catalog.at(collection);
+        for ((index, table), change) in own.indexes.iter().zip(&self.tables[&collection].indexes).zip(keys) {
+            for key in &change.add {
+                if table.row_of(key).map_err(failure::of_storage)?.is_some_and(|other| other != row) {
+                    return Err(StoreError::Duplicate { collection: own.name.clone(), key: index.name.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        collection: u32,
+        row: u64,
+        after: Option<&RawDocument>,
+        keys: &[KeyChange],
+    ) -> Result<(), StoreError> {
+        let tables = self.tables.get_mut(&collection).expect("written collections are open");
+        match after {
+            Some(document) => tables.data.insert(row, document.as_bytes()).map(drop),
+            None => tables.data.remove(row).map(drop),
+        }
+        .map_err(failure::of_storage)?;
+        for (table, change) in tables.indexes.iter_mut().zip(keys) {
+            for key in &change.remove {
+                table.remove(key, row).map_err(failure::of_storage)?;
+            }
+            for key in &change.add {
+                table.add(key, row).map_err(failure::of_storage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the catalog in step with a row that was written.
+    fn note(&mut self, collection: u32, row: u64, after: Option<&RawDocument>, keys: &[KeyChange]) {
+        let Some(document) = after else { return };
+        let known = self.catalog.at(collection);
+        if let Some(id) = public_id(document) {
+            known.note_id(id);
+        }
+        let is_news = |(index, change): (&crate::store::embedded::catalog::collections::Index, &KeyChange)| {
+            let new_arrays =
+                index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
+            new_arrays || (change.cut && !index.has_cut_keys)
+        };
+        if row < known.next_row && !known.indexes.iter().zip(keys).any(is_news) {
+            return;
+        }
+        let own = self.catalog.at_mut(collection);
+        own.next_row = own.next_row.max(row + 1);
+        for (index, change) in own.indexes.iter_mut().zip(keys) {
+            index.has_cut_keys |= change.cut;
+            for (component, arrays) in index.components.iter_mut().zip(&change.arrays) {
+                component.arrays |= arrays;
+            }
+        }
+    }
+
+    /// Writes back what the unit wrote, latest first.
+    fn write_back(&mut self) -> Result<(), StoreError> {
+        self.noted = 0;
+        while let Some(written) = self.written.pop() {
+            let turned =
+                written.keys.into_iter().map(|change| KeyChange { add: change.remove, remove: change.add, ..change });
+            let keys: Vec<KeyChange> = turned.collect();
+            self.put(written.collection, written.row, written.before.as_deref(), &keys)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a unit was not applied.
+pub(crate) enum Refusal {
+    /// The unit was refused, and left no trace.
+    Unit(StoreError),
+    /// The unit has to be alone in its transaction, see [`Undo::Transaction`]; here it left no trace.
+    TooLarge,
+    /// The storage failed: the transaction is lost.
+    Batch(StoreError),
+}
+
+/// Why applying a unit ended half way.
+enum Halt {
+    Refused(StoreError),
+    /// See [`Refusal::TooLarge`].
+    TooLarge,
+}
+
+impl Halt {
+    /// Where the whole transaction is given up, nothing is too large.
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::TooLarge => StoreError::backend("the transaction was to be given up"),
+        }
+    }
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Halt> for Refusal {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Refused(error) => Self::Unit(error),
+            Halt::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
+/// Whether nothing is known of what the unit has written so far. Who meets damage is tried again alone.
+fn is_fatal(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
+}
+
+/// Whether the unit takes documents away and does nothing else.
+fn is_removal(unit: &Unit) -> bool {
+    let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+    let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
+    !unit.changes.is_empty() && unit.changes.iter().all(removes) && !unit.conditions.iter().any(writes)
+}
+
+/// Whether part of the unit may have been applied when another part is refused.
+fn may_need_undo(unit: &Unit) -> bool {
+    let is_many = |change: &Change| matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. });
+    let moves_scope = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });
+    unit.changes.len() > 1 || unit.changes.iter().any(is_many) || unit.conditions.iter().any(moves_scope)
+}
+
+fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>, StoreError> {
+    document.get("_id").ok().flatten().ok_or_else(|| StoreError::Corrupt { what: "a document without _id".to_owned() })
+}
+
+/// The `public_id` of a document, if it is a whole number.
+pub(crate) fn public_id(document: &RawDocument) -> Option<i64> {
+    let key = document.get("public_id").ok()??;
+    crate::query::compare::number(crate::query::raw::View::from(key))
+        .and_then(crate::query::number::Number::as_exact_int)
+}

@@ -1,0 +1,225 @@
+//! Copies a store into a new file: as it is, in the order of its keys, or with its indexes built anew.
+
+use std::io;
+use std::ops::Bound;
+use std::time::Instant;
+
+use bson::raw::RawDocument;
+use redb::{
+    AccessGuard, Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+    TableError, Value, WriteTransaction,
+};
+
+use crate::store::StoreError;
+
+use crate::store::embedded::catalog::collections::{Catalog, Collection};
+use crate::store::embedded::catalog::meta::META;
+use crate::store::embedded::catalog::meta::{self, store_collections};
+use crate::store::embedded::failure;
+use crate::store::embedded::index::definitions::{
+    DataDefinition, PlainDefinition, UniqueDefinition, counts_name, data_name, table_name,
+};
+use crate::store::embedded::index::packed::table as packed;
+use crate::store::embedded::index::table::Working;
+use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::write::batch::public_id;
+use crate::store::embedded::write::prepare;
+use crate::store::embedded::write::room::Room;
+use crate::store::embedded::write::validate;
+
+/// How many entries are copied in one transaction, where several may do it.
+const ENTRIES_PER_PIECE: usize = 10_000;
+/// How many entries are copied between two looks at the clock.
+const ENTRIES_PER_LOOK: usize = 1000;
+
+/// Copies all tables as they are. What is not reached from the catalog is left behind.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] when the pages of the source are not what they have to be, [`StoreError::Backend`] with an
+/// [`std::io::Error`] when the target cannot be written.
+pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+    let copy = || -> Result<(), redb::Error> {
+        let source = from.begin_read()?;
+        for part in Part::all(catalog) {
+            part.copy(&source, Target::Pieces(to))?;
+        }
+        let target = to.begin_write()?;
+        meta::sign(&target)?;
+        target.commit()?;
+        Ok(())
+    };
+    failure::caught(copy)
+        .map_err(|panic| StoreError::Corrupt { what: panic })
+        .and_then(|copied| copied.map_err(failure::of_engine))
+}
+
+/// Copies what a snapshot shows; an [`io::ErrorKind::TimedOut`] when that is not done in time.
+///
+/// # Errors
+/// As [`everything`].
+pub(crate) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
+    let mut copy = || -> Result<(), redb::Error> {
+        let target = to.begin_write()?;
+        Part::all(from.catalog())
+            .iter()
+            .try_for_each(|part| part.copy(from.transaction(), Target::Transaction(&target, until)))?;
+        meta::sign(&target)?;
+        target.commit()?;
+        // Where the file is redb's own it has been made longer ahead of what was written.
+        to.compact()?;
+        Ok(())
+    };
+    failure::guarded(|| copy().map_err(failure::of_engine))
+}
+
+/// A table that belongs to a store.
+enum Part {
+    Meta,
+    Data(String),
+    Unique(String),
+    Plain(String),
+    Packed(String),
+}
+
+impl Part {
+    /// All that the catalog leads to.
+    fn all(catalog: &Catalog) -> Vec<Self> {
+        let of_collection = |collection: &Collection| {
+            let mut parts =
+                vec![Self::Data(data_name(collection.number)), Self::Unique(counts_name(collection.number))];
+            parts.extend(collection.indexes.iter().map(|index| {
+                let name = table_name(collection.number, index);
+                match index.packed {
+                    _ if index.unique => Self::Unique(name),
+                    None => Self::Plain(name),
+                    Some(_) => Self::Packed(name),
+                }
+            }));
+            parts
+        };
+        std::iter::once(Self::Meta).chain(catalog.iter().flat_map(|collection| of_collection(collection))).collect()
+    }
+
+    fn copy(&self, from: &ReadTransaction, to: Target<'_>) -> Result<(), redb::Error> {
+        match self {
+            Self::Meta => table(from, to, META),
+            Self::Data(name) => table(from, to, DataDefinition::new(name)),
+            Self::Unique(name) => table(from, to, UniqueDefinition::new(name)),
+            Self::Plain(name) => table(from, to, PlainDefinition::new(name)),
+            Self::Packed(name) => table(from, to, packed::Definition::new(name)),
+        }
+    }
+}
+
+/// Where a table is copied to.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
+    Transaction(&'a WriteTransaction, Option<Instant>),
+    /// A transaction for each [`ENTRIES_PER_PIECE`]: what one wrote twice is room for the next one.
+    Pieces(&'a Database),
+}
+
+/// Copies the documents; makes indexes, counters and the catalog's notes from them.
+///
+/// # Errors
+/// As [`everything`]; [`StoreError::Duplicate`] when documents break a unique index.
+pub(crate) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
+    failure::guarded(|| {
+        let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
+        let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
+        table(&source, Target::Transaction(&target, None), META).map_err(failure::of_engine)?;
+        let mut catalog = catalog.clone();
+        let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
+        for number in &numbers {
+            documents(&source, &target, catalog.at(*number)).map_err(failure::of_engine)?;
+            rebuild_collection(&target, &mut catalog, *number)?;
+        }
+        store_collections(&target, &mut catalog, numbers)?;
+        meta::sign(&target).map_err(failure::of_engine)?;
+        target.commit().map_err(|error| failure::of_engine(error.into()))
+    })
+}
+
+fn rebuild_collection(target: &WriteTransaction, catalog: &mut Catalog, number: u32) -> Result<(), StoreError> {
+    let own = catalog.at_mut(number);
+    own.forget_what_was_seen();
+    let mut tables = Tables::<Working<'_>>::open(target, own).map_err(failure::of_table)?;
+    for entry in tables.data.iter().map_err(failure::of_storage)? {
+        let (row, stored) = entry.map_err(failure::of_storage)?;
+        let document = RawDocument::from_bytes(stored.value()).map_err(|_| failure::damaged(&own.name, row.value()))?;
+        own.next_row = own.next_row.max(row.value() + 1);
+        if let Some(id) = public_id(document) {
+            own.note_id(id);
+        }
+    }
+    let indexes: Vec<u32> = own.indexes.iter().map(|index| index.number).collect();
+    let room = Room::boundless();
+    indexes.into_iter().try_for_each(|index| prepare::build(target, catalog, number, index, &mut tables, &room))?;
+    prepare::count_entries(catalog.at(number), &mut tables, &[]).map(drop)
+}
+
+/// Whether every document of every collection can be read.
+pub(crate) fn documents_decode(database: &Database, catalog: &Catalog) -> Result<bool, redb::Error> {
+    let transaction = database.begin_read()?;
+    for collection in catalog.iter() {
+        let documents = transaction.open_table(DataDefinition::new(&data_name(collection.number)))?;
+        for entry in documents.iter()? {
+            let (_, stored) = entry?;
+            let document = RawDocument::from_bytes(stored.value());
+            if !document.is_ok_and(|document| validate::document(document).is_ok()) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collection) -> Result<(), redb::Error> {
+    table(from, Target::Transaction(to, None), DataDefinition::new(&data_name(collection.number)))
+}
+
+/// Copies one table; a table that was never made is none to copy.
+fn table<K: Key + 'static, V: Value + 'static>(
+    from: &ReadTransaction,
+    to: Target<'_>,
+    definition: TableDefinition<'_, K, V>,
+) -> Result<(), redb::Error> {
+    let source = match from.open_table(definition) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(()),
+        opened => opened?,
+    };
+    let mut entries = source.iter()?.peekable();
+    match to {
+        Target::Transaction(transaction, until) => append(entries, transaction, definition, until),
+        Target::Pieces(database) => loop {
+            let transaction = database.begin_write()?;
+            append(entries.by_ref().take(ENTRIES_PER_PIECE), &transaction, definition, None)?;
+            transaction.commit()?;
+            if entries.peek().is_none() {
+                return Ok(());
+            }
+        },
+    }
+}
+
+/// Writes entries behind those that a table has.
+fn append<'e, K: Key + 'static, V: Value + 'static>(
+    entries: impl Iterator<Item = Result<(AccessGuard<'e, K>, AccessGuard<'e, V>), StorageError>>,
+    to: &WriteTransaction,
+    definition: TableDefinition<'_, K, V>,
+    until: Option<Instant>,
+) -> Result<(), redb::Error> {
+    let mut target = to.open_table(definition)?;
+    let mut end = target.upper_bound_mut(Bound::<K::SelfType<'_>>::Unbounded)?;
+    for (number, entry) in entries.enumerate() {
+        if number % ENTRIES_PER_LOOK == 0 && until.is_some_and(|until| Instant::now() > until) {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        let (key, value) = entry?;
+        end.insert_before(key.value(), value.value())?;
+    }
+    end.close()?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! What was acknowledged and is not in the tables on disk yet.
+//!
+//! A commit of redb that is durable writes every page that it changed: leaves of tables and indexes all over the file, the pages
+//! above them, and of a large file which pages are free. For a few documents that is a hundred times their size. So the rows that
+//! a group of units wrote are appended to the log as one [record](crate::store::embedded::write::record::Entry), which makes them durable; redb gets them in a commit that
+//! is not, and every now and then one that is makes durable what many groups changed. A store that was killed applies
+//! again, when it is opened, what its log has beyond its tables.
+//!
+//! *Invariants:*
+//! - A record has the number of its commit. Each one beyond the last durable commit is there, and is applied in this order.
+//! - What a record says follows from rows alone: applying it again asks no filter and no condition.
+
+use crate::store::StoreError;
+
+use crate::store::embedded::failure;
+use crate::store::embedded::file::pages::{Pages, Use};
+use crate::store::embedded::write::room::Room;
+
+/// The records that are not in the tables yet take at the most this part of the file ...
+const PART_OF_FILE: u64 = 256;
+/// ... but may take this much, in bytes. Little in tests of this crate, so that few units are many rounds.
+const LEAST_BYTES: u64 = if cfg!(test) { 48 * 1024 } else { 256 * 1024 };
+/// And never more than this: it has to be read and applied when the store is opened after a kill.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+/// What a record takes in the log beside its own bytes, about.
+const BESIDE: u64 = 6 * 1024;
+
+/// Where the writer appends records.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// None where nothing is to be written to the file.
+    log: Option<Pages>,
+    /// What the records take that are not in the tables on disk.
+    held: u64,
+}
+
+impl Journal {
+    pub(crate) fn of(log: Pages) -> Self {
+        Self { log: Some(log), held: 0 }
+    }
+
+    /// Who is asked for room for the pages that follow.
+    pub(crate) fn room(&self) -> Room {
+        self.log.as_ref().map_or_else(Room::boundless, Room::of)
+    }
+
+    /// Whether there are records that are not in the tables on disk.
+    pub(crate) fn holds(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Makes a record durable. `false`: it is time that the tables are.
+    ///
+    /// # Errors
+    /// The storage failed.
+    pub(crate) fn append(&mut self, commit: u64, record: &[u8], file_bytes: u64) -> Result<bool, StoreError> {
+        let Some(log) = &self.log else { return Ok(false) };
+        let taken = record.len() as u64 + BESIDE;
+        let most = (file_bytes / PART_OF_FILE).clamp(LEAST_BYTES, MOST_BYTES);
+        if self.held + taken > most || !log.append(commit, record).map_err(|error| failure::unavailable(&error))? {
+            return Ok(false);
+        }
+        self.held += taken;
+        Ok(true)
+    }
+
+    /// On a full disk: has what opening the file took won back.
+    ///
+    /// # Errors
+    /// The storage failed.
+    pub(crate) fn make_room(&self) -> Result<(), StoreError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.promise(0, Use::Removing(0)).map(drop).map_err(StoreError::backend)
+    }
+
+    /// The transaction behind this commit was given up: it needs no room any more.
+    pub(crate) fn forget(&mut self, commit: u64) {
+        if !self.holds() {
+            self.release(commit);
+        }
+    }
+
+    /// All commits up to this one are in the tables on disk.
+    pub(crate) fn release(&mut self, commit: u64) {
+        self.held = 0;
+        if let Some(log) = &self.log
+            && let Err(error) = log.release(commit)
+        {
+            // The next write will find that out.
+            log::error!("the map of the pages of the store cannot be written: {error}");
+        }
+    }
+}
