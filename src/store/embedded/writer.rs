@@ -22,6 +22,7 @@ use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::acknowledged::Acknowledged;
 use crate::store::embedded::file::pages::Use;
+use crate::store::embedded::open::engine::Engine;
 use crate::store::embedded::open::location::{Location, Ready};
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
@@ -206,7 +207,7 @@ struct Writer {
     /// As of the last commit.
     catalog: Catalog,
     /// None while the storage is out of order.
-    database: Option<Database>,
+    database: Option<Engine>,
     journal: Journal,
     acknowledged: Acknowledged,
     limits: Limits,
@@ -485,7 +486,7 @@ impl Writer {
         if self.database.is_none() {
             self.reopen()?;
         }
-        self.database.as_ref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
+        self.database.as_deref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
 
     /// Makes what was done durable, by its record if there is one, and shows it to readers.
@@ -557,10 +558,7 @@ impl Writer {
     fn close(&mut self) {
         self.published.store(None);
         self.journal = Journal::default();
-        let database = self.database.take();
-        if let Err(panic) = failure::caught(|| drop(database)) {
-            log::error!("closing the file: {panic}");
-        }
+        self.database = None;
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {

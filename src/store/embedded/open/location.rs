@@ -26,6 +26,7 @@ use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE, NEW_FILE, UNSYNCED
 use crate::store::embedded::file::overlay::Overlay;
 use crate::store::embedded::file::pages::{self, BESIDE, Opened, Pages, Unopened};
 use crate::store::embedded::file::storage::{Disk, Named, Storage};
+use crate::store::embedded::open::engine::Engine;
 use crate::store::embedded::open::format;
 use crate::store::embedded::open::presence::has_store;
 use crate::store::embedded::open::refusal::OpenError;
@@ -53,7 +54,7 @@ enum Torn {
 
 /// A store that can be worked with.
 pub(crate) struct Ready {
-    pub(crate) database: Database,
+    pub(crate) database: Engine,
     pub(crate) catalog: Catalog,
     /// Takes nothing where the file is only looked at.
     pub(crate) journal: Journal,
@@ -61,7 +62,7 @@ pub(crate) struct Ready {
 
 /// A file that was opened. Before its indexes are asked, [`Location::bring_up`] has to follow.
 pub(crate) struct Found {
-    pub(crate) database: Database,
+    pub(crate) database: Engine,
     /// As the tables have it.
     pub(crate) catalog: Catalog,
     /// What was acknowledged beyond that.
@@ -266,6 +267,7 @@ impl Location {
 
     /// Reads what a database has, and what its log has beyond that.
     fn found(&self, database: Database, log: Option<&Pages>, was_killed: bool) -> Result<Found, OpenError> {
+        let database = Engine::from(database);
         let (catalog, _) = self.read_catalog(&database)?;
         let records = log.map_or(Ok(Vec::new()), |log| log.records_after(catalog.commit));
         let records = records.map_err(|error| self.failed(error.into()))?;
@@ -440,7 +442,7 @@ impl Location {
     }
 
     /// Opens the database to look at all of it, after comparing all checksums.
-    pub(crate) fn open_verified(&self) -> Result<(Database, Catalog), OpenError> {
+    pub(crate) fn open_verified(&self) -> Result<(Engine, Catalog), OpenError> {
         let mut found = self.open_aside()?;
         self.verify(&mut found.database)?;
         let catalog = self.bring_up(&found)?;

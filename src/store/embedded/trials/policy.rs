@@ -96,6 +96,29 @@ async fn damage_refuses_what_meets_it_and_nothing_else() {
     assert_corrupt(read_one(&store, DAMAGED).await);
 }
 
+/// Deleting joins a page with the one beside it. Where that one is damaged, its documents must not go with it.
+#[tokio::test]
+async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
+    let files = damaged().await;
+    for (from, to) in [(DAMAGED - 8, DAMAGED), (DAMAGED + 1, DAMAGED + 9)] {
+        let memory = Memory::of(files.clone());
+        let store = start(&memory, &options());
+        let mut deleted = 0;
+        for id in from..to {
+            let unit = Unit::of(Change::Delete { collection: THINGS, before: document(id, 0) });
+            deleted += usize::from(store.commit(unit).await.is_ok());
+        }
+        assert!(deleted > 0, "what is away from the damage can be deleted");
+        assert_corrupt(read(&store, Filter::all()).await);
+        assert_corrupt(read_one(&store, DAMAGED).await);
+        drop(store);
+        let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
+        assert!(!findings.is_sound(), "the damage is still there");
+        let repaired = maintenance::repair_at(&location(&memory)).err();
+        assert!(repaired.is_some(), "documents are damaged");
+    }
+}
+
 #[tokio::test]
 async fn damage_is_found_by_a_check_and_goes_into_no_other_file() {
     let files = damaged().await;

@@ -68,6 +68,10 @@ const CLEARED: usize = 64;
 /// So many pages are staged before they are written, unless there is a sync: redb gives some out of its hand that change again.
 const MOST_STAGED: usize = if cfg!(test) { MOST_PAGES } else { 2048 };
 
+/// What redb gets in the place of a page that is not what was written. It is no page of any kind, and its numbers of entries and
+/// offsets lie outside of it. Zeros would be a page without entries: joining it with the one beside it would lose its entries.
+const NO_PAGE: u8 = 0xff;
+
 /// Why a file could not be read as a log.
 #[derive(Debug)]
 pub(crate) enum Unopened {
@@ -701,7 +705,7 @@ impl StorageBackend for Pages {
                 // What redb knows of the whole file.
                 return Err(damaged(first));
             }
-            out.fill(0);
+            out.fill(NO_PAGE);
         }
         Ok(())
     }
