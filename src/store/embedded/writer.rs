@@ -382,6 +382,20 @@ impl Writer {
                     self.commit(Group::of(unit, reply, group.undo));
                 }
             }
+            // Together they have no room; each one may have it, the more so when the tables have caught up.
+            Err(StoreError::NoRoom { .. }) if !has_all_room => {
+                if self.journal.holds() {
+                    self.catch_up();
+                }
+                for (unit, reply) in group.units.into_iter().zip(group.replies) {
+                    self.commit(Group::of(unit, reply, group.undo));
+                }
+            }
+            Err(StoreError::NoRoom { what }) => {
+                for reply in group.replies {
+                    let _ = reply.send(Err(StoreError::NoRoom { what: what.clone() }));
+                }
+            }
             Err(error @ StoreError::Corrupt { .. }) => {
                 // The storage works, and what is not damaged can still be read and written.
                 log::error!("a write met damaged pages, nothing was written: {error}");

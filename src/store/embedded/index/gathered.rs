@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 
 use redb::{StorageError, Table};
 
+use crate::store::StoreError;
+
+use crate::store::embedded::failure;
 use crate::store::embedded::index::packed::table as packed;
 
 /// So many entries are put into the table at once; few in tests of this crate, so that few units are several times as many.
-const PIECE: usize = if cfg!(test) { 32 } else { 8192 };
+pub(crate) const CHUNK: usize = if cfg!(test) { 32 } else { 1024 };
 
 /// Entries that came or went since the table was last settled, and how many it holds.
 #[derive(Debug, Default)]
@@ -50,16 +53,33 @@ impl Gathered {
         Err(StorageError::Corrupted("entries of an index were not put into its table".to_owned()))
     }
 
-    /// Puts everything into the table.
-    pub(crate) fn settle(&mut self, table: &mut Table<'_, &'static [u8], &'static [u8]>) -> Result<(), StorageError> {
+    /// Puts everything into the table, a chunk at a time. `ask` is told how many entries a chunk has before it changes anything.
+    ///
+    /// # Errors
+    /// The storage failed, or what `ask` says. Then a part of the entries is in the table, and the transaction can only be given up.
+    pub(crate) fn settle(
+        &mut self,
+        table: &mut Table<'_, &'static [u8], &'static [u8]>,
+        ask: &mut dyn FnMut(usize) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
+        while changes.peek().is_some() {
+            let chunk: Vec<_> = changes.by_ref().take(CHUNK).collect();
+            ask(chunk.len())?;
+            self.put(table, chunk).map_err(failure::of_storage)?;
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        table: &mut Table<'_, &'static [u8], &'static [u8]>,
+        chunk: Vec<(Vec<u8>, bool)>,
+    ) -> Result<(), StorageError> {
         let mut added = Vec::new();
-        for (entry, is_there) in std::mem::take(&mut self.changes) {
+        for (entry, is_there) in chunk {
             if is_there {
                 added.push(entry);
-                if added.len() == PIECE {
-                    self.stored += packed::insert_all(table, &added)?;
-                    added.clear();
-                }
             } else if packed::remove(table, &entry)? {
                 self.stored = self.stored.saturating_sub(1);
             }
@@ -88,11 +108,11 @@ mod tests {
         (1..=3).for_each(|number| gathered.add(entry(number)));
         gathered.remove(entry(2));
         assert!(matches!(gathered.is_settled(), Err(StorageError::Corrupted(_))));
-        gathered.settle(&mut table).expect("writable");
+        gathered.settle(&mut table, &mut |_| Ok(())).expect("writable");
         gathered.remove(entry(1));
         gathered.add(entry(1));
         gathered.remove(entry(9));
-        gathered.settle(&mut table).expect("writable");
+        gathered.settle(&mut table, &mut |_| Ok(())).expect("writable");
         gathered.is_settled().expect("nothing is left");
         let all = packed::range(&table, (Bound::Unbounded, Bound::Unbounded)).expect("readable");
         let all: Vec<Vec<u8>> = all.map(|held| held.expect("readable").to_vec()).collect();

@@ -4,10 +4,13 @@ use std::ops::Bound;
 
 use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata, StorageError, Table, TableError, WriteTransaction};
 
+use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Index;
 use crate::store::embedded::index::definitions::{
     PlainDefinition, UniqueDefinition, index_name, packed_name, table_name,
 };
+
+use crate::store::embedded::failure;
 use crate::store::embedded::index::entries::Entries;
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;
@@ -78,12 +81,14 @@ impl<'t> IndexTable<Working<'t>> {
     }
 
     /// Adds keys of rows that have all been there before.
-    pub(crate) fn add_all(&mut self, mut keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StorageError> {
+    pub(crate) fn add_all(&mut self, mut keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StoreError> {
         match self {
-            Self::Unique(_) | Self::Plain(_) => keys.try_for_each(|(key, row)| self.add(&key, row)),
+            Self::Unique(_) | Self::Plain(_) => {
+                keys.try_for_each(|(key, row)| self.add(&key, row)).map_err(failure::of_storage)
+            }
             Self::Packed(table, gathered) => {
                 keys.for_each(|(key, row)| gathered.add(with_row(&key, row)));
-                gathered.settle(table)
+                gathered.settle(table, &mut |_| Ok(()))
             }
         }
     }
@@ -100,10 +105,10 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
-    /// Puts what was gathered into the table.
-    pub(crate) fn settle(&mut self) -> Result<(), StorageError> {
+    /// Puts what was gathered into the table, see [`Gathered::settle`].
+    pub(crate) fn settle(&mut self, ask: &mut dyn FnMut(usize) -> Result<(), StoreError>) -> Result<(), StoreError> {
         match self {
-            Self::Packed(table, gathered) => gathered.settle(table),
+            Self::Packed(table, gathered) => gathered.settle(table, ask),
             Self::Plain(_) | Self::Unique(_) => Ok(()),
         }
     }

@@ -12,7 +12,6 @@ use redb::{ReadTransaction, TableError, WriteTransaction};
 use crate::store::StoreError;
 
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::failure;
 use crate::store::embedded::index::counts::{Blocks, BlocksMut};
 use crate::store::embedded::index::definitions::{
     DataDefinition, PlainDefinition, UniqueDefinition, counts_name, data_name, table_name,
@@ -68,9 +67,9 @@ impl<'t> Tables<Working<'t>> {
         Ok(Self { data, indexes, counts: Some(counts), places: None })
     }
 
-    /// Puts what was gathered into the tables: nothing can be asked of them before.
-    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
-        self.indexes.iter_mut().try_for_each(IndexTable::settle).map_err(failure::of_storage)
+    /// Puts what was gathered into the tables: nothing can be asked of them before. See [`Gathered::settle`].
+    pub(crate) fn settle(&mut self, ask: &mut dyn FnMut(usize) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.indexes.iter_mut().try_for_each(|index| index.settle(ask))
     }
 
     /// The numbers of entries of an index, to change them.

@@ -102,7 +102,7 @@ fn complete(transaction: &WriteTransaction, catalog: &mut Catalog) -> Result<(),
         let indexes = own.indexes.iter_mut().zip(&mut tables.indexes).zip(marks).zip(lacking);
         for (((index, table), marks), lacking) in indexes {
             if marks.is_some() {
-                table.add_all(lacking.into_iter()).map_err(failure::of_storage)?;
+                table.add_all(lacking.into_iter())?;
                 table.pack(transaction, *number, index.number).map_err(failure::of_table)?;
                 index.packed = table.packed_entries();
             }

@@ -159,6 +159,43 @@ async fn what_was_deleted_on_a_full_disk_makes_room() {
     }
 }
 
+/// Many entries come into pages all over an index: redb cannot keep all of these in memory until the commit.
+#[tokio::test]
+async fn many_documents_at_once_fit_as_a_whole_or_are_refused() {
+    let memory = Memory::of(BTreeMap::new());
+    let store = start(&memory, &options());
+    store.prepare(COLLECTIONS).await.expect("it can be declared");
+    let documents = |from: i64| -> Documents {
+        let scattered = |number: i64| (number * 7919).rem_euclid(1_000_003);
+        let document = |id: i64| {
+            let tags: Vec<i64> = (0..20).map(|tag| scattered(id * 20 + tag)).collect();
+            let document = doc! { "_id": id, "public_id": id, "tags": tags, "text": format!("{id:>200}") };
+            RawDocumentBuf::try_from(document).expect("it is BSON")
+        };
+        let all: Vec<RawDocumentBuf> = (from..from + 1_000).map(document).collect();
+        all.iter().map(AsRef::as_ref).collect()
+    };
+    for chunk in 0..4 {
+        store.append(THINGS, documents(chunk * 1_000)).await.expect("there is room");
+    }
+    let opened = memory.opened();
+    let (mut there, mut refused, mut stored) = (4_000, 0, 0);
+    fill_up(&memory);
+    while refused < 4 || stored < 2 {
+        match store.append(THINGS, documents(there)).await {
+            Ok(()) => (there, stored) = (there + 1_000, stored + 1),
+            Err(StoreError::NoRoom { .. }) => refused += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+        assert!(refused + stored < 100, "{refused} refused, {stored} stored");
+        assert_eq!(memory.opened(), opened, "nothing was opened again");
+        let count = store.count(THINGS, &Filter::all(), BUDGET).await.expect("reading goes on");
+        assert_eq!(count, there.cast_unsigned());
+        memory.set_room(fill_up(&memory) + 2 * MIB);
+    }
+    assert_whole(&store).await;
+}
+
 #[tokio::test]
 async fn a_unit_that_does_not_fit_leaves_its_neighbours_alone() {
     let (memory, store, there) = full(600).await;

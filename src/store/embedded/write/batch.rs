@@ -20,6 +20,7 @@ use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::index::counts::Changes;
+use crate::store::embedded::index::gathered::CHUNK;
 use crate::store::embedded::index::keys::keys_of;
 use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
@@ -81,6 +82,8 @@ pub(crate) struct Batch<'t> {
     room: &'t Room,
     /// Whether the unit that is being applied only takes documents away.
     is_removal: bool,
+    /// Whether only a part of what was gathered is in the tables: then nothing can be written back.
+    is_unsettled: bool,
 }
 
 /// A group that packs an index of more keys, because an array has come into it, is durable in the tables at once.
@@ -136,6 +139,7 @@ impl<'t> Batch<'t> {
             spent: Duration::ZERO,
             room,
             is_removal: false,
+            is_unsettled: false,
         }
     }
 
@@ -153,7 +157,7 @@ impl<'t> Batch<'t> {
                 self.keep_written();
                 Ok(counts)
             }
-            Err(Halt::Refused(error)) if is_fatal(&error) => Err(Refusal::Batch(error)),
+            Err(Halt::Refused(error)) if is_fatal(&error) || self.is_unsettled => Err(Refusal::Batch(error)),
             Err(halt) => {
                 if self.undo == Undo::Transaction {
                     return Err(halt.into());
@@ -255,9 +259,21 @@ impl<'t> Batch<'t> {
         Ok((self.catalog, self.touched, self.writing.into_record()))
     }
 
-    /// Puts the entries that were gathered so far into the tables of their indexes.
+    /// Puts the entries that were gathered so far into the tables of their indexes. Units were promised room for them. But a promise
+    /// covers what redb keeps in memory, and of many entries it writes some early: those need room of their own.
     fn settle(&mut self) -> Result<(), StoreError> {
-        self.tables.values_mut().try_for_each(Tables::settle)
+        let (room, mut unasked) = (self.room, 0);
+        let mut ask = |entries: usize| {
+            unasked += entries;
+            if unasked <= CHUNK {
+                return Ok(());
+            }
+            let pages = room::of_sorted_entries(std::mem::take(&mut unasked));
+            room.promise(pages, Use::Removing(0), || "entries of indexes".to_owned())
+        };
+        let settled = self.tables.values_mut().try_for_each(|tables| tables.settle(&mut ask));
+        self.is_unsettled |= settled.is_err();
+        settled
     }
 
     /// Nothing will write back what was written so far.
@@ -345,9 +361,7 @@ impl<'t> Batch<'t> {
         }
         let started = Instant::now();
         let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
-        if let Some(tables) = self.tables.get_mut(&number) {
-            tables.settle()?;
-        }
+        self.settle()?;
         let collection = self.catalog.at(number);
         let mut reader = Reader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };

@@ -177,7 +177,7 @@ fn add_sorted(
 ) -> Result<(), StoreError> {
     keys.sort_unstable();
     if !index.unique {
-        return table.add_all(keys.drain(..)).map_err(failure::of_storage);
+        return table.add_all(keys.drain(..));
     }
     for (key, row) in keys.drain(..) {
         if table.row_of(&key).map_err(failure::of_storage)?.is_some() {

@@ -103,6 +103,11 @@ pub(crate) fn of_key(bytes: usize) -> u64 {
     KEY + 16 * bytes as u64 / PAGE
 }
 
+/// What so many entries may change that go into an index in order.
+pub(crate) fn of_sorted_entries(entries: usize) -> u64 {
+    TABLE + 3 * entries as u64
+}
+
 /// What so many bytes of keys may change that come in order into an index that has so many.
 pub(crate) fn of_sorted_keys(bytes: u64, known: u64) -> u64 {
     TABLE + 3 * (bytes + known).div_ceil(PAGE)

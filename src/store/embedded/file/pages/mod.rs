@@ -329,6 +329,7 @@ impl Log {
     fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
         self.begin_writing(writer)?;
         let numbers: Vec<u32> = self.shared().staged.keys().copied().collect();
+        writer.promises.note_early(&numbers);
         let mut rest = numbers.as_slice();
         loop {
             let (now, later) = rest.split_at(rest.len().min(room_at(writer.point)));

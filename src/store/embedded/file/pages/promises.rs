@@ -10,6 +10,7 @@
 //!
 //! *Invariant:* what was promised and is not written yet fits into segments that the file has.
 
+use std::collections::HashSet;
 use std::io;
 
 use super::layout::{SEGMENT, SLOT};
@@ -23,8 +24,6 @@ const MAP_OF_REGION: u64 = 256;
 const REGION: u64 = 1 << 20;
 /// redb lists the pages that a commit gave up: one page of that for so many.
 const LISTED: u64 = 4096;
-/// The pages above those that changed are written once more when a transaction ends: one for so many.
-const BELOW: u64 = 16;
 /// What is left free even by what removes covers so many pages beyond a promise, where keys are so long that these numbers are too low.
 const SLACK: u64 = SEGMENT as u64;
 /// One slot for so many pages goes to heads of parts and to ends of segments.
@@ -65,6 +64,8 @@ pub(super) struct Promises {
     pages: u64,
     /// Of these redb has so many in its memory at the most, and those of one more value; the others are in the log.
     held_back: u64,
+    /// The pages that redb has written before it had to.
+    early: HashSet<u32>,
     /// A file of so many bytes is large.
     large_from: u64,
     /// The most pages that were promised at once.
@@ -82,7 +83,8 @@ pub(super) struct Promises {
 impl Default for Promises {
     fn default() -> Self {
         let (held_back, large_from) = (u64::MAX, u64::MAX);
-        Self { pages: 0, held_back, large_from, widest: 0, most: 0, due: 0, written: 0, given: 0 }
+        let early = HashSet::new();
+        Self { pages: 0, held_back, early, large_from, widest: 0, most: 0, due: 0, written: 0, given: 0 }
     }
 }
 
@@ -90,6 +92,11 @@ impl Promises {
     /// So many pages were written.
     pub(super) fn note_written(&mut self, pages: usize) {
         self.written += pages as u64;
+    }
+
+    /// These pages are going to be written, maybe before their transaction ends.
+    pub(super) fn note_early(&mut self, pages: &[u32]) {
+        self.early.extend(pages);
     }
 
     /// So many pages will be written that did not change.
@@ -101,9 +108,12 @@ impl Promises {
     pub(super) fn end(&mut self) {
         debug_assert!(
             self.pages == 0 || self.written <= self.due + SLACK,
-            "more was written than was promised: {self:?}"
+            "{} pages were written, {} were promised",
+            self.written,
+            self.due
         );
         (self.pages, self.widest) = (0, 0);
+        self.early.clear();
     }
 
     /// The most segments that were needed since this was last asked.
@@ -128,15 +138,19 @@ impl Writer {
 
     /// How many pages may have to be written yet.
     fn owed(&self, shared: &Shared) -> u64 {
-        let Promises { pages, held_back, widest, .. } = self.promises;
+        let Promises { pages, held_back, widest, ref early, .. } = self.promises;
         let staged = shared.staged.len() as u64;
         if pages == 0 {
             return staged;
         }
-        staged
-            + self.fixed(shared)
-            + pages.min(held_back.saturating_add(widest))
-            + pages.min(self.segments.live()) / BELOW
+        // No more pages than the file has.
+        let changed = pages.min(shared.map.len() as u64 + widest);
+        if changed <= held_back {
+            return staged + self.fixed(shared) + changed;
+        }
+        // redb takes every page of a transaction up again when it ends, for the checksums: what it writes early, it writes twice.
+        let in_memory = staged.saturating_add(held_back).saturating_add(widest);
+        in_memory.saturating_mul(2) + self.fixed(shared) + early.len() as u64
     }
 
     /// How many slots can be written when so many segments are left free.
