@@ -72,8 +72,14 @@ pub use self::open::presence::has_store;
 pub use self::open::refusal::OpenError;
 pub use self::options::Options;
 pub use self::upkeep::check::{Findings, Part, Problem};
-pub use self::upkeep::maintenance;
 pub use self::upkeep::space::Compacted;
+
+/// Work on a store that no process has open.
+pub mod maintenance {
+    pub use super::file::names::FILE as FILE_NAME;
+    pub use super::upkeep::backup::{RestoreError, backup, restore};
+    pub use super::upkeep::repair::{RepairError, Repaired, check, compact, repair};
+}
 
 /// Answers of more bytes than this count as their request's as long as it lasts.
 const LONG: usize = 1024 * 1024;

@@ -16,7 +16,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::{Disk, Storage};
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, CollectionSpec, IndexSpec, Store, Unit};
 
 /// Tells the second process where to write.
@@ -94,7 +94,7 @@ async fn files_grow_over_1_and_4_gib_while_they_are_written_to() {
         let directory = tempfile::tempdir().expect("a directory for the test");
         let path = directory.path();
         let length = || std::fs::metadata(path.join(FILE)).expect("it is there").len();
-        let is_sound = || maintenance::check(path, &options()).expect("it can be opened").problems.is_empty();
+        let is_sound = || repair::check(path, &options()).expect("it can be opened").problems.is_empty();
         grown(path, border - 5 * MIB).await;
         let is_below = |acknowledged: usize| acknowledged >= 40;
         let is_above = |_: usize| length() > border + 24 * MIB;
@@ -114,7 +114,7 @@ async fn files_grow_over_1_and_4_gib_while_they_are_written_to() {
         let store = EmbeddedStore::open(path, &options()).expect("it is sound");
         let all = count(&store, Filter::all()).await;
         drop(store);
-        maintenance::compact(path, &options()).expect("it is sound");
+        repair::compact(path, &options()).expect("it is sound");
         assert!(length() < 128 * MIB, "{}", length());
         assert_eq!(count(&EmbeddedStore::open(path, &options()).expect("it is sound"), Filter::all()).await, all);
     }

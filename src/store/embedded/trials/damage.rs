@@ -15,7 +15,7 @@ use super::{Random, directory, location, one_of, options, rounds, start, up};
 use crate::query::{Filter, Limits, Sort};
 use crate::store::embedded::index::definitions::{DataDefinition, data_name};
 use crate::store::embedded::open::location::Found;
-use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 use crate::store::embedded::{EmbeddedStore, OpenError, failure};
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
@@ -155,7 +155,7 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
     let kind = damage(damaged.get_mut(&name).expect("the file"), kind, random);
     let memory = Memory::of(damaged.clone());
 
-    let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
+    let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
     assert!(memory.contents() == damaged, "checking changed the file");
     let check = if findings.is_sound() { "sound" } else { "not sound" };
 
@@ -235,7 +235,7 @@ async fn write(store: &EmbeddedStore) -> &'static str {
 /// A repair makes everything right, or says that it cannot and changes nothing.
 async fn repair(damaged: &Files, right: &Answers) -> &'static str {
     let memory = Memory::of(damaged.clone());
-    match maintenance::repair_at(&location(&memory)) {
+    match repair::repair_at(&location(&memory)) {
         Ok(repaired) => {
             assert!(repaired.after.is_sound(), "{:?}", repaired.after.problems);
             assert_eq!(repaired.kept.is_some(), !repaired.before.is_sound());

@@ -19,7 +19,7 @@ use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::index::definitions::{UniqueDefinition, index_name};
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -99,7 +99,7 @@ async fn what_is_in_the_log_alone_is_found_after_a_kill_by_each_index() {
 async fn whatever_reads_the_file_reads_what_is_in_the_log_alone() {
     let (memory, there) = killed().await;
     let files = memory.contents();
-    let findings = maintenance::check_at(&location(&memory)).expect("it can be opened");
+    let findings = repair::check_at(&location(&memory)).expect("it can be opened");
     assert_eq!((findings.problems, findings.documents), (Vec::new(), there.len() as u64));
     assert!(memory.contents() == files, "checking changed the file");
     let aside = EmbeddedStore::start(location(&memory).looked_at(), &options()).expect("it can be looked at");
@@ -126,7 +126,7 @@ async fn a_repair_whose_name_is_not_on_disk_keeps_the_old_file_and_takes_no_writ
     let (memory, there) = killed().await;
     lose_an_entry(&memory);
     memory.set_directory_unsynced(true);
-    maintenance::repair_at(&location(&memory)).expect_err("the directory cannot be synced");
+    repair::repair_at(&location(&memory)).expect_err("the directory cannot be synced");
     assert!(memory.contents().contains_key(&directory().join(format!("{FILE}.damaged-1"))));
     let refused = EmbeddedStore::start(location(&memory), &options()).err();
     assert!(matches!(refused, Some(OpenError::Io { .. })), "{refused:?}");
@@ -139,7 +139,7 @@ async fn a_repair_passes_on_what_is_in_the_log_alone() {
     let (memory, there) = killed().await;
     lose_an_entry(&memory);
     assert!(in_the_log_alone(&memory) > 3);
-    let repaired = maintenance::repair_at(&location(&memory)).expect("the documents are sound");
+    let repaired = repair::repair_at(&location(&memory)).expect("the documents are sound");
     assert!(!repaired.before.is_sound() && repaired.after.is_sound(), "{repaired:?}");
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
 }
@@ -163,7 +163,7 @@ async fn a_store_of_format_3_that_was_killed_is_brought_up_with_what_is_in_the_l
     set_format_3(&memory);
     assert!(in_the_log_alone(&memory) > 3);
     let files = memory.contents();
-    assert_eq!(maintenance::check_at(&location(&memory)).expect("it can be opened").problems, []);
+    assert_eq!(repair::check_at(&location(&memory)).expect("it can be opened").problems, []);
     assert!(memory.contents() == files, "checking changed the file");
     let store = start(&memory, &options());
     assert_eq!(found(&store, Filter::all()).await.expect("an answer"), there);
@@ -203,7 +203,7 @@ async fn a_write_in_the_log_that_was_damaged_is_told_and_nothing_goes_on_without
     bytes[at + 30] ^= 1;
     let memory = Memory::of(files);
     for _ in 0..2 {
-        assert!(!maintenance::check_at(&location(&memory)).expect("damage is a finding").is_sound());
+        assert!(!repair::check_at(&location(&memory)).expect("damage is a finding").is_sound());
         match EmbeddedStore::start(location(&memory), &options()) {
             Err(OpenError::Damaged { what, .. }) => assert!(what.contains("a write in the log"), "{what}"),
             other => panic!("{:?}", other.err()),

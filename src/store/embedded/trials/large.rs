@@ -12,7 +12,7 @@ use super::space::filled;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::open::location::Location;
 use crate::store::embedded::options::Options;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, Store, Unit};
 
 /// How many documents of 1 KB; none: no measurement.
@@ -60,9 +60,9 @@ fn large_stores_open_quickly() {
     }
     let options = Options::default();
     let location = Location::prepare(directory.path(), &options).expect("it is there");
-    eprintln!("checked completely in {} ms", millis(|| drop(maintenance::check_at(&location).expect("sound"))));
+    eprintln!("checked completely in {} ms", millis(|| drop(repair::check_at(&location).expect("sound"))));
     let start = Instant::now();
-    let done = maintenance::compact(directory.path(), &options).expect("it is sound");
+    let done = repair::compact(directory.path(), &options).expect("it is sound");
     eprintln!("compacted in {} ms: {done:?}", start.elapsed().as_millis());
 }
 

@@ -17,7 +17,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::location::Location;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -234,7 +234,7 @@ impl Work {
         })
         .await?;
         self.damage();
-        self.twice(|| match maintenance::repair_at(&location_on(&self.disk)) {
+        self.twice(|| match repair::repair_at(&location_on(&self.disk)) {
             Err(RepairError::Open(error)) => Err(error),
             repaired => Ok(repaired.expect("documents are sound")),
         })?;
@@ -244,7 +244,7 @@ impl Work {
             client.replace(store, 31).await;
         })
         .await?;
-        let findings = self.twice(|| maintenance::check_at(&location_on(&self.disk)))?;
+        let findings = self.twice(|| repair::check_at(&location_on(&self.disk)))?;
         assert!(findings.is_sound(), "{:?}", findings.problems);
         Some(())
     }
@@ -270,10 +270,10 @@ fn assert_is_of_the_storage(error: &OpenError) {
 
 /// On a disk that is well again: all is there, nothing is there by half, and it is written again, with these ids.
 async fn verify(memory: &Arc<Memory>, possible: &BTreeSet<State>, ids: [i64; 2]) -> Client {
-    match maintenance::check_at(&location(memory)) {
+    match repair::check_at(&location(memory)) {
         Ok(findings) if findings.problems.iter().any(|problem| problem.what.contains(NOBODYS)) => {
             // The repair had failed.
-            let repaired = maintenance::repair_at(&location(memory)).expect("documents are sound");
+            let repaired = repair::repair_at(&location(memory)).expect("documents are sound");
             assert!(repaired.after.is_sound(), "{:?}", repaired.after.problems);
         }
         Ok(findings) => assert!(findings.is_sound(), "{:?}", findings.problems),
@@ -289,7 +289,7 @@ async fn verify(memory: &Arc<Memory>, possible: &BTreeSet<State>, ids: [i64; 2])
         assert_eq!(client.most_refused, 0);
         assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
     }
-    let findings = maintenance::check_at(&location(memory)).expect("it is sound");
+    let findings = repair::check_at(&location(memory)).expect("it is sound");
     assert!(findings.is_sound(), "{:?}", findings.problems);
     client
 }

@@ -14,7 +14,7 @@ use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::maintenance::{self, RepairError};
+use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -112,9 +112,9 @@ async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
         assert_corrupt(read(&store, Filter::all()).await);
         assert_corrupt(read_one(&store, DAMAGED).await);
         drop(store);
-        let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
+        let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
         assert!(!findings.is_sound(), "the damage is still there");
-        let repaired = maintenance::repair_at(&location(&memory)).err();
+        let repaired = repair::repair_at(&location(&memory)).err();
         assert!(repaired.is_some(), "documents are damaged");
     }
 }
@@ -123,11 +123,11 @@ async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
 async fn damage_is_found_by_a_check_and_goes_into_no_other_file() {
     let files = damaged().await;
     let memory = Memory::of(files.clone());
-    let findings = maintenance::check_at(&location(&memory)).expect("damage is a finding");
+    let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
     assert!(!findings.is_sound() && !findings.documents_are_sound(), "{findings:?}");
     let compacted = space::compact(&location(&memory)).err();
     assert!(matches!(compacted, Some(OpenError::Damaged { .. })), "{compacted:?}");
-    let repaired = maintenance::repair_at(&location(&memory)).err();
+    let repaired = repair::repair_at(&location(&memory)).err();
     let is_refused = matches!(repaired, Some(RepairError::Documents(_) | RepairError::Open(OpenError::Damaged { .. })));
     assert!(is_refused, "{repaired:?}");
     let copied = location(&memory).open_verified().err();
@@ -154,7 +154,7 @@ async fn a_directory_that_cannot_be_written_keeps_nobody_from_reading_and_writin
     killed.set_directory_unwritable(true);
     drop(store);
     for files in [&killed, &memory] {
-        assert!(maintenance::check_at(&location(files)).expect("it can be opened").is_sound());
+        assert!(repair::check_at(&location(files)).expect("it can be opened").is_sound());
         let store = start(files, &options());
         for id in [5, DOCUMENTS, DOCUMENTS + 2] {
             assert_eq!(read_one(&store, id).await.expect("it is there"), 1);
@@ -173,7 +173,7 @@ async fn a_directory_that_cannot_be_written_takes_no_other_file_in_the_place_of_
     let damaged = Memory::of(damaged().await);
     damaged.set_directory_unwritable(true);
     let files = damaged.contents();
-    maintenance::repair_at(&location(&damaged)).expect_err("nothing can be made");
+    repair::repair_at(&location(&damaged)).expect_err("nothing can be made");
     assert!(damaged.contents() == files);
     let nothing = Memory::of(BTreeMap::new());
     nothing.set_directory_unwritable(true);

@@ -16,7 +16,7 @@ use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::upkeep::check::Findings;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 
 /// How many cuts there are at random moments, beside those at the syncs.
 const CUTS: &str = "INVENTORY_POWER_CUTS";
@@ -81,7 +81,7 @@ impl Moment {
 /// Looks at what is left, opens a store on it and looks at everything.
 async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>) -> Result<(), String> {
     let memory = Memory::of(files);
-    match maintenance::check_at(&location(&memory)) {
+    match repair::check_at(&location(&memory)) {
         Err(OpenError::NoStore(_)) => {}
         found => sound(found)?,
     }
@@ -97,7 +97,7 @@ async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>
     }
     store.prepare(COLLECTIONS).await.map_err(|error| error.to_string())?;
     drop(store);
-    sound(maintenance::check_at(&location(&memory)))
+    sound(repair::check_at(&location(&memory)))
 }
 
 fn sound(found: Result<Findings, OpenError>) -> Result<(), String> {

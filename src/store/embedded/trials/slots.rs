@@ -20,7 +20,7 @@ use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::index::definitions::{DataDefinition, data_name};
 use crate::store::embedded::open::location::Found;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, Unit};
 
 /// Each how many bytes one is damaged: 1 for all.
@@ -124,7 +124,7 @@ async fn version(store: &EmbeddedStore) -> Result<i64, String> {
 /// Whether a damaged file gives all, else `None`. `oldest` is the version that it may go back to.
 async fn given(files: &Files, oldest: i64, what: &str) -> Option<i64> {
     let memory = Memory::of(files.clone());
-    let is_sound = match maintenance::check_at(&location(&memory)) {
+    let is_sound = match repair::check_at(&location(&memory)) {
         Ok(findings) => findings.is_sound(),
         Err(error) => {
             assert_refusal(&error, what);

@@ -15,7 +15,7 @@ use crate::query::{Filter, Sort};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::open::location::{Found, Location, Ready};
 use crate::store::embedded::options::Options;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::upkeep::space;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -128,7 +128,7 @@ async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_larg
     assert!(rewritten.0.max(closed.0) <= live * 5 / 2 + beside, "the file grew too large");
     // A compacted file ends in the segment of its last page.
     assert!(compacted.1 <= compacted.0 + compacted.0 / 20 + 1024 * 1024, "{compacted:?}");
-    assert_eq!(maintenance::check_at(&location).expect("it can be opened").problems, []);
+    assert_eq!(repair::check_at(&location).expect("it can be opened").problems, []);
 }
 
 #[tokio::test]

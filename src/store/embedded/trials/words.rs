@@ -16,8 +16,8 @@ use crate::store::embedded::catalog::meta::FORMAT;
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::location::Location;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::embedded::upkeep::maintenance;
-use crate::store::embedded::upkeep::maintenance::{RepairError, RestoreError};
+use crate::store::embedded::upkeep::backup::{self, RestoreError};
+use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 
 /// A storage whose every step after the directory is refused in one way.
@@ -113,9 +113,9 @@ fn a_place_where_nothing_can_be_made_is_refused() {
 fn only_an_existing_store_can_be_checked_repaired_or_compacted() {
     let directory = tempfile::tempdir().expect("a directory for the test");
     for refused in [
-        maintenance::check(directory.path(), &options()).err().map(|error| error.to_string()),
-        maintenance::repair(directory.path(), &options()).err().map(|error| error.to_string()),
-        maintenance::compact(directory.path(), &options()).err().map(|error| error.to_string()),
+        repair::check(directory.path(), &options()).err().map(|error| error.to_string()),
+        repair::repair(directory.path(), &options()).err().map(|error| error.to_string()),
+        repair::compact(directory.path(), &options()).err().map(|error| error.to_string()),
     ] {
         let said = refused.expect("there is nothing");
         assert!(said.starts_with("there is no store in "), "{said}");
@@ -130,16 +130,16 @@ fn a_store_in_use_is_left_alone() {
     for refused in [
         EmbeddedStore::open(directory.path(), &options()).err(),
         EmbeddedStore::open_aside(directory.path(), &options()).err(),
-        maintenance::check(directory.path(), &options()).err(),
-        maintenance::compact(directory.path(), &options()).err(),
-        maintenance::backup(directory.path(), &options()).err(),
+        repair::check(directory.path(), &options()).err(),
+        repair::compact(directory.path(), &options()).err(),
+        backup::backup(directory.path(), &options()).err(),
     ] {
         assert!(matches!(refused, Some(OpenError::InUse(_))), "{refused:?}");
         assert!(refused.expect("an error").to_string().contains("stop that one first"));
     }
-    let repaired = maintenance::repair(directory.path(), &options()).err();
+    let repaired = repair::repair(directory.path(), &options()).err();
     assert!(matches!(repaired, Some(RepairError::Open(OpenError::InUse(_)))), "{repaired:?}");
-    let restored = maintenance::restore(directory.path(), &options(), &mut io::empty(), true).err();
+    let restored = backup::restore(directory.path(), &options(), &mut io::empty(), true).err();
     assert!(matches!(restored, Some(RestoreError::Open(OpenError::InUse(_)))), "{restored:?}");
 }
 
@@ -153,7 +153,7 @@ fn a_store_that_nothing_keeps_a_second_process_from_is_refused() {
         for refused in [
             EmbeddedStore::start(location(&memory), &options()).err(),
             EmbeddedStore::start(location(&memory).looked_at(), &options()).err(),
-            maintenance::check_at(&location(&memory)).err(),
+            repair::check_at(&location(&memory)).err(),
             space::compact(&location(&memory)).err(),
             location(&memory).hold().err(),
         ] {
@@ -225,7 +225,7 @@ fn a_newer_format_is_refused_and_left_alone() {
             FORMAT + 1
         )
     );
-    let looked = maintenance::check_at(&location(&memory)).expect_err("it cannot be opened");
+    let looked = repair::check_at(&location(&memory)).expect_err("it cannot be opened");
     assert!(matches!(looked, OpenError::NewerFormat { found, .. } if found == FORMAT + 1), "{looked}");
     assert!(before.keys().eq(memory.contents().keys()));
 }

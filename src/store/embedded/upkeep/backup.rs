@@ -19,7 +19,7 @@ use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::upkeep::check::Findings;
-use crate::store::embedded::upkeep::maintenance;
+use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::write::copy;
 
 /// A snapshot keeps old pages from being used again, so no copy may take longer.
@@ -148,7 +148,7 @@ fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
 }
 
 fn check(new: &Location) -> Result<Findings, RestoreError> {
-    let findings = maintenance::check_at(new).map_err(RestoreError::Unusable)?;
+    let findings = repair::check_at(new).map_err(RestoreError::Unusable)?;
     match findings.problems.first() {
         None => Ok(findings),
         Some(problem) => Err(RestoreError::Damaged(problem.to_string())),

@@ -2,5 +2,5 @@
 
 pub(super) mod backup;
 pub(super) mod check;
-pub mod maintenance;
+pub(super) mod repair;
 pub(super) mod space;

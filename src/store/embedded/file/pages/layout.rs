@@ -26,7 +26,7 @@ pub(super) const SUPERBLOCKS: u32 = 4;
 /// How many pages a part has at the most.
 pub(super) const MOST_PAGES: usize = SEGMENT as usize - 1;
 /// The version of all this that this build writes. It reads older ones too.
-pub(super) const LAYOUT: u32 = 2;
+pub(crate) const LAYOUT: u32 = 2;
 
 const SUPERBLOCK_BEGINS: [u8; 8] = *b"invpages";
 const PART_BEGINS: [u8; 8] = *b"invparts";

@@ -12,13 +12,13 @@ use std::io;
 
 use redb::StorageBackend;
 
-use super::Unopened;
 use super::layout::{
     Content, Found, Head, MAP_PIECE, MapCheck, Place, Point, SLOT, SUPERBLOCKS, Superblock, decode_map, map_bytes,
     offset,
 };
 use super::records::Record;
 use super::segments::{segment_of, segments_in, slots_of};
+use super::unopened::Unopened;
 
 /// A log as a file has it.
 #[derive(Debug)]

@@ -17,14 +17,10 @@ use crate::store::embedded::open::location::{Found, Location};
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::embedded::upkeep::check;
-use crate::store::embedded::upkeep::check::{Findings, Part};
+use crate::store::embedded::upkeep::check::{self, Findings, Part};
 use crate::store::embedded::upkeep::space::{self, Compacted};
 use crate::store::embedded::write::copy;
 use crate::store::embedded::write::replay;
-
-pub use crate::store::embedded::file::names::FILE as FILE_NAME;
-pub use crate::store::embedded::upkeep::backup::{RestoreError, backup, restore};
 
 /// Why a store could not be repaired.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,152 @@
+//! Promises: room for pages that are going to change, before they do.
+//!
+//! redb cannot go on when it meets a full disk, and what a [record](super::records) says has to fit into the pages later. So whoever
+//! writes says first how many pages may change at the most, and the log has segments for them, filled with zeros, that nobody else gets.
+//! How many pages a change may take is not known here, see [`room`](crate::store::embedded::write::room).
+//!
+//! | what is left free | by what adds | by what changes | by what removes | by opening |
+//! |---|---|---|---|---|
+//! | segments | 4 | 2 | 1 | 0 |
+//!
+//! *Invariant:* what was promised and is not written yet fits into segments that the file has.
+
+use std::io;
+
+use super::layout::{SEGMENT, SLOT};
+use super::log::{Log, MOST_ROUNDS, Shared, Writer, is_full};
+use super::promises::{Promises, Use};
+use super::segments::{RESERVE, segment_of, slots_of};
+
+/// The pages of a commit that nobody counts: redb's header, its lists of pages that it gave up, the catalog.
+const FIXED_PAGES: u64 = 40;
+/// Where the file is large, a commit says as well which of its pages are free: redb writes a map of each region of 4 GiB.
+const MAP_OF_REGION: u64 = 256;
+const REGION: u64 = 1 << 20;
+/// redb lists the pages that a commit gave up: one page of that for so many.
+const LISTED: u64 = 4096;
+/// One slot for so many pages goes to heads of parts and to ends of segments.
+const HEADS: u64 = 32;
+
+/// How many slots so many pages take with the heads of their parts, however they come.
+fn slots_for(pages: u64) -> u64 {
+    pages.saturating_add(pages / HEADS + 4)
+}
+
+impl Writer {
+    /// The pages of a commit that nobody counts.
+    fn fixed(&self, shared: &Shared) -> u64 {
+        let pages = shared.map.len() as u64;
+        let file = u64::from(self.segments.count()) * u64::from(SEGMENT) * SLOT as u64;
+        let map = if file >= self.promises.large_from { (pages / REGION + 1) * MAP_OF_REGION } else { 0 };
+        FIXED_PAGES + pages / LISTED + map
+    }
+
+    /// How many pages may have to be written yet.
+    fn owed(&self, shared: &Shared) -> u64 {
+        let Promises { pages, held_back, widest, ref early, .. } = self.promises;
+        let staged = shared.staged.len() as u64;
+        if pages == 0 {
+            return staged;
+        }
+        // No more pages than the file has.
+        let changed = pages.min(shared.map.len() as u64 + widest);
+        if changed <= held_back {
+            return staged + self.fixed(shared) + changed;
+        }
+        // redb takes every page of a transaction up again when it ends, for the checksums: what it writes early, it writes twice.
+        let in_memory = staged.saturating_add(held_back).saturating_add(widest);
+        in_memory.saturating_mul(2) + self.fixed(shared) + early.len() as u64
+    }
+
+    /// How many slots can be written when so many segments are left free.
+    fn free_slots(&self, kept: usize) -> u64 {
+        let rest = slots_of(segment_of(self.point.slot)).end - self.point.slot;
+        let free = self.segments.free().checked_sub(kept);
+        free.map_or(0, |free| u64::from(rest) + free as u64 * u64::from(SEGMENT))
+    }
+}
+
+impl Log {
+    /// Says how much memory redb may keep pages in that it has not written, and from how many bytes on a file is large.
+    pub(crate) fn set_bounds(&self, held_back: usize, large_from: u64) {
+        let promises = &mut self.writer().promises;
+        (promises.held_back, promises.large_from) = ((held_back / SLOT) as u64, large_from);
+    }
+
+    /// Makes sure that so many more pages can be written, whatever becomes of the disk. `false` where there is no room: then nothing
+    /// has changed.
+    ///
+    /// A promise holds until the pages are durable, see [`Log::release`].
+    ///
+    /// # Errors
+    /// Reading or writing failed.
+    pub(crate) fn promise(&self, pages: u64, use_: Use) -> io::Result<bool> {
+        let mut writer = self.writer();
+        writer.check()?;
+        let slots = if writer.promises.pages == 0 { pages + writer.fixed(&self.shared()) } else { pages };
+        let mut is_there = self.has_room(&mut writer, slots, use_.kept())?;
+        let takes = match use_ {
+            Use::Adding(_) if is_there => writer.promises.given,
+            Use::Adding(bytes) if bytes <= writer.promises.given => bytes,
+            _ => 0,
+        };
+        let kept = if takes > 0 { RESERVE } else { use_.kept() };
+        is_there = is_there || self.win_room(&mut writer, slots, kept)?;
+        if is_there {
+            writer.promises.pages = writer.promises.pages.saturating_add(pages);
+            writer.promises.widest = writer.promises.widest.max(pages);
+            (writer.promises.due, writer.promises.written) = (writer.owed(&self.shared()), 0);
+            writer.promises.given -= takes;
+            if let Use::Removing(bytes) = use_ {
+                writer.promises.given += bytes;
+            }
+        }
+        Ok(is_there)
+    }
+
+    /// How many bytes are missing for so many more pages.
+    pub(crate) fn missing(&self, pages: u64, use_: Use) -> u64 {
+        let writer = self.writer();
+        let needed = {
+            let shared = self.shared();
+            slots_for(writer.owed(&shared).saturating_add(pages) + writer.fixed(&shared))
+        };
+        needed.saturating_sub(writer.free_slots(use_.kept())).saturating_mul(SLOT as u64)
+    }
+
+    /// Whether so many more pages can be written beside those that were promised, with so many segments left free. Makes the file
+    /// longer for that, where there is room.
+    pub(super) fn has_room(&self, writer: &mut Writer, pages: u64, kept: usize) -> io::Result<bool> {
+        let needed = slots_for(writer.owed(&self.shared()).saturating_add(pages));
+        while writer.free_slots(kept) < needed {
+            match self.add_segment(writer) {
+                Err(error) if is_full(&error) => return Ok(false),
+                added => added?,
+            }
+        }
+        let segments = usize::try_from(needed.div_ceil(u64::from(SEGMENT))).unwrap_or(usize::MAX);
+        writer.promises.most = writer.promises.most.max(segments);
+        Ok(true)
+    }
+
+    /// On a full disk: clears segments until there is room, or no more can be won. What redb has written of a transaction that is not
+    /// complete becomes durable with that, which redb expects of any file.
+    fn win_room(&self, writer: &mut Writer, slots: u64, kept: usize) -> io::Result<bool> {
+        for _ in 0..MOST_ROUNDS {
+            if writer.is_changed {
+                self.commit(writer)?;
+            } else {
+                self.checkpoint_if_due(writer)?;
+            }
+            if self.has_room(writer, slots, kept)? {
+                return Ok(true);
+            }
+            self.clear_segments(writer, 0, 0)?;
+            if self.shared().staged.is_empty() {
+                break;
+            }
+            writer.is_changed = true;
+        }
+        Ok(false)
+    }
+}
