@@ -5,12 +5,12 @@
 //! | room | what lives there |
 //! |---|---|
 //! | [`failure`], [`options`] | errors of the engine as errors of the store; how a store is opened |
-//! | [`file`] | bytes on disk: the log of pages, the files beside it, what is only looked at |
+//! | [`file`](mod@file) | bytes on disk: the log of pages, the files beside it, what is only looked at |
 //! | [`catalog`] | what the file says of itself: collections, indexes, versions |
 //! | [`index`] | keys, entries, their tables and numbers |
 //! | [`plan`] | from a filter to the ranges of an index |
 //! | [`read`] | a plan is run on a snapshot |
-//! | [`write`] | units become changes of tables and records of the log |
+//! | [`write`](mod@write) | units become changes of tables and records of the log |
 //! | [`open`] | a file becomes a store: recovery, older formats, refusals |
 //! | [`upkeep`] | check, repair, compact, backup |
 //! | [`writer`] | the thread that writes |

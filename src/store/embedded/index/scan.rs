@@ -6,7 +6,7 @@ use crate::store::embedded::index::ranges::KeyRange;
 /// Ranges of keys of one index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IndexScan {
-    /// Position in [`Collection::indexes`].
+    /// Position in [`Collection::indexes`](crate::store::embedded::catalog::collections::Collection::indexes).
     pub(crate) index: usize,
     /// Ascending and disjoint.
     pub(crate) ranges: Vec<KeyRange>,

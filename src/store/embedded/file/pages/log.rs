@@ -114,7 +114,7 @@ pub(super) struct Writer {
     pub(super) is_broken: bool,
     /// Whether parts of this batch are in the file.
     pub(super) is_begun: bool,
-    /// What the pages do not say yet, see [`records`].
+    /// What the pages do not say yet, see [`records`](super::records).
     pub(super) records: Vec<Record>,
     /// What was promised, see [`Log::promise`].
     pub(super) promises: Promises,

@@ -18,7 +18,7 @@
 //! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it with its
 //!   records, nor a page that counts in either.
 //! - Opening a file does not write to it.
-//! - After a sync that failed nothing is believed that only the operating system's memory says, see [`Log::sync_found`].
+//! - After a sync that failed nothing is believed that only the operating system's memory says, see [`Log::sync_found`](log::Log::sync_found).
 
 mod ahead;
 mod append;
