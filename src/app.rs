@@ -15,16 +15,16 @@ use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
 use crate::http::arrivals::Arrivals;
-use crate::http::body::BodyLimits;
 use crate::http::edge::cors::CorsPolicy;
-use crate::http::edge::gate::{HeadLimits, gate};
+use crate::http::edge::gate::gate;
 use crate::http::edge::headers::strict_transport;
-use crate::http::edge::panics::Panics;
 use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
+use crate::http::limits::{BodyLimits, HeadLimits, Panics};
 use crate::http::links::LinkSettings;
 use crate::http::metrics;
+use crate::http::openapi;
 use crate::http::outermost::{no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
@@ -212,6 +212,8 @@ impl Application {
             written: Written::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
+            routes: routes::infos,
+            description: openapi::text,
         });
         Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin, routes: routes::all })
     }

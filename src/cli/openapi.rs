@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::Outcome;
-use crate::http::description;
+use crate::http::openapi;
 
 /// Prints what `/openapi.json` answers, with indentation.
 ///
@@ -11,6 +11,6 @@ use crate::http::description;
 /// When nobody reads it.
 pub(super) fn run() -> Outcome {
     let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, description::document())?;
+    serde_json::to_writer_pretty(&mut out, openapi::document())?;
     Ok(writeln!(out)?)
 }

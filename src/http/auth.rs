@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 use validator::Validate;
 
 use super::body::JsonBody;
-use super::description::{LoginBody, User};
 use super::envelope;
 use super::error::ApiError;
+use super::schema::{LoginBody, User};
 use super::state::HttpState;
 use crate::auth::Secret;
 use crate::domain::Violation;

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::arrivals::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
+use super::limits::BodyLimits;
 use super::state::HttpState;
 use crate::admission;
 use crate::domain::Violation;
@@ -188,19 +189,6 @@ fn document(text: &str) -> Result<Document, ApiError> {
 fn malformed(reason: String) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", format!("the body is not as JSON has to be: {reason}"))
         .at(Violation::new("", reason).into())
-}
-
-/// How large bodies may be, unpacked, and how long they may take to arrive.
-#[derive(Debug, Clone, Copy)]
-pub struct BodyLimits {
-    /// In bytes.
-    pub max_bytes: usize,
-    /// In bytes, where a body holds many objects.
-    pub max_bulk_bytes: usize,
-    /// In bytes, where a body is a file.
-    pub max_import_bytes: usize,
-    /// From the head of the request to the last byte.
-    pub timeout: Duration,
 }
 
 fn read_text(request: &HttpRequest, payload: &mut Payload) -> LocalBoxFuture<'static, Result<Text, ApiError>> {

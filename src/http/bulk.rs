@@ -7,15 +7,15 @@ use serde_json::json;
 use super::body::{JsonItems, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::description::{
-    Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
-    Selected,
-};
 use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::objects::{read_on_references, refuse_if_match};
 use super::params::Parameters;
+use super::schema::{
+    Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
+    Selected,
+};
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::service::bulk::{self as service, Outcome, Selection};

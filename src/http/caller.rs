@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::{Method, StatusCode, header};
+use actix_web::http::{StatusCode, header};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use tokio::time::{Instant, sleep_until};
@@ -14,24 +14,11 @@ use super::edge::panics::caught;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::given_up;
 use super::error::ApiError;
-use super::path::positive;
+use super::route_table::{Access, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::Authorization;
 use crate::service::{Caller, rights};
-
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Everybody, without a token.
-    Public,
-    /// Everybody who is signed in.
-    SignedIn,
-    /// Who holds this right.
-    Right(&'static str),
-    /// The user whom the path names, or who holds this right. A token for machines may only read its own user.
-    OwnOr(&'static str),
-}
 
 /// Which time budget a request on a route has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,10 +126,4 @@ async fn permitted(
         Access::OwnOr(right) | Access::Right(right) => rights::require(&caller.rights, right)?,
     }
     Ok(Some(caller))
-}
-
-/// Whether this is a request of a user about himself.
-pub(super) fn is_own(caller: &Caller, method: &Method, user_id: Option<&str>) -> bool {
-    let reads = *method == Method::GET || *method == Method::HEAD;
-    user_id.and_then(positive) == Some(caller.user_id) && (reads || !caller.is_machine)
 }

@@ -5,15 +5,15 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
-use super::description::{
-    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
-    Inserted, ListOf, Listing, Single, Updated,
-};
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
+use super::schema::{
+    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
+    Inserted, ListOf, Listing, Single, Updated,
+};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::categories::{self as service, Node};

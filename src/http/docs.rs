@@ -5,14 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::web::Bytes;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
-use super::description;
 use super::error::ApiError;
-
-static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| description::document().to_string().into());
+use super::state::HttpState;
 
 /// Without the badge of a validator on the internet.
 static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
@@ -25,8 +22,8 @@ static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     get, path = "/openapi.json",
     responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>)),
 )]
-pub(super) async fn openapi() -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone())
+pub(super) async fn openapi(state: web::Data<HttpState>) -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body((state.description)())
 }
 
 /// The description of the interface as a page, on which routes can be tried.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::description;
+use super::codes;
 use crate::admission::Denied;
 use crate::auth::AuthError;
 use crate::domain::violation::clipped;
@@ -66,13 +66,10 @@ pub(super) struct ErrorBody<'a> {
 }
 
 impl ApiError {
-    /// An error with a stable code, one of [`description::errors::CODES`], and a sentence.
+    /// An error with a stable code, one of [`codes::CODES`], and a sentence.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let code = code.into();
-        debug_assert!(
-            description::errors::is_known(status.as_u16(), &code),
-            "http/description/errors.rs has no {code} with {status}"
-        );
+        debug_assert!(codes::is_known(status.as_u16(), &code), "http/codes.rs has no {code} with {status}");
         let message = clipped(message.into());
         Self { status, code, message, errors: Violations::new(), report: None, headers: Vec::new() }
     }

@@ -7,13 +7,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use futures::StreamExt;
 
 use super::caller::Authenticated;
-use super::description::{ExportParameters, IdempotencyHeader, ImportParameters};
 use super::envelope;
 use super::error::ApiError;
 use super::files::{File, SHEET, Said};
 use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
 use super::params::{Parameters, read_order, read_sort};
+use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters};
 use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};

@@ -6,15 +6,15 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::description::{
-    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
-    Updated,
-};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
+use super::schema::{
+    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
+    Updated,
+};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::groups::{self as service, UsersOfGroup};

@@ -6,16 +6,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::caller::{Access, Authenticated};
-use super::description::{
-    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
-};
+use super::caller::Authenticated;
 use super::envelope::{self, Items, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
-use super::routes;
+use super::route_table::{self, Access};
+use super::schema::{
+    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
+};
 use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
@@ -152,7 +152,7 @@ pub(super) async fn explain_right(
     let (method, path) = (needed("method")?, needed("path")?);
     let method_sent = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
         .map_err(|_| ApiError::parameter("method", "is no method"))?;
-    let route = routes::find(&method_sent, path).ok_or_else(|| {
+    let route = route_table::find((state.routes)(), &method_sent, path).ok_or_else(|| {
         ApiError::new(StatusCode::NOT_FOUND, "route_not_found", format!("there is no {method} {path}"))
     })?;
     let rights = &caller.0.rights;
@@ -163,7 +163,7 @@ pub(super) async fn explain_right(
         Access::OwnOr(right) => ("own_or_right", Some(right)),
     };
     let granted_by = right.and_then(|right| rights.granted_by(right));
-    let is_own = matches!(route.access, Access::OwnOr(_)) && routes::names_own_user(&route, path, &caller.0);
+    let is_own = matches!(route.access, Access::OwnOr(_)) && route_table::names_own_user(&route, path, &caller.0);
     let granted = right.is_none() || is_own || granted_by.is_some();
     let explanation = Explanation { method, path, route: route.path, access, right, granted, granted_by };
     Ok(envelope::value::<Rights>(&state, &explanation))

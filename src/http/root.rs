@@ -6,9 +6,9 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
 
-use super::description::{Health, ServiceInfo};
 use super::envelope;
 use super::error::ApiError;
+use super::schema::{Health, ServiceInfo};
 use super::state::HttpState;
 use crate::service::migrations::{self, State};
 

@@ -1,6 +1,7 @@
 //! The routes, all of them on one page, each with the right that it needs (decisions 6).
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use actix_web::dev::Handler;
 use actix_web::http::Method;
@@ -9,32 +10,24 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
-use super::caller::{Access, Budget, authorize, is_own};
+use super::caller::{Budget, authorize};
+use super::route_table::{Access, RouteInfo};
 use super::{
     auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings, user_tokens, users,
 };
-use crate::service::Caller;
 use Access::{OwnOr, Public, Right, SignedIn};
-
-/// Below this everything that needs a token lies.
-pub const BASE: &str = "/rest";
-
-/// What is known of a route beside its handler.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteInfo {
-    /// GET stands for HEAD too.
-    pub method: Method,
-    /// The pattern, `{name}` for a variable segment.
-    pub path: &'static str,
-    /// Who may use it.
-    pub access: Access,
-}
 
 /// The routes as they are put together.
 #[derive(Default)]
 pub struct Routes {
     infos: Vec<RouteInfo>,
     routes: BTreeMap<&'static str, Vec<Route>>,
+}
+
+/// What is known of all routes.
+pub fn infos() -> &'static [RouteInfo] {
+    static INFOS: LazyLock<Vec<RouteInfo>> = LazyLock::new(|| all().infos);
+    &INFOS
 }
 
 /// All routes.
@@ -124,34 +117,6 @@ pub fn all() -> Routes {
     add.get("/rest/rights/explain", SignedIn, rights::explain_right);
     add.get("/rest/rights/{name}", SignedIn, rights::get_right);
     routes
-}
-
-/// The route that a request takes; the path may leave `/rest` out. HEAD goes where GET goes.
-pub fn find(method: &Method, path: &str) -> Option<RouteInfo> {
-    let method = if *method == Method::HEAD { &Method::GET } else { method };
-    let mut fitting: Vec<RouteInfo> = all().infos;
-    fitting.retain(|route| route.method == *method && segments(route.path, path).is_some());
-    // A segment that is spelled out wins over one that is variable, as in the order of registration.
-    fitting.into_iter().min_by_key(|route| route.path)
-}
-
-/// Whether the `{public_id}` of the route is the caller's own in this path.
-pub fn names_own_user(route: &RouteInfo, path: &str, caller: &Caller) -> bool {
-    let id = segments(route.path, path).and_then(|pairs| pairs.into_iter().find(|(name, _)| *name == "{public_id}"));
-    is_own(caller, &route.method, id.map(|(_, segment)| segment))
-}
-
-/// The segments of a pattern with those of a path that fits it.
-fn segments<'a>(pattern: &'static str, path: &'a str) -> Option<Vec<(&'static str, &'a str)>> {
-    let path = path.split('?').next().unwrap_or_default();
-    let path = path.strip_prefix(BASE).filter(|rest| rest.starts_with('/')).unwrap_or(path);
-    let pattern = pattern.strip_prefix(BASE).unwrap_or(pattern);
-    if pattern.split('/').count() != path.split('/').count() {
-        return None;
-    }
-    let pairs: Vec<(&'static str, &'a str)> = pattern.split('/').zip(path.split('/')).collect();
-    let fits = |(name, segment): &(&str, &str)| name == segment || (name.starts_with('{') && !segment.is_empty());
-    pairs.iter().all(fits).then_some(pairs)
 }
 
 impl Routes {

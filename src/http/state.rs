@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::HeaderValue;
+use actix_web::web::Bytes;
 
 use super::arrivals::Arrivals;
-use super::body::BodyLimits;
-use super::edge::gate::HeadLimits;
-use super::edge::panics::Panics;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
+use super::limits::{BodyLimits, HeadLimits, Panics};
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters, read_filter, understood};
+use super::route_table::RouteInfo;
 use super::written::Written;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
@@ -53,6 +53,10 @@ pub struct HttpState {
     pub hsts: Option<HeaderValue>,
     /// Panics of handlers that were caught.
     pub panics: Panics,
+    /// What is known of all routes; made above the handlers.
+    pub routes: fn() -> &'static [RouteInfo],
+    /// The description of the interface; made above the handlers.
+    pub description: fn() -> Bytes,
 }
 
 impl HttpState {

@@ -6,14 +6,14 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::description::{
-    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
-};
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
+use super::schema::{
+    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
+};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::resource::{self, Types};

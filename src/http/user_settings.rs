@@ -7,15 +7,15 @@ use bson::raw::RawDocument;
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::description::{
-    Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
-};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::links::encode_segment;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::{PathId, PathText};
+use super::schema::{
+    Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
+};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::resource::UserSettings;

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use super::caller::Authenticated;
-use super::description::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken};
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::path::{PathId, PathTokenId};
+use super::schema::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken};
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;

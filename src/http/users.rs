@@ -6,15 +6,15 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::Precondition;
-use super::description::{
-    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
-    UserPatch,
-};
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
+use super::schema::{
+    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
+    UserPatch,
+};
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::resource::{self, Users};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use inventory_service::http::description::errors::CODES;
-use inventory_service::http::description::{document, errors, examples};
+use inventory_service::http::codes::{self, CODES};
+use inventory_service::http::openapi::{document, examples};
 use inventory_service::http::{Access, routes};
 use reqwest::Method;
 use serde_json::Value;
@@ -104,8 +104,8 @@ fn every_code_belongs_to_an_operation_and_to_one_status() {
 
 #[test]
 fn a_number_stands_for_digits_in_a_code() {
-    assert!(errors::is_known(400, "query_2") && errors::is_known(404, "object_not_found"));
-    assert!(!errors::is_known(400, "query_two") && !errors::is_known(404, "type_in_use"));
+    assert!(codes::is_known(400, "query_2") && codes::is_known(404, "object_not_found"));
+    assert!(!codes::is_known(400, "query_two") && !codes::is_known(404, "type_in_use"));
 }
 
 #[test]

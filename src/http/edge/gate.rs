@@ -10,15 +10,6 @@ use super::rate_limit::Allowance;
 use crate::http::error::ApiError;
 use crate::http::state::HttpState;
 
-/// How long URIs and headers may be.
-#[derive(Debug, Clone, Copy)]
-pub struct HeadLimits {
-    /// Path and query.
-    pub uri_bytes: usize,
-    /// Names and values of all headers.
-    pub header_bytes: usize,
-}
-
 /// Turns away requests whose head is too large, and clients that are too fast.
 ///
 /// # Errors

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_web::body::{BoxBody, EitherBody};
 use actix_web::dev::ServiceResponse;
@@ -13,17 +12,6 @@ use futures::FutureExt;
 
 use crate::http::error::ApiError;
 use crate::http::state::HttpState;
-
-/// How many panics of handlers were caught since the start.
-#[derive(Debug, Default)]
-pub struct Panics(AtomicU64);
-
-impl Panics {
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Waits for the answer to a request, and makes one when there is none because of a panic.
 ///
@@ -37,7 +25,7 @@ pub(in crate::http) async fn caught<B>(
         Ok(answer) => answer.map(ServiceResponse::map_into_left_body),
         Err(panic) => {
             if let Some(state) = request.app_data::<web::Data<HttpState>>() {
-                state.panics.0.fetch_add(1, Ordering::Relaxed);
+                state.panics.add();
             }
             log::error!("a handler panicked: {} {}: {}", request.method(), request.path(), message(&*panic));
             let answer = ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR).error_response();

@@ -1,7 +1,8 @@
 //! Answers against the description of the interface: whatever a test sees has to stand in it.
 
-use inventory_service::http::description::{document, errors};
-use inventory_service::http::routes;
+use inventory_service::http::codes;
+use inventory_service::http::openapi::document;
+use inventory_service::http::{route_table, routes};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -12,7 +13,9 @@ use super::app::Answer;
 pub(crate) fn assert_described(method: &Method, path: &str, answer: &Answer) {
     let method = actix_web::http::Method::from_bytes(method.as_str().as_bytes()).expect("a method");
     // No operation, no description: wrong methods, wrong paths, aliases.
-    let Some(route) = routes::find(&method, path).filter(|_| path.starts_with('/')) else { return };
+    let Some(route) = route_table::find(routes::infos(), &method, path).filter(|_| path.starts_with('/')) else {
+        return;
+    };
     let item = &document()["paths"][route.path];
     let member = route.method.as_str().to_ascii_lowercase();
     let operation = item.get(&member).or_else(|| item.get(format!("x-{member}"))).expect("an operation");
@@ -23,6 +26,6 @@ pub(crate) fn assert_described(method: &Method, path: &str, answer: &Answer) {
     let Ok(Value::Object(body)) = serde_json::from_str(&answer.text) else { return };
     let Some(code) = body.get("code").and_then(Value::as_str).filter(|_| status >= 400) else { return };
     let codes = response["x-codes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let is_described = codes.into_iter().any(|known| errors::is(known, code));
+    let is_described = codes.into_iter().any(|known| codes::is(known, code));
     assert!(is_described, "{method} {}: the code {code} is not described", route.path);
 }

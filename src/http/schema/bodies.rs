@@ -65,7 +65,7 @@ named! {
 }
 
 /// The schemas of bodies by name.
-pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+pub fn schemas() -> Vec<(&'static str, Value)> {
     let body = |table: &Schema, rules: &Value| merged(object(table, Use::Body), rules);
     let patch = |table: &Schema, rules: &Value| as_patch(body(table, rules));
     let (object_rules, type_rules, category_rules) = (object_rules(), type_rules(), category_rules());

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::errors::{CODES, ErrorCode, Of};
-use super::{bodies, examples};
-use crate::http::Access;
-use crate::http::routes::RouteInfo;
+use super::examples;
+use crate::http::codes::{CODES, ErrorCode, Of};
+use crate::http::route_table::{Access, RouteInfo};
+use crate::http::schema::bodies;
 
 /// The methods that a path item of OpenAPI 3.1 has; other ones stand in it as `x-<method>`.
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];

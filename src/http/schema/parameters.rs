@@ -1,7 +1,7 @@
 //! Parameters in queries and headers, as the description shows them; `http::params` and the handlers read them.
 //!
 //! What a parameter with `schema_with` is for stands in its schema, as the macro passes over its comment;
-//! [`finish`](super::finish) puts it where it belongs.
+//! [`openapi`](crate::http::openapi) puts it where it belongs.
 
 use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};

@@ -4,33 +4,15 @@
 //! A new route needs `#[utoipa::path(..)]` on its handler and a line in [`Operations`]; a test compares the outcome
 //! with [`routes::all`]. What every operation has in common is added in [`finish`].
 
-pub mod bodies;
-pub mod errors;
 pub mod examples;
 mod finish;
-pub mod parameters;
-pub mod views;
 
 use std::sync::LazyLock;
 
+use actix_web::web::Bytes;
 use serde_json::Value;
 use utoipa::OpenApi;
 
-pub(super) use self::bodies::{
-    CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
-    ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, SettingBody, SettingPatch, StateBody, TypeBody, TypePatch,
-    UserBody, UserPatch,
-};
-pub(super) use self::parameters::{
-    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch,
-    ImportParameters, Listing, ObjectListing, Paging, References, RightListing, RouteInQuestion, Selected,
-};
-pub(super) use self::views::{
-    Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects, DeletedWith, Group,
-    Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, RemovedObjects, RenderedObject, Results,
-    RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type, Updated, User, UserSetting, UserToken,
-    WrittenObject,
-};
 use super::{
     auth, bulk, categories, docs, exchange, groups, objects, rights, root, routes, types, user_settings, user_tokens,
     users,
@@ -117,10 +99,16 @@ struct Operations;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let annotated = serde_json::to_value(Operations::openapi()).expect("a description can always be written");
-    finish::finished(annotated, routes::all().infos())
+    finish::finished(annotated, routes::infos())
 });
 
 /// The description, whole.
 pub fn document() -> &'static Value {
     &DOCUMENT
+}
+
+/// The same as text.
+pub fn text() -> Bytes {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| DOCUMENT.to_string().into());
+    TEXT.clone()
 }
