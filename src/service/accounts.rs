@@ -16,10 +16,10 @@ use crate::clock::Clock;
 use crate::domain::document::flag;
 use crate::domain::user;
 use crate::query::Filter;
-use crate::service::api_tokens::{ApiTokens, PREFIX};
 use crate::service::credentials::{self, Credential};
 use crate::service::directory::{Caller, Directory};
 use crate::service::keys::Keys;
+use crate::service::token_lookup::{ApiTokens, PREFIX};
 use crate::store::collections::USERS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
 

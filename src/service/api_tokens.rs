@@ -4,37 +4,26 @@
 //! The store keeps a SHA-256 hash: the token is 256 random bits, so there is nothing to guess and no need of a slow hash.
 //! A password change does not end them; locking or deleting the user does.
 
-use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
-use chrono::{DateTime, TimeDelta, Utc};
-use moka::sync::Cache;
-use sha2::{Digest, Sha256};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::quota::Kept;
 use super::resource::{self, Resource, UserTokens, Users};
-use super::{Caller, ServiceError, Services, credentials, reach, rights};
+use super::services::Services;
+use super::token_lookup::{PREFIX, hash_of};
+use super::{credentials, reach, rights};
+use crate::auth::Secret;
 use crate::auth::rights as catalogue;
-use crate::auth::{Rights, Secret};
-use crate::domain::document::integer;
 use crate::domain::token_input;
-use crate::query::{Filter, Sort, Update};
+use crate::query::{Filter, Sort};
 use crate::store::collections::TOKENS;
-use crate::store::{Change, Documents, Explanation, FindQuery, Store, StoreError, Unit};
-
-/// What tokens of this kind begin with: it tells them from those of signed-in users, and lets scanners of leaked secrets
-/// find them.
-pub const PREFIX: &str = "inventory_";
-
-/// The last use is written down at most so often.
-const USE_STEP: TimeDelta = TimeDelta::minutes(1);
-
-const REMEMBERED: u64 = 10_000;
+use crate::store::{Change, Documents, Explanation, FindQuery, StoreError, Unit};
 
 /// A token that was just made.
 #[derive(Debug)]
@@ -165,135 +154,7 @@ pub async fn delete_token(
     Err(ServiceError::Contended(format!("user {user_id}")))
 }
 
-/// A stored token without its hash, and without who made it.
-pub fn shown(stored: &RawDocument) -> RawDocumentBuf {
-    let mut shown = RawDocumentBuf::new();
-    for (name, value) in stored.iter().flatten().filter(|(name, _)| !["hash", "made_by"].contains(&name.as_str())) {
-        shown.append(name, value);
-    }
-    shown
-}
-
 async fn owner(services: &Services, user_id: i64) -> Result<Arc<Caller>, ServiceError> {
     let account = services.directory.account(user_id).await?;
     account.map(|account| Arc::clone(&account.caller)).ok_or_else(|| ServiceError::not_found(Users::NAME, user_id))
-}
-
-/// In hexadecimal, so that tools show it as what it is.
-fn hash_of(token: &str) -> String {
-    Sha256::digest(token).iter().fold(String::with_capacity(64), |mut hash, byte| {
-        write!(hash, "{byte:02x}").expect("a string takes everything");
-        hash
-    })
-}
-
-/// Recognises tokens, and remembers them as long as none changes.
-pub struct ApiTokens {
-    store: Arc<dyn Store>,
-    max_time: Duration,
-    known: Cache<String, (u64, Option<Arc<KnownToken>>)>,
-}
-
-/// A token as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownToken {
-    /// Its `public_id`.
-    pub public_id: i64,
-    /// Whose it is.
-    pub user_id: i64,
-    /// When it ends.
-    pub expires_at: DateTime<Utc>,
-    /// What its user gave it.
-    pub rights: Vec<String>,
-    last_used_at: Option<DateTime<Utc>>,
-}
-
-impl ApiTokens {
-    /// Looks into `store`, with this time budget for each query.
-    pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
-        Self { store, max_time, known: Cache::new(REMEMBERED) }
-    }
-
-    /// The token, if there is one that is not over; notes its use at most once a minute.
-    ///
-    /// # Errors
-    /// As [`Store::find`] and [`Store::commit`].
-    pub async fn find(&self, token: &str, now: DateTime<Utc>) -> Result<Option<Arc<KnownToken>>, StoreError> {
-        let found = self.look_up(hash_of(token)).await?;
-        let Some(known) = found.filter(|known| now < known.expires_at) else { return Ok(None) };
-        if known.last_used_at.is_none_or(|last| last + USE_STEP <= now) {
-            let filter = Filter::equals("public_id", known.public_id);
-            let update = Update::set("last_used_at", bson::DateTime::from_chrono(now));
-            self.store.commit(Unit::of(Change::UpdateMany { collection: TOKENS, filter, update })).await?;
-        }
-        Ok(Some(known))
-    }
-
-    async fn look_up(&self, hash: String) -> Result<Option<Arc<KnownToken>>, StoreError> {
-        let revision = self.store.revision(TOKENS);
-        if let Some((_, known)) = self.known.get(&hash).filter(|(read_at, _)| *read_at == revision) {
-            return Ok(known);
-        }
-        let query = FindQuery::new(Filter::equals("hash", hash.as_str()), self.max_time).limited(1);
-        let known = self.store.find(TOKENS, &query).await?.first().map(KnownToken::read).transpose()?.map(Arc::new);
-        self.known.insert(hash, (revision, known.clone()));
-        Ok(known)
-    }
-}
-
-impl KnownToken {
-    fn read(stored: &RawDocument) -> Result<Self, StoreError> {
-        let damaged = || StoreError::Corrupt { what: "a document of service.tokens".to_owned() };
-        let time = |name| stored.get_datetime(name).ok().map(bson::DateTime::to_chrono);
-        let rights = stored.get_array("rights").map_err(|_| damaged())?;
-        Ok(Self {
-            public_id: integer(stored, "public_id").ok_or_else(damaged)?,
-            user_id: integer(stored, "user_id").ok_or_else(damaged)?,
-            expires_at: time("expires_at").ok_or_else(damaged)?,
-            rights: rights.into_iter().flatten().filter_map(RawBsonRef::as_str).map(str::to_owned).collect(),
-            last_used_at: time("last_used_at"),
-        })
-    }
-
-    /// The user as this token presents him: with no right that the token or, by now, the user does not have.
-    pub fn caller(&self, user: &Caller) -> Caller {
-        let rights = Arc::new(Rights::within(&self.rights, Arc::clone(&user.rights)));
-        Caller { rights, is_machine: true, ..user.clone() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::document::{raw, text};
-
-    #[test]
-    fn a_shown_token_has_no_hash() {
-        let stored = raw(&doc! {"public_id": 1_i64, "hash": hash_of("x"), "name": "backup"});
-        assert_eq!(shown(&stored), raw(&doc! {"public_id": 1_i64, "name": "backup"}));
-        assert_eq!(text(&stored, "hash").map(str::len), Some(64));
-    }
-
-    #[test]
-    fn a_token_has_no_more_rights_than_its_user() {
-        let user = Caller {
-            user_id: 7,
-            group_id: 2,
-            user_name: "ada".to_owned(),
-            rights: Arc::new(Rights::new(["base.framework.object.*"])),
-            is_machine: false,
-        };
-        let token = KnownToken {
-            public_id: 1,
-            user_id: 7,
-            expires_at: DateTime::UNIX_EPOCH,
-            rights: vec!["base.framework.object.view".to_owned(), "base.system.*".to_owned()],
-            last_used_at: None,
-        };
-        let caller = token.caller(&user);
-        assert!(caller.rights.grants("base.framework.object.view"));
-        assert!(!caller.rights.grants("base.framework.object.edit"));
-        assert!(!caller.rights.grants("base.system.view"));
-        assert!(caller.is_machine);
-    }
 }

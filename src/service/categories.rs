@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::error::ServiceError;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Resource};
+use super::services::Services;
 use super::type_catalog::{self, TypeEntry};
-use super::{ServiceError, Services};
 use crate::domain::document::integer;
 use crate::domain::{self, Violation, Violations, category_input};
 use crate::query::{Filter, ListQuery, Sort, Update};

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 
-use super::Services;
-
 /// How many objects are remembered; some 100 bytes each.
 const REMEMBERED: u64 = 50_000;
 /// An object with more references is asked for alone.
@@ -29,14 +27,14 @@ impl Default for Companions {
 
 impl Companions {
     /// What to ask for beside this object; nothing where that saves no way over the network.
-    pub(super) fn of(&self, services: &Services, id: i64) -> Option<Arc<[i64]>> {
-        if services.store.is_remote() { self.0.get(&id) } else { None }
+    pub(super) fn of(&self, is_remote: bool, id: i64) -> Option<Arc<[i64]>> {
+        if is_remote { self.0.get(&id) } else { None }
     }
 
     /// Notes what had to be fetched for an object beside what was `expected`. Expectations that were wrong are forgotten;
     /// the next read finds out what is right.
-    pub(super) fn note(&self, services: &Services, id: i64, expected: bool, fetched: &[i64]) {
-        if !services.store.is_remote() || fetched.is_empty() {
+    pub(super) fn note(&self, is_remote: bool, id: i64, expected: bool, fetched: &[i64]) {
+        if !is_remote || fetched.is_empty() {
             return;
         }
         if expected || fetched.len() > MOST {

@@ -8,10 +8,12 @@ use bson::raw::RawDocument;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::rendering::EDIT;
 use super::resource::{Objects, Resource, Types as TypesResource};
+use super::services::Services;
 use super::type_catalog::Types;
-use super::{Caller, ServiceError, Services};
 use crate::admission;
 use crate::domain::acl::Permission;
 use crate::exchange::columns::Columns;

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
 use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Users};
-use super::{Caller, ServiceError, Services, promotion, rights, users};
+use super::services::Services;
+use super::{promotion, rights, users};
 use crate::auth::Rights;
 use crate::auth::rights as catalogue;
 use crate::domain::document::integer;

@@ -16,6 +16,7 @@ pub mod first_start;
 pub mod groups;
 pub mod import;
 pub mod keys;
+pub mod kinds;
 pub mod lease;
 pub mod migrations;
 pub mod objects;
@@ -28,48 +29,16 @@ pub mod references;
 pub mod rendering;
 pub mod resource;
 pub mod rights;
+mod services;
 pub mod shown;
 mod targets;
+pub mod token_lookup;
 pub mod type_catalog;
 pub mod types;
 pub mod user_settings;
 pub mod users;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use bson::DateTime;
-
-use crate::admission::Admission;
-use crate::clock::Clock;
-use crate::store::Store;
+mod views;
 
 pub use self::directory::Caller;
 pub use self::error::ServiceError;
-
-/// Everything that a use case may need; one for the whole process.
-pub struct Services {
-    /// Where the documents are.
-    pub store: Arc<dyn Store>,
-    /// The compiled types.
-    pub types: type_catalog::TypeCatalog,
-    /// Which objects are needed together.
-    pub companions: companions::Companions,
-    /// Users and groups, as far as requests need them.
-    pub directory: Arc<directory::Directory>,
-    /// Signing in.
-    pub accounts: accounts::Accounts,
-    /// What requests may take together.
-    pub admission: Arc<Admission>,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// The time budget of one query.
-    pub max_time: Duration,
-}
-
-impl Services {
-    /// The present moment as it is stored: whole milliseconds.
-    pub fn now(&self) -> DateTime {
-        DateTime::from_chrono(self.clock.now())
-    }
-}
+pub use self::services::Services;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
-use super::references::{self, OnReferences};
+use super::references::{self, OnReferences, changeable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
+use super::services::Services;
 use super::shown::{self, Shown};
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
-use super::{Caller, ServiceError, Services};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldRules, Reference};
@@ -488,24 +490,4 @@ fn unclean(entry: &TypeEntry) -> Filter {
 async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntry>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     types.get(type_id).cloned().ok_or_else(|| ServiceError::not_found(Types::NAME, type_id))
-}
-
-/// The type of an object that the caller may change.
-pub(super) async fn changeable(
-    services: &Services,
-    caller: &Caller,
-    object: &RawDocument,
-    permission: Permission,
-) -> Result<Arc<TypeEntry>, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    if !types.shows_or_allows(caller, object, permission) {
-        return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
-    }
-    let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
-        let message = "the type of this object does not exist any more; it can only be read";
-        return Err(ServiceError::invalid("type_missing", message));
-    };
-    entry.permit(caller, permission)?;
-    entry.require_active()?;
-    Ok(entry)
 }

@@ -11,7 +11,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bson::{DateTime, Document, doc};
 use sha2::{Digest, Sha256};
 
-use super::{ServiceError, Services};
+use super::error::ServiceError;
+use super::services::Services;
 use crate::domain::document::{raw, text};
 use crate::query::{Filter, Limits};
 use crate::store::collections::IMPORTS;

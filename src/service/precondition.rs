@@ -3,7 +3,7 @@
 use bson::raw::RawDocument;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::ServiceError;
+use super::error::ServiceError;
 
 /// What `If-Match` asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -16,9 +16,12 @@ use std::collections::BTreeSet;
 
 use bson::{Bson, doc};
 
+use super::credentials;
+use super::directory::Caller;
 use super::directory::OPERATOR;
+use super::error::ServiceError;
 use super::reach::{self, Standing};
-use super::{Caller, ServiceError, Services, credentials};
+use super::services::Services;
 use crate::domain::document::integer;
 use crate::query::{Filter, Limits, Update};
 use crate::store::collections::{CREDENTIALS, TOKENS};

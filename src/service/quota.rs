@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use futures::TryStreamExt;
 
-use super::{ServiceError, Services};
+use super::error::ServiceError;
+use super::services::Services;
 use crate::query::Filter;
 use crate::store::{Condition, FindQuery, scope_version};
 

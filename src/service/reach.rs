@@ -13,8 +13,10 @@
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::resource::{self, Groups, Resource, Types, Users};
-use super::{Caller, ServiceError, Services};
+use super::services::Services;
 use crate::auth::Rights;
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};

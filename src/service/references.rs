@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
 
-use super::objects::changeable;
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::resource::{self, Objects, Resource};
+use super::services::Services;
 use super::shown::may_read;
 use super::type_catalog::{TypeEntry, Types};
-use super::{Caller, ServiceError, Services};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_input;
@@ -172,4 +173,24 @@ async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -
         }
         outcome => outcome,
     }
+}
+
+/// The type of an object that the caller may change.
+pub(super) async fn changeable(
+    services: &Services,
+    caller: &Caller,
+    object: &RawDocument,
+    permission: Permission,
+) -> Result<Arc<TypeEntry>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if !types.shows_or_allows(caller, object, permission) {
+        return Err(types.absent(caller, integer(object, "public_id").unwrap_or_default()));
+    }
+    let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
+        let message = "the type of this object does not exist any more; it can only be read";
+        return Err(ServiceError::invalid("type_missing", message));
+    };
+    entry.permit(caller, permission)?;
+    entry.require_active()?;
+    Ok(entry)
 }

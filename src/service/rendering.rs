@@ -7,11 +7,13 @@ use std::sync::Arc;
 use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::objects::{get_object, seen};
 use super::precondition::{entity_tag, tag_of};
 use super::resource::{self, Objects, Resource};
+use super::services::Services;
 use super::type_catalog::Types;
-use super::{Caller, ServiceError, Services};
 use crate::admission;
 use crate::domain::document::integer;
 use crate::domain::object_type::ObjectType;
@@ -154,7 +156,7 @@ fn render(subjects: &[Subject<'_>], catalog: &PageCatalog, mut views: Views) -> 
 /// # Errors
 /// As [`get_object`].
 pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result<(Vec<u8>, String), ServiceError> {
-    let expected = services.companions.of(services, id);
+    let expected = services.companions.of(services.store.is_remote(), id);
     let (page, beside) = match &expected {
         Some(expected) => get_together(services, caller, id, expected).await?,
         None => (Documents::of_one(&get_object(services, caller, id).await?), Documents::new()),
@@ -162,7 +164,7 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
     let context = context(services, caller).await?;
     let subjects = subjects(&page, &context)?;
     let (catalog, fetched) = gather(services, caller, &subjects, beside).await?;
-    services.companions.note(services, id, expected.is_some(), &fetched);
+    services.companions.note(services.store.is_remote(), id, expected.is_some(), &fetched);
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
     let view = render(&subjects, &catalog, views)?.text;

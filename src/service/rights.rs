@@ -4,20 +4,20 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Document, doc};
 
+use super::error::ServiceError;
 use super::resource::Listed;
-use super::{ServiceError, Services};
+use super::services::Services;
+use super::views;
 use crate::admission::{self, Means};
-use crate::auth::rights::{self, Right, RightNode, Rights};
+use crate::auth::rights::{self, RightNode, Rights};
 use crate::domain::document::raw;
-use crate::domain::group;
 use crate::query::{Budget, ListQuery, SortValue};
 use crate::service::directory::Caller;
 use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, TotalFrom};
 
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
-    LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&record(right))).collect());
+    LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&views::right(right))).collect());
 
 /// One page of the catalogue, or how it is found. It is work where the filter computes, which may take all of its time budget.
 ///
@@ -81,28 +81,6 @@ pub fn right_tree() -> Vec<RightNode> {
     rights::tree()
 }
 
-/// A stored group with its rights as records. A name that is no right any more becomes a record without a description.
-pub fn expanded(stored: &RawDocument) -> RawDocumentBuf {
-    let Ok(mut shown) = Document::try_from(stored) else { return stored.to_owned() };
-    let gone = |name: &str| {
-        doc! {"level": 0, "name": name, "label": name, "description": "", "is_master": name.ends_with(".*")}
-    };
-    let records =
-        group::right_names(stored).into_iter().map(|name| rights::find(name).map_or_else(|| gone(name), record));
-    shown.insert("rights", records.collect::<Vec<Document>>());
-    raw(&shown)
-}
-
-fn record(right: &Right) -> Document {
-    doc! {
-        "level": right.level,
-        "name": right.name,
-        "label": right.label,
-        "description": right.description,
-        "is_master": right.is_master,
-    }
-}
-
 /// Refuses to hand on rights that the caller does not hold.
 ///
 /// # Errors
@@ -130,6 +108,8 @@ pub fn require(rights: &Rights, right: &str) -> Result<(), ServiceError> {
 
 #[cfg(test)]
 mod tests {
+    use bson::{Document, doc};
+
     use super::*;
     use crate::query::{Filter, Limits, Sort};
 
@@ -161,7 +141,7 @@ mod tests {
     #[test]
     fn a_group_is_shown_with_records_also_for_names_that_are_gone() {
         let stored = raw(&doc! {"name": "a", "rights": ["base.system.view", "base.gone"]});
-        let shown = Document::try_from(&*expanded(&stored)).expect("a document");
+        let shown = Document::try_from(&*views::group(&stored)).expect("a document");
         let records = shown.get_array("rights").expect("rights");
         assert_eq!(records[0].as_document().and_then(|it| it.get_str("label").ok()), Some("system.view"));
         assert_eq!(records[1].as_document().and_then(|it| it.get_i32("level").ok()), Some(0));

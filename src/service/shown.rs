@@ -5,9 +5,11 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
+use super::services::Services;
 use super::type_catalog::{TypeEntry, lets_through};
-use super::{Caller, ServiceError, Services};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::store::Documents;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use bson::{Bson, doc};
 
+use super::error::ServiceError;
 use super::resource::{Objects, Resource};
-use super::{ServiceError, Services};
+use super::services::Services;
 use crate::domain::document::integer;
 use crate::domain::object_fields::Reference;
 use crate::domain::{Violation, Violations};

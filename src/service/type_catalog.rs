@@ -13,8 +13,9 @@ use bson::Bson;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use tokio::sync::Mutex;
 
-use super::resource::{Objects, Resource};
-use super::{Caller, ServiceError};
+use super::directory::Caller;
+use super::error::ServiceError;
+use super::kinds::{Objects, Resource};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldRules;

@@ -3,9 +3,11 @@
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types};
-use super::{Caller, ServiceError, Services};
+use super::services::Services;
 use crate::domain::acl::Permission;
 use crate::domain::{self, type_input};
 use crate::query::{Filter, Update};

@@ -4,10 +4,13 @@ use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
 use super::quota::Kept;
+use super::reach;
 use super::resource::{self, Listed, Resource, UserSettings, Users};
-use super::{Caller, ServiceError, Services, reach};
+use super::services::Services;
 use crate::domain::setting_input;
 use crate::query::{Filter, ListQuery, Sort};
 use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};

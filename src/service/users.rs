@@ -5,10 +5,13 @@ use bson::{Bson, Document};
 use tokio::sync::OnceCell;
 
 use super::credentials::{self, NewPassword};
+use super::directory::Caller;
+use super::error::ServiceError;
 use super::precondition::IfMatch;
+use super::promotion;
 use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Listed, Resource, Users};
-use super::{Caller, ServiceError, Services, promotion};
+use super::services::Services;
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};

@@ -10,8 +10,9 @@ use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
 use crate::query::{Filter, Limits, Projection};
+use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
-use crate::service::{ServiceError, Services};
+use crate::service::services::Services;
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// So many values are looked up in one question.

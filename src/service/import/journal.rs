@@ -12,8 +12,9 @@ use sha2::{Digest, Sha256};
 use super::rows::Rows;
 use crate::domain::document::{integer, raw};
 use crate::query::Filter;
+use crate::service::error::ServiceError;
 use crate::service::resource::{Objects, Resource};
-use crate::service::{ServiceError, Services};
+use crate::service::services::Services;
 use crate::store::{Change, FindQuery, StoreError, Unit, collections};
 
 /// The note of one file.

@@ -23,15 +23,16 @@ pub use self::rows::Form;
 use self::found::Found;
 use self::journal::Journal;
 use self::plan::{Plan, Planner, What};
-use self::report::ReportErrors;
+use self::report::{ReportErrors, add_in_order};
 use self::rows::{Reading, Rows};
 use self::write::Finish;
+use super::error::ServiceError;
 use super::export::Access;
 use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
+use super::services::Services;
 use super::targets::Targets;
 use super::type_catalog::TypeEntry;
-use super::{ServiceError, Services};
 use crate::admission::{self, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
@@ -302,13 +303,6 @@ fn foretold(plan: &Plan) -> ImportReport {
         report.add(ReportLine { line: step.line, action, public_id: step.what.public_id() });
     }
     report
-}
-
-fn add_in_order(report: &mut ImportReport, mut written: Vec<(usize, ReportLine)>) {
-    written.sort_by_key(|(row, _)| *row);
-    for (_, line) in written {
-        report.add(line);
-    }
 }
 
 /// The rows to be changed: nobody else has them while no plan is being made.

@@ -7,7 +7,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
 use super::found::{Found, Match};
-use super::report::{ReportError, ReportErrors};
+use super::report::{ReportError, ReportErrors, name_of};
 use super::rows::{Reading, Row, Rows, Source, field_of};
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
@@ -327,13 +327,6 @@ fn is_same(input: &ObjectInput, accepted: &Accepted, stored: &Document, kept: &[
     let same_flag = |name: &str, sent: Option<bool>| sent.is_none_or(|sent| stored.get_bool(name).ok() == Some(sent));
     let same_version = input.version.as_deref().is_none_or(|version| stored.get_str("version").ok() == Some(version));
     accepted.fields == kept && same_flag("active", input.active) && same_flag("status", input.status) && same_version
-}
-
-/// The name of the field that a pointer into a body with these fields leads to; else the pointer without its slash.
-pub(super) fn name_of<'a>(pointer: &'a str, fields: &'a [FieldValue]) -> &'a str {
-    let place = pointer.trim_start_matches('/');
-    let field = place.strip_prefix("fields/").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
-    field.and_then(|index| fields.get(index)).map_or(place, |field| field.name.as_str())
 }
 
 impl What {

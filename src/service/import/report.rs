@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::plan::name_of;
 use crate::domain::Violations;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::violation::clipped;
@@ -241,6 +240,21 @@ impl ImportReport {
     /// Whether all lines could be taken.
     pub fn is_good(&self) -> bool {
         self.failed == 0
+    }
+}
+
+/// The name of the field that a pointer into a body with these fields leads to; else the pointer without its slash.
+pub(super) fn name_of<'a>(pointer: &'a str, fields: &'a [FieldValue]) -> &'a str {
+    let place = pointer.trim_start_matches('/');
+    let field = place.strip_prefix("fields/").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+    field.and_then(|index| fields.get(index)).map_or(place, |field| field.name.as_str())
+}
+
+/// Adds lines in the order of their rows.
+pub(super) fn add_in_order(report: &mut ImportReport, mut written: Vec<(usize, ReportLine)>) {
+    written.sort_by_key(|(row, _)| *row);
+    for (_, line) in written {
+        report.add(line);
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use bson::{DateTime, doc};
 
-use super::add_in_order;
 use super::plan::{Plan, Step, What, document_of};
-use super::report::{Action, ImportReport, ReportLine};
+use super::report::{Action, ImportReport, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
+use crate::service::error::ServiceError;
 use crate::service::objects::exists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Objects, Resource, Types};
-use crate::service::{ServiceError, Services};
+use crate::service::services::Services;
 use crate::store::{Change, Condition, StoreError, Unit};
 
 /// What imports that find objects by a key move when they store new ones: no two of them make the same object.

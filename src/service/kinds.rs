@@ -1,0 +1,93 @@
+//! The kinds of things that the interface offers: where they are stored and what they are called.
+
+use std::borrow::Cow;
+
+use bson::raw::RawDocument;
+
+use super::views;
+use crate::domain::user;
+use crate::store::collections;
+
+/// A kind of thing that the interface offers: where it is stored and what it is called.
+pub trait Resource {
+    /// The collection of its documents.
+    const COLLECTION: &'static str;
+    /// The `model` of its envelopes (section 2.1).
+    const MODEL: &'static str;
+    /// Its name in messages and error codes.
+    const NAME: &'static str;
+
+    /// What clients see of a stored document; entity tags are made of this too.
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Borrowed(stored)
+    }
+}
+
+/// Stored objects.
+pub struct Objects;
+/// Types of objects.
+pub struct Types;
+/// Categories of types.
+pub struct Categories;
+/// Users, with a mask in place of their password.
+pub struct Users;
+/// Groups of users, with their rights as records.
+pub struct Groups;
+/// Settings that users keep for themselves.
+pub struct UserSettings;
+/// Tokens of machines, without what would make them usable.
+pub struct UserTokens;
+
+impl Resource for Objects {
+    const COLLECTION: &'static str = collections::OBJECTS;
+    const MODEL: &'static str = "Object";
+    const NAME: &'static str = "object";
+}
+
+impl Resource for Types {
+    const COLLECTION: &'static str = collections::TYPES;
+    const MODEL: &'static str = "Type";
+    const NAME: &'static str = "type";
+}
+
+impl Resource for Categories {
+    const COLLECTION: &'static str = collections::CATEGORIES;
+    const MODEL: &'static str = "Category";
+    const NAME: &'static str = "category";
+}
+
+impl Resource for Users {
+    const COLLECTION: &'static str = collections::USERS;
+    const MODEL: &'static str = "User";
+    const NAME: &'static str = "user";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(user::shown(stored))
+    }
+}
+
+impl Resource for Groups {
+    const COLLECTION: &'static str = collections::GROUPS;
+    const MODEL: &'static str = "Group";
+    const NAME: &'static str = "group";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(views::group(stored))
+    }
+}
+
+impl Resource for UserSettings {
+    const COLLECTION: &'static str = collections::SETTINGS;
+    const MODEL: &'static str = "UserSetting";
+    const NAME: &'static str = "setting";
+}
+
+impl Resource for UserTokens {
+    const COLLECTION: &'static str = collections::TOKENS;
+    const MODEL: &'static str = "UserToken";
+    const NAME: &'static str = "token";
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Owned(views::token(stored))
+    }
+}
