@@ -510,7 +510,7 @@ impl Writer {
         catalog: Catalog,
         record: Option<&[u8]>,
     ) -> Result<(), StoreError> {
-        let append = |record| self.journal.append(catalog.commit, record);
+        let append = |record| self.journal.append(catalog.commit, record, self.location.file_bytes());
         let appended = record.map_or(Ok(false), append);
         let is_durable = match appended {
             Ok(is_durable) => is_durable,

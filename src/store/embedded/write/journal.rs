@@ -16,9 +16,12 @@ use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::{Pages, Use};
 use crate::store::embedded::write::room::Room;
 
-/// The records that are not in the tables yet take no more than this, in bytes: they have to be read and applied when the store is
-/// opened after a kill. Little in tests of this crate, so that few units are many rounds.
-const MOST_BYTES: u64 = if cfg!(test) { 48 * 1024 } else { 4 * 1024 * 1024 };
+/// The records that are not in the tables yet take at the most this part of the file ...
+const PART_OF_FILE: u64 = 256;
+/// ... but may take this much, in bytes. Little in tests of this crate, so that few units are many rounds.
+const LEAST_BYTES: u64 = if cfg!(test) { 48 * 1024 } else { 256 * 1024 };
+/// And never more than this: it has to be read and applied when the store is opened after a kill.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
 /// What a record takes in the log beside its own bytes, about.
 const BESIDE: u64 = 6 * 1024;
 
@@ -50,12 +53,11 @@ impl Journal {
     ///
     /// # Errors
     /// The storage failed.
-    pub(crate) fn append(&mut self, commit: u64, record: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) fn append(&mut self, commit: u64, record: &[u8], file_bytes: u64) -> Result<bool, StoreError> {
         let Some(log) = &self.log else { return Ok(false) };
         let taken = record.len() as u64 + BESIDE;
-        if self.held + taken > MOST_BYTES
-            || !log.append(commit, record).map_err(|error| failure::unavailable(&error))?
-        {
+        let most = (file_bytes / PART_OF_FILE).clamp(LEAST_BYTES, MOST_BYTES);
+        if self.held + taken > most || !log.append(commit, record).map_err(|error| failure::unavailable(&error))? {
             return Ok(false);
         }
         self.held += taken;
