@@ -15,8 +15,6 @@ use redb::{Database, Durability, WriteTransaction};
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
-
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
@@ -33,6 +31,7 @@ use crate::store::embedded::write::batch::{Batch, Limits, Refusal, Undo};
 use crate::store::embedded::write::journal::Journal;
 use crate::store::embedded::write::prepare;
 use crate::store::embedded::write::room;
+use crate::store::{Change, CollectionSpec, Documents, StoreError, Unit};
 
 /// How many units go into one transaction.
 const GROUP_UNITS: usize = 256;
@@ -241,6 +240,11 @@ impl Group {
         self.replies.push(reply);
     }
 
+    /// The units, each with who waits for it.
+    fn into_waiting(self) -> Vec<(Unit, Reply<Vec<u64>>)> {
+        self.units.into_iter().zip(self.replies).collect()
+    }
+
     fn is_full(&self) -> bool {
         self.units.len() >= GROUP_UNITS || self.bytes >= GROUP_BYTES
     }
@@ -348,11 +352,12 @@ impl Writer {
     /// Commits a group and answers everyone in it.
     fn commit(&mut self, group: Group) {
         let has_all_room = group.units.len() == 1 && !self.journal.holds();
-        match self.commit_units(&group.units, group.undo) {
+        let undo = group.undo;
+        match self.commit_units(&group.units, undo) {
             Ok(outcomes) => {
                 let (mut large, mut crowded) = (Vec::new(), Vec::new());
                 let units = outcomes.len();
-                for ((unit, reply), outcome) in group.units.into_iter().zip(group.replies).zip(outcomes) {
+                for ((unit, reply), outcome) in group.into_waiting().into_iter().zip(outcomes) {
                     match outcome {
                         Outcome::Done(Err(StoreError::NoRoom { .. })) if !has_all_room => crowded.push((unit, reply)),
                         Outcome::Done(result) => drop(reply.send(result)),
@@ -365,50 +370,40 @@ impl Writer {
                 {
                     metrics.committed(units - left);
                 }
-                // What is in the tables needs no room any more.
-                for (unit, reply) in crowded {
-                    if self.journal.holds() {
-                        self.catch_up();
-                    }
-                    self.commit(Group::of(unit, reply, group.undo));
-                }
-                for (unit, reply) in large {
-                    self.commit(Group::of(unit, reply, Undo::Transaction));
-                }
+                self.commit_with_room(crowded, undo);
+                self.commit_each(large, Undo::Transaction);
             }
             // One of them met damaged pages; the others may be possible all the same.
-            Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => {
-                for (unit, reply) in group.units.into_iter().zip(group.replies) {
-                    self.commit(Group::of(unit, reply, group.undo));
-                }
-            }
-            // Together they have no room; each one may have it, the more so when the tables have caught up.
-            Err(StoreError::NoRoom { .. }) if !has_all_room => {
-                if self.journal.holds() {
-                    self.catch_up();
-                }
-                for (unit, reply) in group.units.into_iter().zip(group.replies) {
-                    self.commit(Group::of(unit, reply, group.undo));
-                }
-            }
-            Err(StoreError::NoRoom { what }) => {
-                for reply in group.replies {
-                    let _ = reply.send(Err(StoreError::NoRoom { what: what.clone() }));
-                }
-            }
+            Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => self.commit_each(group.into_waiting(), undo),
+            // Together they have no room; each one may have it.
+            Err(StoreError::NoRoom { .. }) if !has_all_room => self.commit_with_room(group.into_waiting(), undo),
+            Err(StoreError::NoRoom { what }) => refuse(group.replies, || StoreError::NoRoom { what: what.clone() }),
             Err(error @ StoreError::Corrupt { .. }) => {
                 // The storage works, and what is not damaged can still be read and written.
                 log::error!("a write met damaged pages, nothing was written: {error}");
-                for reply in group.replies {
-                    let _ = reply.send(Err(StoreError::Corrupt { what: error.to_string() }));
-                }
+                refuse(group.replies, || StoreError::Corrupt { what: error.to_string() });
             }
             Err(error) => {
                 self.fail(&error);
-                for reply in group.replies {
-                    let _ = reply.send(Err(failure::unavailable(&error)));
-                }
+                refuse(group.replies, || failure::unavailable(&error));
             }
+        }
+    }
+
+    /// Commits units one by one.
+    fn commit_each(&mut self, waiting: Vec<(Unit, Reply<Vec<u64>>)>, undo: Undo) {
+        for (unit, reply) in waiting {
+            self.commit(Group::of(unit, reply, undo));
+        }
+    }
+
+    /// The same, each with all the room there is: what is in the tables needs none any more.
+    fn commit_with_room(&mut self, waiting: Vec<(Unit, Reply<Vec<u64>>)>, undo: Undo) {
+        for (unit, reply) in waiting {
+            if self.journal.holds() {
+                self.catch_up();
+            }
+            self.commit(Group::of(unit, reply, undo));
         }
     }
 
@@ -606,6 +601,13 @@ impl Writer {
             Ok(()) => {}
         }
         self.published.store(None);
+    }
+}
+
+/// Tells everybody who waits the same.
+fn refuse(replies: Vec<Reply<Vec<u64>>>, error: impl Fn() -> StoreError) {
+    for reply in replies {
+        let _ = reply.send(Err(error()));
     }
 }
 

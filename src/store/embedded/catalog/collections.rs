@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use bson::{Bson, Document, doc};
 
 use crate::query::Filter;
-use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
-
 use crate::store::embedded::file::acknowledged::Identity;
+use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
 
 /// The name of the index that every collection has, and its number.
 pub(crate) const PRIMARY: &str = "_id";

@@ -4,7 +4,6 @@ use bson::{Document, doc};
 use redb::{ReadableTable, StorageError, TableDefinition, WriteTransaction};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::acknowledged::Identity;

@@ -8,7 +8,6 @@
 use bson::Bson;
 
 use crate::query::{InSet, Operand, Regex, Test};
-
 use crate::store::embedded::index::key::{self, kind};
 
 /// Keys from `start` to below `end`.

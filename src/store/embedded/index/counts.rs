@@ -17,7 +17,6 @@ use std::ops::Bound;
 use redb::{ReadableTable, Table};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::failure::of_storage;
 use crate::store::embedded::index::key::kind;
 use crate::store::embedded::index::table::{Access, IndexTable, Working};

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use redb::{StorageError, Table};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::failure;
 use crate::store::embedded::index::packed::table as packed;
 

@@ -8,7 +8,6 @@
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Index;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::key::{self, Bounded};

@@ -6,11 +6,10 @@ use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata, StorageError, Ta
 
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Index;
+use crate::store::embedded::failure;
 use crate::store::embedded::index::definitions::{
     PlainDefinition, UniqueDefinition, index_name, packed_name, table_name,
 };
-
-use crate::store::embedded::failure;
 use crate::store::embedded::index::entries::Entries;
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;

@@ -10,7 +10,6 @@
 use redb::{ReadTransaction, TableError, WriteTransaction};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::counts::{Blocks, BlocksMut};
 use crate::store::embedded::index::definitions::{

@@ -14,7 +14,6 @@ use bson::raw::RawDocument;
 use redb::{Database, ReadableTable, WriteTransaction};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::{META, META_COLLECTION, restate_collections, sign};
 use crate::store::embedded::failure;

@@ -17,7 +17,6 @@ use redb::{
 };
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::{Catalog, CatalogError, Collection};
 use crate::store::embedded::catalog::meta::{self, FORMAT, META, META_COLLECTION, META_COMMIT, OLDEST};
 use crate::store::embedded::failure;

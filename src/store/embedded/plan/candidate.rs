@@ -1,7 +1,6 @@
 //! What one index could do for a question.
 
 use crate::query::{Sort, SortKey};
-
 use crate::store::embedded::catalog::collections::{Collection, Index};
 use crate::store::embedded::index::bounds::Bounds;
 use crate::store::embedded::index::ranges::Ranges;

@@ -11,7 +11,6 @@ use bson::Bson;
 
 use crate::query::compare::compare_bson;
 use crate::query::{Node, Operand, Test};
-
 use crate::store::embedded::catalog::collections::{Component, Index};
 use crate::store::embedded::index::bounds::Bounds;
 

@@ -7,7 +7,6 @@
 //! with the least work is taken.
 
 use crate::query::{Node, Sort};
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::plan::candidate::Candidate;

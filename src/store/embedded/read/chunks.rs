@@ -13,14 +13,13 @@ use futures::stream::{self, BoxStream};
 use tokio::task::AbortHandle;
 
 use crate::admission;
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
-use crate::store::{Documents, FindQuery, StoreError};
-
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{Deadline, Reader};
 use crate::store::embedded::read::find::push;
 use crate::store::embedded::read::snapshot::Published;
 use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::{Documents, FindQuery, StoreError};
 
 /// How long an answer may keep the snapshot that it began with.
 pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_mins(1);

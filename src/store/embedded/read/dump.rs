@@ -10,13 +10,12 @@ use tokio::task::spawn_blocking;
 
 use crate::query::{Sort, SortKey};
 use crate::store::copying::COUNTERS;
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
-use crate::store::{Documents, Picture, StoreError};
-
-use crate::store::embedded::catalog::collections::{Collection, Index};
+use crate::store::embedded::catalog::collections::{Collection, Component, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{Deadline, Reader};
 use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::{Documents, Picture, StoreError};
 
 /// Above every key of an index: keys begin with the number of a type, which is less.
 const ABOVE_ALL: [u8; 16] = [0xff; 16];
@@ -114,7 +113,7 @@ impl Place {
 
 /// Whether the index holds every document once, in this order.
 fn orders(index: &Index, order: &Sort) -> bool {
-    let same = |(part, key): (&crate::store::embedded::catalog::collections::Component, &SortKey)| match key {
+    let same = |(part, key): (&Component, &SortKey)| match key {
         SortKey::Path { path, descending } => part.path == path.as_str() && !part.descending && !descending,
         SortKey::Entry { .. } => false,
     };

@@ -10,7 +10,6 @@ use redb::{ReadableTable, ReadableTableMetadata};
 use crate::admission::{Means, Share};
 use crate::query::{Budget, Filter, Node, Sort};
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::counts::Blocks;

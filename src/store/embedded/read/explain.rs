@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::scan::IndexScan;
 use crate::store::embedded::plan::intervals;
@@ -12,6 +10,7 @@ use crate::store::embedded::read::execute::Deadline;
 use crate::store::embedded::read::find::Question;
 use crate::store::embedded::read::parallel;
 use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
 /// See [`Store::kind`](crate::store::Store::kind).
 pub(crate) const KIND: &str = "embedded";

@@ -7,8 +7,6 @@ use bson::raw::RawDocument;
 
 use crate::admission::Share;
 use crate::query::{Budget, Node, Sort, SortValue, Test};
-use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::row_cache::Place;
@@ -17,6 +15,7 @@ use crate::store::embedded::index::table::Access;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::{Choice, Plan, Total, Wanted};
 use crate::store::embedded::read::execute::{Deadline, Reader, Work};
+use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
 const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;

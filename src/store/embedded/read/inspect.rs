@@ -1,9 +1,8 @@
 //! What an operator should know about an embedded store that could be opened.
 
 use crate::store::CollectionSpec;
-use crate::store::inspection::{Finding, indexes};
-
 use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::inspection::{Finding, indexes};
 
 /// Looks at the catalog, not at the documents.
 pub(crate) fn inspect(snapshot: &Snapshot, collections: &[CollectionSpec]) -> Vec<Finding> {

@@ -15,7 +15,6 @@ use redb::ReadableTableMetadata;
 use crate::admission::Share;
 use crate::query::SortValue;
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::reading_ahead;

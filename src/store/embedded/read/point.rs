@@ -10,8 +10,6 @@ use bson::raw::{RawBsonRef, RawDocument};
 use redb::ReadableTable;
 
 use crate::query::{Node, Operand, Test};
-use crate::store::{Documents, FindQuery, StoreError};
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::key;
@@ -19,6 +17,7 @@ use crate::store::embedded::index::table::Access;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::read::execute::{Deadline, Reader};
 use crate::store::embedded::read::find::{Answer, push};
+use crate::store::{Documents, FindQuery, StoreError};
 
 /// A key of a unique index.
 pub(crate) struct Point {

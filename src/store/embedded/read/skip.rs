@@ -10,7 +10,6 @@ use std::ops::Bound;
 use redb::ReadableTable;
 
 use crate::store::StoreError;
-
 use crate::store::embedded::index::counts::Blocks;
 use crate::store::embedded::index::ranges::KeyRange;
 use crate::store::embedded::index::scan::{IndexScan, Order};

@@ -10,7 +10,6 @@ use arc_swap::ArcSwapOption;
 use redb::{Database, ReadTransaction, ReadableDatabase, TransactionError};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::{Catalog, Collection};
 use crate::store::embedded::failure;
 use crate::store::embedded::index::table::Published as Committed;

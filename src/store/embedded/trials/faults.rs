@@ -15,13 +15,12 @@ use redb::{BackendError, StorageBackend};
 
 use super::memory::Memory;
 use crate::query::Filter;
-use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
-
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::storage::{Disk, Storage};
 use crate::store::embedded::open::location::Location;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
+use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
 
 /// An operation on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

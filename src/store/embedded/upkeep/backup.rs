@@ -11,7 +11,6 @@ use redb::backends::FileBackend;
 use rustix::fs::statvfs;
 
 use crate::store::StoreError;
-
 use crate::store::embedded::failure;
 use crate::store::embedded::file::storage::give_to_owner;
 use crate::store::embedded::open::location::Location;

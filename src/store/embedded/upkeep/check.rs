@@ -7,7 +7,6 @@ use bson::raw::RawDocument;
 use redb::ReadableTable;
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::keys::keys_of;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use redb::{Database, ReadableDatabase};
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::META;
 use crate::store::embedded::failure;

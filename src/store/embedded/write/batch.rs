@@ -14,9 +14,7 @@ use redb::WriteTransaction;
 
 use crate::query::{Filter, Sort};
 use crate::store::copying::COUNTERS;
-use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
-
-use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::catalog::collections::{Catalog, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::index::counts::Changes;
@@ -30,6 +28,7 @@ use crate::store::embedded::read::point::Point;
 use crate::store::embedded::write::record::{Entry, Writing};
 use crate::store::embedded::write::room::{self, Room};
 use crate::store::embedded::write::validate;
+use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
 
 /// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
 const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
@@ -619,7 +618,7 @@ impl<'t> Batch<'t> {
         if let Some(id) = public_id(document) {
             known.note_id(id);
         }
-        let is_news = |(index, change): (&crate::store::embedded::catalog::collections::Index, &KeyChange)| {
+        let is_news = |(index, change): (&Index, &KeyChange)| {
             let new_arrays =
                 index.components.iter().zip(&change.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays);
             new_arrays || (change.cut && !index.has_cut_keys)

@@ -11,7 +11,6 @@ use redb::{
 };
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::{Catalog, Collection};
 use crate::store::embedded::catalog::meta::META;
 use crate::store::embedded::catalog::meta::{self, store_collections};

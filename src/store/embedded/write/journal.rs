@@ -11,7 +11,6 @@
 //! - What a record says follows from rows alone: applying it again asks no filter and no condition.
 
 use crate::store::StoreError;
-
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::{Pages, Use};
 use crate::store::embedded::write::room::Room;

@@ -4,8 +4,6 @@ use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
 use bson::raw::RawDocument;
 
-use crate::store::{CollectionSpec, StoreError, revision};
-
 use crate::store::embedded::catalog::collections::{Catalog, Collection, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::Use;
@@ -16,6 +14,7 @@ use crate::store::embedded::index::keys::keys_of;
 use crate::store::embedded::index::table::{IndexTable, Working};
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::write::room::{self, Room};
+use crate::store::{CollectionSpec, StoreError, revision};
 
 /// Progress is logged each time this many documents were indexed.
 const DOCUMENTS_PER_REPORT: u64 = 100_000;

@@ -3,7 +3,6 @@
 use redb::Database;
 
 use crate::store::StoreError;
-
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;

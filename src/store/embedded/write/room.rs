@@ -6,7 +6,6 @@
 use std::cell::Cell;
 
 use crate::store::StoreError;
-
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::{Pages, Use};
 

@@ -6,9 +6,9 @@
 //! is. With what is known of the segments it takes about 3.5 MiB for a GiB. It holds a checksum of each page as well, which is compared whenever a page is read
 //! from the file: a page that is not what was written is never taken for one.
 //!
-//! The log goes round: segments of which no page counts any more are written again, and those of which few do are
-//! cleared by writing these pages anew, about twice as many as the batch has, so that garbage is at most half as much as
-//! what counts, beside 8 MiB and what was written since the last checkpoint.
+//! The log goes round. A segment of which no page counts any more is written again. A segment of which few pages count is
+//! cleared: these pages are written anew, about twice as many as the batch has. So garbage is at most half of what counts,
+//! beside 8 MiB and what was written since the last checkpoint.
 //! From time to time the map is written as a whole, a checkpoint, so that opening has little to follow.
 //!
 //! Beside pages the log takes [records]: bytes that are durable at once, until the pages say the same.

@@ -73,9 +73,12 @@ impl Promises {
         self.written += pages as u64;
     }
 
-    /// These pages are going to be written, maybe before their transaction ends.
+    /// These pages are going to be written, maybe before their transaction ends. Of a file for which nothing is promised, as of one
+    /// that is compacted, this remembers nothing.
     pub(super) fn note_early(&mut self, pages: &[u32]) {
-        self.early.extend(pages);
+        if self.pages > 0 {
+            self.early.extend(pages);
+        }
     }
 
     /// So many pages will be written that did not change.

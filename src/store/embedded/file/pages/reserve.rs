@@ -1,12 +1,10 @@
 //! Promises: room for pages that are going to change, before they do.
 //!
 //! redb cannot go on when it meets a full disk, and what a [record](super::records) says has to fit into the pages later. So whoever
-//! writes says first how many pages may change at the most, and the log has segments for them, filled with zeros, that nobody else gets.
+//! writes says first how many pages may change at the most. The log has segments for them, filled with zeros, that nobody else gets.
 //! How many pages a change may take is not known here, see [`room`](crate::store::embedded::write::room).
 //!
-//! | what is left free | by what adds | by what changes | by what removes | by opening |
-//! |---|---|---|---|---|
-//! | segments | 4 | 2 | 1 | 0 |
+//! Some segments are left free: 4 by what adds, 2 by what changes, 1 by what removes, none by opening.
 //!
 //! *Invariant:* what was promised and is not written yet fits into segments that the file has.
 
