@@ -16,6 +16,7 @@ use super::state::HttpState;
 use crate::auth::Secret;
 use crate::domain::Violation;
 use crate::json::write::DateStyle;
+use crate::service::ErrorCode;
 
 /// What a client signs in with.
 #[derive(Validate)]
@@ -83,7 +84,7 @@ impl LoginRequest {
                 })
                 .collect();
             places.sort_by(|left, right| right.pointer.cmp(&left.pointer));
-            ApiError::new(StatusCode::BAD_REQUEST, "validation_failed", "user_name and password are needed")
+            ApiError::new(ErrorCode::ValidationFailed, "user_name and password are needed")
                 .at(places.into_iter().collect())
         })?;
         Ok(request)

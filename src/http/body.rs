@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
+use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderValue};
-use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use bson::{Bson, Document, RawDocumentBuf};
 use futures::StreamExt;
@@ -24,7 +24,7 @@ use crate::admission;
 use crate::domain::Violation;
 use crate::json;
 use crate::json::read::{JsonError, ListError, ListLimits, most_values};
-use crate::service::{Caller, ServiceError, resource};
+use crate::service::{Caller, ErrorCode, ServiceError, resource};
 
 /// A body that is a JSON object, as a document: key order kept, `{"$date": ...}` read as a date.
 pub(super) struct JsonBody(pub Document);
@@ -121,7 +121,7 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
         (Err(ListError::Stopped), _) => Err(ApiError::bodies_busy()),
         (Err(ListError::TooMany(most)), _) => {
             let message = format!("more than {most} objects are too many for one request; send at most {most}");
-            Err(ApiError::new(StatusCode::BAD_REQUEST, "too_many_objects", message))
+            Err(ApiError::new(ErrorCode::TooManyObjects, message))
         }
         (Err(ListError::Io(error)), Some(coding)) => Err(unreadable(coding, &error)),
         (Err(error), _) => Err(malformed(error.to_string())),
@@ -160,7 +160,7 @@ fn of_line(line: Result<Document, JsonError>) -> Result<RawDocumentBuf, ServiceE
 }
 
 fn no_item(reason: &str) -> ServiceError {
-    ServiceError::invalid("json_malformed", format!("the item is not as JSON has to be: {reason}"))
+    ServiceError::refused(ErrorCode::JsonMalformed, format!("the item is not as JSON has to be: {reason}"))
 }
 
 /// Parses a text: a long one away from the threads that answer requests.
@@ -187,7 +187,7 @@ fn document(text: &str) -> Result<Document, ApiError> {
 }
 
 fn malformed(reason: String) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", format!("the body is not as JSON has to be: {reason}"))
+    ApiError::new(ErrorCode::JsonMalformed, format!("the body is not as JSON has to be: {reason}"))
         .at(Violation::new("", reason).into())
 }
 
@@ -225,9 +225,9 @@ impl Sent {
         bound: impl Fn(&BodyLimits) -> (usize, &'static str),
     ) -> Result<Self, ApiError> {
         let state = request.app_data::<web::Data<HttpState>>();
-        let state = state.ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
+        let state = state.ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
         if !is_wanted {
-            return Err(ApiError::of_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+            return Err(ApiError::of(ErrorCode::NotJson));
         }
         let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
         let (most, setting) = match (caller, bound(&state.bodies)) {
@@ -251,7 +251,7 @@ impl Sent {
 
     fn too_large(&self) -> ApiError {
         let message = format!("the body is larger than {}", self.setting);
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+        ApiError::new(ErrorCode::BodyTooLarge, message)
     }
 
     async fn read_text(mut self, payload: Payload) -> Result<Text, ApiError> {
@@ -265,15 +265,14 @@ impl Sent {
     pub(super) async fn collect(&mut self, payload: Payload) -> Result<Vec<u8>, ApiError> {
         let timeout_after = self.timeout;
         let collected = timeout(timeout_after, self.collect_all(payload)).await;
-        collected.map_err(|_| ApiError::of_status(StatusCode::REQUEST_TIMEOUT))?
+        collected.map_err(|_| ApiError::of(ErrorCode::BodyTooSlow))?
     }
 
     async fn collect_all(&mut self, mut payload: Payload) -> Result<Vec<u8>, ApiError> {
         let mut bytes = Vec::new();
         while let Some(chunk) = payload.next().await {
-            let chunk = chunk.map_err(|_| {
-                ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "the body could not be read to its end")
-            })?;
+            let chunk =
+                chunk.map_err(|_| ApiError::new(ErrorCode::BodyUnreadable, "the body could not be read to its end"))?;
             if bytes.len() + chunk.len() > self.most {
                 return Err(self.too_large());
             }
@@ -305,7 +304,7 @@ impl Sent {
 
 fn unreadable(coding: Coding, error: &io::Error) -> ApiError {
     let message = format!("the body is not as Content-Encoding says: {} cannot be read: {error}", coding.name());
-    ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", message)
+    ApiError::new(ErrorCode::BodyUnreadable, message)
 }
 
 /// The coding that the body is in; one at the most.
@@ -318,7 +317,7 @@ fn coding(request: &HttpRequest) -> Result<Option<Coding>, ApiError> {
         [name] if Coding::named(name).is_some() => Ok(Coding::named(name)),
         _ => {
             let message = format!("send the body as it is, or with one Content-Encoding of {NAMES}");
-            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_encoding_unknown", message)
+            Err(ApiError::new(ErrorCode::ContentEncodingUnknown, message)
                 .with(header::ACCEPT_ENCODING, HeaderValue::from_static(NAMES)))
         }
     }

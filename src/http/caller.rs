@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::{StatusCode, header};
+use actix_web::http::header;
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
 use tokio::time::{Instant, sleep_until};
@@ -18,7 +18,7 @@ use super::route_table::{Access, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::Authorization;
-use crate::service::{Caller, rights};
+use crate::service::{Caller, ErrorCode, rights};
 
 /// Which time budget a request on a route has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl FromRequest for Authenticated {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let caller = request.extensions().get::<Arc<Caller>>().cloned();
-        ready(caller.map(Self).ok_or_else(|| ApiError::unauthorized("token_missing", "this needs a token")))
+        ready(caller.map(Self).ok_or_else(|| ApiError::unauthorized(ErrorCode::TokenMissing, "this needs a token")))
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
     let Some(state) = request.app_data::<web::Data<HttpState>>().cloned() else {
-        return Ok(refused(request, &ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)));
+        return Ok(refused(request, &ApiError::of(ErrorCode::Internal)));
     };
     let sent = request.request().clone();
     let (budget, setting) = match budget {

@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
 use super::error::ApiError;
 use super::state::HttpState;
+use crate::service::ErrorCode;
 
 /// Without the badge of a validator on the internet.
 static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
@@ -50,9 +50,9 @@ pub(super) async fn part(request: HttpRequest) -> Result<HttpResponse, ApiError>
 fn file(name: &str) -> Result<HttpResponse, ApiError> {
     let found = utoipa_swagger_ui::serve(name, Arc::clone(&PAGE)).map_err(|error| {
         log::error!("{name} of Swagger UI: {error}");
-        ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+        ApiError::of(ErrorCode::Internal)
     })?;
-    let SwaggerFile { bytes, content_type, .. } = found.ok_or_else(ApiError::no_such_path)?;
+    let SwaggerFile { bytes, content_type, .. } = found.ok_or_else(|| ApiError::of(ErrorCode::NotFound))?;
     Ok(HttpResponse::Ok()
         .content_type(content_type)
         .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))

@@ -1,6 +1,5 @@
 //! Errors on the wire: one shape, and the only place that knows status codes (decisions 2).
 
-use std::borrow::Cow;
 use std::fmt;
 
 use actix_web::http::StatusCode;
@@ -10,28 +9,26 @@ use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::codes;
 use crate::admission::Denied;
 use crate::auth::AuthError;
 use crate::domain::violation::clipped;
 use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
-use crate::service::ServiceError;
 use crate::service::accounts::AccountError;
 use crate::service::import::ImportReport;
+use crate::service::{ErrorCode, ServiceError};
 use crate::store::StoreError;
 
 /// Seconds after which asking again makes sense when the store is away.
 const RETRY_AFTER_S: &str = "2";
 
 /// The code of a parse that was given up; see [`QueryError::is_unfinished`].
-const UNFINISHED: &str = "query_262";
+const UNFINISHED: ErrorCode = ErrorCode::Query(262);
 
 /// An answer that is an error.
 #[derive(Debug, Clone)]
 pub struct ApiError {
-    status: StatusCode,
-    code: Cow<'static, str>,
+    code: ErrorCode,
     message: String,
     errors: Violations,
     report: Option<Box<serde_json::Value>>,
@@ -66,41 +63,36 @@ pub(super) struct ErrorBody<'a> {
 }
 
 impl ApiError {
-    /// An error with a stable code, one of [`codes::CODES`], and a sentence.
-    pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        let code = code.into();
-        debug_assert!(codes::is_known(status.as_u16(), &code), "http/codes.rs has no {code} with {status}");
+    /// An error with its code, which knows the status, and a sentence.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let message = clipped(message.into());
-        Self { status, code, message, errors: Violations::new(), report: None, headers: Vec::new() }
+        Self { code, message, errors: Violations::new(), report: None, headers: Vec::new() }
     }
 
     /// 400 for a query parameter.
     pub fn parameter(name: &str, message: impl Into<String>) -> Self {
         let message = message.into();
-        let mut error = Self::new(StatusCode::BAD_REQUEST, "parameter_invalid", format!("{name}: {message}"));
+        let mut error = Self::new(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
         error.errors.push(Violation::new(name, message));
         error
     }
 
-    /// 404 for a path that leads nowhere.
-    pub fn no_such_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing under this path")
-    }
-
     /// 401 with the challenge that RFC 6750 asks for.
-    pub fn unauthorized(code: &'static str, message: &str) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, code, message)
-            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    pub fn unauthorized(code: ErrorCode, message: &str) -> Self {
+        Self::new(code, message).with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
     /// 503 for a request that took longer than all of it may take; the setting says how long that is.
     pub fn out_of_time(setting: &str) -> Self {
-        unavailable("request_timeout", format!("the request took longer than {setting}; it may have taken effect"))
+        unavailable(
+            ErrorCode::RequestTimeout,
+            format!("the request took longer than {setting}; it may have taken effect"),
+        )
     }
 
     /// 503 while there is no memory or no turn for what was asked.
     pub fn too_much() -> Self {
-        unavailable("busy", "too much is under way for this request; try again")
+        unavailable(ErrorCode::Busy, "too much is under way for this request; try again")
     }
 
     /// Whether a question could not be read in the time that there is at once.
@@ -110,45 +102,57 @@ impl ApiError {
 
     /// 503 while a user sends as many files as one may.
     pub fn imports_busy() -> Self {
-        unavailable("imports_busy", "other imports of yours are under way; try again when one of them is done")
+        unavailable(ErrorCode::ImportsBusy, "other imports of yours are under way; try again when one of them is done")
     }
 
     /// 503 while as many bytes of bodies are on their way in as there may be.
     pub fn bodies_busy() -> Self {
-        unavailable("bodies_busy", "other large bodies are on their way in; try again when one of them is done")
+        unavailable(ErrorCode::BodiesBusy, "other large bodies are on their way in; try again when one of them is done")
     }
 
     /// 503 while documents are not stored as this version needs them.
     pub fn not_migrated(reason: &str) -> Self {
-        unavailable("store_not_migrated", format!("the store cannot be used: {reason}"))
+        unavailable(ErrorCode::StoreNotMigrated, format!("the store cannot be used: {reason}"))
     }
 
-    /// The generic error for a status that something below produced without a body of ours.
-    pub fn of_status(status: StatusCode) -> Self {
-        let (code, message) = match status {
-            StatusCode::NOT_FOUND => return Self::no_such_path(),
-            StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", "this path does not know the method; see Allow"),
-            StatusCode::URI_TOO_LONG => (
-                "uri_too_long",
-                "path and query are longer than server.limits.max_uri_bytes; send the parameters of a list in a body to \
-                 POST /rest/objects/query",
-            ),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                ("headers_too_large", "the headers are larger than server.limits.max_header_bytes")
+    /// The error that says no more than its code.
+    pub fn of(code: ErrorCode) -> Self {
+        let message = match code {
+            ErrorCode::NotFound => "there is nothing under this path".to_owned(),
+            ErrorCode::MethodNotAllowed => "this path does not know the method; see Allow".to_owned(),
+            ErrorCode::UriTooLong => {
+                "path and query are longer than server.limits.max_uri_bytes; send the parameters of \
+                a list in a body to POST /rest/objects/query"
+                    .to_owned()
             }
-            StatusCode::REQUEST_TIMEOUT => {
-                ("body_too_slow", "the body took longer to arrive than server.limits.body_timeout_ms")
-            }
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => ("not_json", "send JSON with Content-Type: application/json"),
-            status if status.is_client_error() => ("bad_request", "the request cannot be understood"),
-            _ => ("internal", "something went wrong here; the log names the cause"),
+            ErrorCode::NotJson => "send JSON with Content-Type: application/json".to_owned(),
+            ErrorCode::Internal => "something went wrong here; the log names the cause".to_owned(),
+            code => code.meaning().replace('`', ""),
         };
-        Self::new(status, code, message)
+        Self::new(code, message)
+    }
+
+    /// The error for a status that something below produced without a body of ours.
+    pub fn of_status(status: StatusCode) -> Self {
+        Self::of(match status {
+            StatusCode::NOT_FOUND => ErrorCode::NotFound,
+            StatusCode::METHOD_NOT_ALLOWED => ErrorCode::MethodNotAllowed,
+            StatusCode::URI_TOO_LONG => ErrorCode::UriTooLong,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorCode::HeadersTooLarge,
+            StatusCode::REQUEST_TIMEOUT => ErrorCode::BodyTooSlow,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => ErrorCode::NotJson,
+            status if status.is_client_error() => ErrorCode::BadRequest,
+            _ => ErrorCode::Internal,
+        })
     }
 
     /// Its stable code.
-    pub fn code(&self) -> &str {
-        &self.code
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code.status()).expect("the table of codes has statuses")
     }
 
     /// The same error with a further header.
@@ -174,7 +178,7 @@ impl ApiError {
 
     /// The error as one of several outcomes of a request.
     pub fn as_item(&self) -> serde_json::Value {
-        let mut item = json!({"status": self.status.as_u16(), "code": self.code, "message": self.message});
+        let mut item = json!({"status": self.code.status(), "code": self.code.name(), "message": self.message});
         if !self.errors.listed().is_empty() {
             item["errors"] = json!(self.errors.listed());
         }
@@ -187,9 +191,9 @@ impl ApiError {
     /// The body with the request's id.
     pub fn body(&self, request_id: &str) -> String {
         let body = ErrorBody {
-            status: self.status.as_u16(),
-            response: self.status.canonical_reason().unwrap_or("Error"),
-            code: &self.code,
+            status: self.code.status(),
+            response: self.status().canonical_reason().unwrap_or("Error"),
+            code: &self.code.name(),
             message: &self.message,
             errors: self.errors.listed(),
             errors_left_out: self.errors.left_out(),
@@ -202,18 +206,18 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}: {}", self.status.as_u16(), self.code, self.message)
+        write!(formatter, "{} {}: {}", self.code.status(), self.code.name(), self.message)
     }
 }
 
 /// The response carries the error itself; the outermost layer writes the body, because it knows the request's id.
 impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
-        self.status
+        self.status()
     }
 
     fn error_response(&self) -> HttpResponse {
-        let mut response = HttpResponse::new(self.status);
+        let mut response = HttpResponse::new(self.status());
         for (name, value) in &self.headers {
             response.headers_mut().append(name.clone(), value.clone());
         }
@@ -227,10 +231,10 @@ impl From<QueryError> for ApiError {
         if let Some(interruption) = error.interruption() {
             return StoreError::from(interruption).into();
         }
-        let code = format!("query_{}", error.code);
+        let code = ErrorCode::Query(error.code);
         let pointer = if error.pointer.is_empty() { error.path.clone() } else { error.pointer.clone() };
         let violation = Violation::new(pointer, error.message.clone());
-        Self::new(StatusCode::BAD_REQUEST, code, error.to_string()).at(violation.into())
+        Self::new(code, error.to_string()).at(violation.into())
     }
 }
 
@@ -238,18 +242,12 @@ impl From<ServiceError> for ApiError {
     fn from(error: ServiceError) -> Self {
         let message = error.to_string();
         match error {
-            ServiceError::NotFound { code, .. } => Self::new(StatusCode::NOT_FOUND, code, message),
-            ServiceError::Invalid { code, .. } => Self::new(StatusCode::BAD_REQUEST, code, message),
-            ServiceError::Violations(errors) => {
-                Self::new(StatusCode::BAD_REQUEST, "validation_failed", message).at(errors)
-            }
+            ServiceError::Refused { code, .. } => Self::new(code, message),
+            ServiceError::Violations(errors) => Self::new(ErrorCode::ValidationFailed, message).at(errors),
             ServiceError::Query(error) => error.into(),
-            ServiceError::Forbidden { code, .. } => Self::new(StatusCode::FORBIDDEN, code, message),
-            ServiceError::PreconditionFailed(_) => {
-                Self::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
-            }
-            ServiceError::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", message),
-            ServiceError::Contended(_) => unavailable("contended", message),
+            ServiceError::PreconditionFailed(_) => Self::new(ErrorCode::PreconditionFailed, message),
+            ServiceError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, message),
+            ServiceError::Contended(_) => unavailable(ErrorCode::Contended, message),
             ServiceError::Password(error) => AuthError::from(error).into(),
             ServiceError::Store(error) => error.into(),
         }
@@ -259,30 +257,32 @@ impl From<ServiceError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Query { code, message } => Self::new(StatusCode::BAD_REQUEST, format!("query_{code}"), message),
+            StoreError::Query { code, message } => Self::new(ErrorCode::Query(code), message),
             StoreError::Unsupported { what } => Self::new(
-                StatusCode::BAD_REQUEST,
-                "unsupported_by_embedded_store",
+                ErrorCode::UnsupportedByEmbeddedStore,
                 format!("{what} needs a MongoDB server; the embedded store cannot do it"),
             ),
             StoreError::Timeout => {
-                unavailable("query_timeout", "the query took longer than query.max_time_ms; narrow its filter")
+                unavailable(ErrorCode::QueryTimeout, "the query took longer than query.max_time_ms; narrow its filter")
             }
             StoreError::Busy => Self::too_much(),
             StoreError::Unavailable { reason } => {
                 log::warn!("the store is not available: {reason}");
-                unavailable("store_unavailable", "the store cannot be reached now; try again")
+                unavailable(ErrorCode::StoreUnavailable, "the store cannot be reached now; try again")
             }
             error @ StoreError::NoRoom { .. } => {
                 log::warn!("{error}");
-                unavailable("store_unavailable", "there is no room left to store this; reading and deleting go on")
+                unavailable(
+                    ErrorCode::StoreUnavailable,
+                    "there is no room left to store this; reading and deleting go on",
+                )
             }
             error => {
                 log::error!(
                     "{error}: {}",
                     std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
                 );
-                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of(ErrorCode::Internal)
             }
         }
     }
@@ -295,7 +295,7 @@ impl From<AccountError> for ApiError {
             AccountError::Auth(error) => error.into(),
             error @ AccountError::PasswordFile { .. } => {
                 log::error!("{error}");
-                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of(ErrorCode::Internal)
             }
         }
     }
@@ -305,17 +305,17 @@ impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         let message = error.to_string();
         match error {
-            AuthError::Missing => Self::unauthorized("token_missing", &message),
-            AuthError::WrongCredentials => Self::unauthorized("credentials_wrong", &message),
-            AuthError::InvalidToken => Self::unauthorized("token_invalid", &message),
-            AuthError::ExpiredToken => Self::unauthorized("token_expired", &message),
+            AuthError::Missing => Self::unauthorized(ErrorCode::TokenMissing, &message),
+            AuthError::WrongCredentials => Self::unauthorized(ErrorCode::CredentialsWrong, &message),
+            AuthError::InvalidToken => Self::unauthorized(ErrorCode::TokenInvalid, &message),
+            AuthError::ExpiredToken => Self::unauthorized(ErrorCode::TokenExpired, &message),
             AuthError::TooManyAttempts { retry_after } | AuthError::Busy { retry_after } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message)
+                Self::new(ErrorCode::TooManyAttempts, message)
                     .with(header::RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)))
             }
             AuthError::Internal { reason } => {
                 log::error!("{reason}");
-                Self::of_status(StatusCode::INTERNAL_SERVER_ERROR)
+                Self::of(ErrorCode::Internal)
             }
         }
     }
@@ -326,9 +326,8 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-fn unavailable(code: &'static str, message: impl Into<String>) -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
-        .with(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
+fn unavailable(code: ErrorCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(code, message).with(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S))
 }
 
 impl From<Denied> for ApiError {

@@ -18,6 +18,7 @@ use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::query::Filter;
+use crate::service::ErrorCode;
 use crate::service::export::{self as service, Access, ExportQuery, Form};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
 use crate::store::StoreError;
@@ -163,7 +164,7 @@ pub(super) async fn import_objects(
         0 => format!("{} lines cannot be taken; nothing was changed", report.failed),
         stored => format!("{} lines cannot be taken; {stored} others were stored before, see report", report.failed),
     };
-    Err(ApiError::new(StatusCode::BAD_REQUEST, "import_refused", message).reporting(written))
+    Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }
 
 fn import_query(sent: &Parameters, said: Said, repeat: Repeat) -> Result<ImportQuery, ApiError> {

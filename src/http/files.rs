@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpRequest};
 use futures::future::LocalBoxFuture;
 
 use super::arrivals::{Arriving, Place};
 use super::body::{LINES, Sent, essence, is_lines};
 use super::error::ApiError;
+use crate::service::ErrorCode;
 
 /// A body that is a file of objects.
 pub(super) struct File {
@@ -53,7 +53,7 @@ impl FromRequest for File {
             if !is_file {
                 let message =
                     "send the file as it is, with Content-Type: text/csv, application/x-ndjson or that of xlsx";
-                return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_file", message));
+                return Err(ApiError::new(ErrorCode::NotAFile, message));
             }
             // The whole request has a time budget of its own.
             let mut sent = sent?.within(Duration::MAX);

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::error::ApiError;
 use super::state::HttpState;
 use crate::auth::Authorization;
+use crate::service::ErrorCode;
 
 /// How long the service waits for a monitor when it is told to stop.
 const SHUTDOWN_S: u64 = 1;
@@ -26,12 +27,12 @@ pub fn configure(config: &mut ServiceConfig, state: &HttpState) {
 
 /// Tells a monitor with the token what it wants to know.
 async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
-    let Some(token) = &state.metrics_token else { return Err(ApiError::no_such_path()) };
+    let Some(token) = &state.metrics_token else { return Err(ApiError::of(ErrorCode::NotFound)) };
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     match header.and_then(Authorization::parse) {
         Some(Authorization::Token(shown)) if is_same(shown.expose(), token.expose()) => Ok(text(&state)),
-        Some(_) => Err(ApiError::unauthorized("token_invalid", "this is not the token of metrics.token")),
-        None => Err(ApiError::unauthorized("token_missing", "this needs the token of metrics.token")),
+        Some(_) => Err(ApiError::unauthorized(ErrorCode::TokenInvalid, "this is not the token of metrics.token")),
+        None => Err(ApiError::unauthorized(ErrorCode::TokenMissing, "this needs the token of metrics.token")),
     }
 }
 

@@ -6,7 +6,6 @@ pub mod body;
 mod bulk;
 mod caller;
 mod categories;
-pub mod codes;
 mod conditional;
 mod docs;
 pub mod edge;

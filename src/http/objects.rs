@@ -29,7 +29,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::shown::Shown;
-use crate::service::{Caller, references, rendering};
+use crate::service::{Caller, ErrorCode, references, rendering};
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
@@ -354,7 +354,7 @@ pub(super) fn refuse_if_match(condition: &Condition) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = "If-Match speaks of one object; write them one by one, or leave it out";
-    Err(ApiError::new(StatusCode::BAD_REQUEST, "if_match_on_several", message))
+    Err(ApiError::new(ErrorCode::IfMatchOnSeveral, message))
 }
 
 /// What a delete does to references.
@@ -400,9 +400,8 @@ pub(super) async fn set_state(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let wanted = body.0.as_bool().or_else(|| body.0.get("active")?.as_bool());
-    let active = wanted.ok_or_else(|| {
-        ApiError::new(StatusCode::BAD_REQUEST, "state_invalid", "send true, false, or {\"active\": true or false}")
-    })?;
+    let active = wanted
+        .ok_or_else(|| ApiError::new(ErrorCode::StateInvalid, "send true, false, or {\"active\": true or false}"))?;
     match service::set_state(&state.services, &caller.0, id.0, &condition.0, active).await? {
         Some(updated) => {
             Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))

@@ -26,7 +26,7 @@ use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
-use crate::service::Caller;
+use crate::service::{Caller, ErrorCode};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -77,7 +77,7 @@ pub async fn outermost(
         let error = response.response().extensions().get::<ApiError>().cloned();
         let error = error.unwrap_or_else(|| ApiError::of_status(status));
         if let Some(state) = state.as_ref().filter(|_| status == 400 && is_of_a_question(error.code())) {
-            state.metrics.refused(error.code());
+            state.metrics.refused(&error.code().name());
         }
         response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -121,13 +121,13 @@ impl MessageBody for Counted {
 }
 
 /// Whether a refusal is about a filter, a sort, a projection or another parameter.
-fn is_of_a_question(code: &str) -> bool {
-    code.starts_with("query_") || code == "unsupported_by_embedded_store" || code.starts_with("parameter_")
+fn is_of_a_question(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Query(_) | ErrorCode::UnsupportedByEmbeddedStore | ErrorCode::ParameterInvalid)
 }
 
 /// 404 in the one shape, for paths that no route has.
 pub async fn no_such_path() -> HttpResponse {
-    ResponseError::error_response(&ApiError::no_such_path())
+    ResponseError::error_response(&ApiError::of(ErrorCode::NotFound))
 }
 
 /// The client's own id when it is short and plain, else a new one.

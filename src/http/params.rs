@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
-use actix_web::http::StatusCode;
 use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
@@ -12,6 +11,7 @@ use super::error::ApiError;
 use crate::admission;
 use crate::json;
 use crate::query::{Effort, Filter, Limits, ListQuery, Projection, Sort};
+use crate::service::ErrorCode;
 use crate::settings::UnknownParameters;
 
 /// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
@@ -104,9 +104,9 @@ impl Parameters {
     /// # Errors
     /// 400 when the body is no object, or a member is not of its parameter's kind.
     pub fn from_body(body: &serde_json::Value) -> Result<Self, ApiError> {
-        let members = body.as_object().ok_or_else(|| {
-            ApiError::new(StatusCode::BAD_REQUEST, "json_malformed", "the body must be an object of list parameters")
-        })?;
+        let members = body
+            .as_object()
+            .ok_or_else(|| ApiError::new(ErrorCode::JsonMalformed, "the body must be an object of list parameters"))?;
         let pairs = members.iter().map(|(name, value)| Ok((name.clone(), text_of(name, value)?)));
         Ok(Self(pairs.collect::<Result<_, ApiError>>()?))
     }
@@ -389,7 +389,7 @@ fn decoded(text: &str) -> Result<String, ApiError> {
     percent_decode_str(&spaced)
         .decode_utf8()
         .map(std::borrow::Cow::into_owned)
-        .map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "parameter_invalid", "the query string is not UTF-8"))
+        .map_err(|_| ApiError::new(ErrorCode::ParameterInvalid, "the query string is not UTF-8"))
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {

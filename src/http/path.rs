@@ -3,11 +3,11 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
-use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpRequest};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
+use crate::service::ErrorCode;
 
 /// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere (decisions 1).
 pub(super) struct PathId(pub i64);
@@ -27,7 +27,7 @@ impl FromRequest for PathTokenId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("token_id").unwrap_or_default();
-        ready(positive(segment).map(Self).ok_or_else(ApiError::no_such_path))
+        ready(positive(segment).map(Self).ok_or_else(|| ApiError::of(ErrorCode::NotFound)))
     }
 }
 
@@ -38,7 +38,7 @@ impl FromRequest for PathText {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("name").unwrap_or_default();
         let decoded = percent_decode_str(segment).decode_utf8().map(|text| Self(text.into_owned()));
-        ready(decoded.map_err(|_| ApiError::no_such_path()))
+        ready(decoded.map_err(|_| ApiError::of(ErrorCode::NotFound)))
     }
 }
 
@@ -48,7 +48,7 @@ impl FromRequest for PathId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("public_id").unwrap_or_default();
-        ready(positive(segment).map(Self).ok_or_else(ApiError::no_such_path))
+        ready(positive(segment).map(Self).ok_or_else(|| ApiError::of(ErrorCode::NotFound)))
     }
 }
 
@@ -68,7 +68,7 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
     for part in segment.split(',') {
         let wrong = || {
             let message = format!("{part:?} is no id; write positive integers with commas between them");
-            ApiError::new(StatusCode::BAD_REQUEST, "id_invalid", message)
+            ApiError::new(ErrorCode::IdInvalid, message)
         };
         let id = positive(part).ok_or_else(wrong)?;
         if !ids.contains(&id) {

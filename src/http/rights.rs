@@ -1,6 +1,6 @@
 //! Routes of rights (section 4.3), and which right a route needs.
 
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -19,6 +19,7 @@ use super::schema::{
 use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
+use crate::service::ErrorCode;
 use crate::service::resource::Resource;
 use crate::service::rights as service;
 
@@ -31,6 +32,7 @@ impl Resource for Rights {
     const COLLECTION: &'static str = "rights";
     const MODEL: &'static str = "Right";
     const NAME: &'static str = "right";
+    const NOT_FOUND: ErrorCode = ErrorCode::RightNotFound;
 }
 
 impl Wire for Rights {
@@ -46,6 +48,7 @@ impl Resource for Levels {
     const COLLECTION: &'static str = "rights";
     const MODEL: &'static str = "Security-Level";
     const NAME: &'static str = "security level";
+    const NOT_FOUND: ErrorCode = ErrorCode::NotFound;
 }
 
 impl Wire for Levels {
@@ -152,9 +155,8 @@ pub(super) async fn explain_right(
     let (method, path) = (needed("method")?, needed("path")?);
     let method_sent = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
         .map_err(|_| ApiError::parameter("method", "is no method"))?;
-    let route = route_table::find((state.routes)(), &method_sent, path).ok_or_else(|| {
-        ApiError::new(StatusCode::NOT_FOUND, "route_not_found", format!("there is no {method} {path}"))
-    })?;
+    let route = route_table::find((state.routes)(), &method_sent, path)
+        .ok_or_else(|| ApiError::new(ErrorCode::RouteNotFound, format!("there is no {method} {path}")))?;
     let rights = &caller.0.rights;
     let (access, right) = match route.access {
         Access::Public => ("public", None),

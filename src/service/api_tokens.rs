@@ -13,6 +13,7 @@ use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::quota::Kept;
 use super::resource::{self, Resource, UserTokens, Users};
 use super::services::Services;
@@ -37,7 +38,7 @@ pub struct NewToken {
 /// The tokens of a user, by id.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for an unknown user; [`ServiceError::Forbidden`] for one whose group exceeds the caller.
+/// [`ErrorCode::UserNotFound`]; [`ErrorCode::RightsExceeded`] for a user whose group exceeds the caller.
 pub async fn list_tokens(services: &Services, caller: &Caller, user_id: i64) -> Result<Documents, ServiceError> {
     may_look(services, caller, user_id).await?;
     Ok(services.store.find(TOKENS, &question(services, user_id)).await?)
@@ -84,7 +85,7 @@ pub async fn create_token(
     let beyond = owner.rights.missing(given.iter().map(String::as_str));
     if !beyond.is_empty() {
         let message = format!("user {user_id} does not hold the rights {}", beyond.join(", "));
-        return Err(ServiceError::forbidden("rights_exceeded", message));
+        return Err(ServiceError::refused(ErrorCode::RightsExceeded, message));
     }
     rights::may_give(caller, given.iter().map(String::as_str), "the token would hold")?;
     let made_by = maker(services, caller, user_id).await?;
@@ -129,7 +130,7 @@ async fn maker(services: &Services, caller: &Caller, user_id: i64) -> Result<i64
 /// Revokes a token: the next request that shows it is refused.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`]; [`ServiceError::Forbidden`] for a user whose group exceeds the caller.
+/// [`ErrorCode::UserNotFound`] and [`ErrorCode::TokenNotFound`]; [`ErrorCode::RightsExceeded`] for a user whose group exceeds the caller.
 pub async fn delete_token(
     services: &Services,
     caller: &Caller,
@@ -141,7 +142,7 @@ pub async fn delete_token(
         let conditions = reach::user(services, caller, user_id).await?;
         let found = services.store.find(TOKENS, &FindQuery::new(filter.clone(), services.max_time).limited(1)).await?;
         let Some(token) = found.first().map(RawDocument::to_owned) else {
-            return Err(ServiceError::not_found(UserTokens::NAME, token_id));
+            return Err(ServiceError::not_found(UserTokens::NOT_FOUND, token_id));
         };
         // Not by its bytes: the time of its last use may change at any moment.
         let changes = vec![Change::DeleteMany { collection: TOKENS, filter: filter.clone() }];
@@ -156,5 +157,5 @@ pub async fn delete_token(
 
 async fn owner(services: &Services, user_id: i64) -> Result<Arc<Caller>, ServiceError> {
     let account = services.directory.account(user_id).await?;
-    account.map(|account| Arc::clone(&account.caller)).ok_or_else(|| ServiceError::not_found(Users::NAME, user_id))
+    account.map(|account| Arc::clone(&account.caller)).ok_or_else(|| ServiceError::not_found(Users::NOT_FOUND, user_id))
 }

@@ -11,6 +11,7 @@ use bson::{DateTime, Document, cstr, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::objects::{exists, remove_found, unknown_type};
 use super::once::{Hash, Once};
 use super::precondition::IfMatch;
@@ -205,8 +206,8 @@ pub async fn create_together(
                 let placed = |it: Violation| Violation::new(format!("/{position}{}", it.pointer), it.message);
                 violations.append(found.map(placed));
             }
-            ServiceError::Forbidden { code, message } => {
-                return Err(ServiceError::Forbidden { code, message: format!("item {position}: {message}") });
+            ServiceError::Refused { code: code @ (ErrorCode::AclDenied | ErrorCode::TypeInactive), message } => {
+                return Err(ServiceError::refused(code, format!("item {position}: {message}")));
             }
             error => violations.push(Violation::new(format!("/{position}"), error.to_string())),
         }
@@ -269,7 +270,7 @@ async fn select(services: &Services, caller: &Caller, selection: &Selection) -> 
     let count = found.len() as u64;
     if count > selection.most {
         let message = format!("the filter matches more than {} objects, the most for one request", selection.most);
-        return Err(ServiceError::invalid("too_many_objects", message));
+        return Err(ServiceError::refused(ErrorCode::TooManyObjects, message));
     }
     if count != selection.expected_count {
         let message =

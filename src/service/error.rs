@@ -1,5 +1,6 @@
 //! What can go wrong in a use case, in the words of the people who call it.
 
+use super::error_code::ErrorCode;
 use crate::auth::PasswordError;
 use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
@@ -8,20 +9,12 @@ use crate::store::StoreError;
 /// The failures of the services. `http` gives each its status code.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// There is no such thing.
+    /// The request breaks a rule, asks for what is not there, or for what the caller may not do.
     #[error("{message}")]
-    NotFound {
-        /// Stable name, for instance `type_not_found`.
-        code: String,
-        /// For people.
-        message: String,
-    },
-    /// The request breaks a rule.
-    #[error("{message}")]
-    Invalid {
-        /// Stable name, for instance `type_in_use`.
-        code: String,
-        /// For people.
+    Refused {
+        /// Which rule, as clients get it.
+        code: ErrorCode,
+        /// For people: what is wrong, where, what to do.
         message: String,
     },
     /// The body breaks its schema or the rules of its type; what is wrong with it.
@@ -30,14 +23,6 @@ pub enum ServiceError {
     /// The filter, sort or projection cannot be understood.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// The caller may not do this.
-    #[error("{message}")]
-    Forbidden {
-        /// `right_missing`, `acl_denied`, `type_inactive`.
-        code: String,
-        /// Names what is missing.
-        message: String,
-    },
     /// `If-Match` names another state than the stored one.
     #[error("{0}")]
     PreconditionFailed(String),
@@ -56,19 +41,15 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// `{name} {id} does not exist`.
-    pub fn not_found(name: &str, id: impl std::fmt::Display) -> Self {
-        Self::NotFound { code: format!("{name}_not_found"), message: format!("{name} {id} does not exist") }
+    /// `type 7 does not exist`, for [`ErrorCode::TypeNotFound`] and the like.
+    pub fn not_found(code: ErrorCode, id: impl std::fmt::Display) -> Self {
+        let name = code.pattern().trim_end_matches("_not_found");
+        Self::refused(code, format!("{name} {id} does not exist"))
     }
 
-    /// A broken rule with its stable name.
-    pub fn invalid(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid { code: code.into(), message: message.into() }
-    }
-
-    /// A missing permission with its stable name.
-    pub fn forbidden(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Forbidden { code: code.into(), message: message.into() }
+    /// A refusal with its code.
+    pub fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Refused { code, message: message.into() }
     }
 
     /// One thing wrong with one place of the body.

@@ -10,6 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::rendering::EDIT;
 use super::resource::{Objects, Resource, Types as TypesResource};
 use super::services::Services;
@@ -87,7 +88,7 @@ pub async fn export_objects(
     let entry = match query.type_id {
         None => None,
         Some(id) => {
-            let entry = types.get(id).ok_or_else(|| ServiceError::not_found(TypesResource::NAME, id))?;
+            let entry = types.get(id).ok_or_else(|| ServiceError::not_found(TypesResource::NOT_FOUND, id))?;
             access.permit(entry, Permission::Read)?;
             filter = filter.and(Filter::equals("type_id", id));
             Some(entry)
@@ -116,7 +117,10 @@ pub async fn export_objects(
             whole(spreadsheet(columns, documents).await?)
         }
         (Form::Csv(_) | Form::Xlsx, None) => {
-            return Err(ServiceError::invalid("type_needed", "a table is of one type; say which one, or export lines"));
+            return Err(ServiceError::refused(
+                ErrorCode::ParameterInvalid,
+                "a table is of one type; say which one, or export lines",
+            ));
         }
     };
     let bytes = begun(bytes).await?;
@@ -247,7 +251,7 @@ impl From<WriteError> for ServiceError {
         match error {
             WriteError::Corrupt(error) => StoreError::Corrupt { what: error.to_string() }.into(),
             WriteError::Encoding { .. } | WriteError::TooLarge(_) => {
-                Self::invalid("export_does_not_fit", error.to_string())
+                Self::refused(ErrorCode::ExportDoesNotFit, error.to_string())
             }
             WriteError::Io(_) => StoreError::backend(error).into(),
         }

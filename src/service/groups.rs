@@ -7,6 +7,7 @@ use bson::{Bson, Document};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::reach::{self, Holder, Standing};
 use super::resource::{self, Decision, Groups, Users};
@@ -130,8 +131,8 @@ async fn replace_group(
 /// Removes a group, and moves or deletes its users in the same unit.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] for the groups 1 and 2, for a group with users when nothing is said about them, for a group
-/// to move to that is not there; [`ServiceError::Forbidden`] when that group is above the caller; those of
+/// [`ErrorCode::GroupStays`] for the groups 1 and 2, [`ErrorCode::GroupHasUsers`] when nothing is said about them, for a group
+/// to move to that is not there; [`ErrorCode::RightsExceeded`] when that group is above the caller; those of
 /// [`resource::remove`] and, where users are deleted, of [`users::delete_user`].
 pub async fn delete_group(
     services: &Services,
@@ -142,7 +143,7 @@ pub async fn delete_group(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
         if [ADMIN_GROUP, USER_GROUP].contains(&id) {
-            return Err(ServiceError::invalid("group_stays", format!("group {id} cannot be deleted")));
+            return Err(ServiceError::refused(ErrorCode::GroupStays, format!("group {id} cannot be deleted")));
         }
         if users_of_group == UsersOfGroup::MustBeNone {
             return none_left(services, id).await;
@@ -174,18 +175,21 @@ async fn none_left(services: &Services, id: i64) -> Result<Unit, ServiceError> {
     let count = services.store.count(Users::COLLECTION, &members(id), services.max_time).await?;
     if count > 0 {
         let message = format!("group {id} has {count} users; say action=MOVE with group_id, or action=DELETE");
-        return Err(ServiceError::invalid("group_has_users", message));
+        return Err(ServiceError::refused(ErrorCode::GroupHasUsers, message));
     }
     Ok(Unit::default().given(Condition::None { collection: Users::COLLECTION, filter: members(id) }))
 }
 
 async fn move_users(services: &Services, caller: &Caller, id: i64, group_id: i64) -> Result<Unit, ServiceError> {
     if group_id == id {
-        return Err(ServiceError::invalid("group_to_move_to", "group_id must be another group than the deleted one"));
+        return Err(ServiceError::refused(
+            ErrorCode::GroupToMoveTo,
+            "group_id must be another group than the deleted one",
+        ));
     }
     let (group, conditions) = match users::may_place(services, caller, group_id).await {
         Err(ServiceError::Violations(_)) => {
-            return Err(ServiceError::invalid("group_to_move_to", format!("group {group_id} does not exist")));
+            return Err(ServiceError::refused(ErrorCode::GroupToMoveTo, format!("group {group_id} does not exist")));
         }
         outcome => outcome?,
     };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bson::raw::RawDocument;
 
+use super::error_code::ErrorCode;
 use super::views;
 use crate::domain::user;
 use crate::store::collections;
@@ -14,8 +15,12 @@ pub trait Resource {
     const COLLECTION: &'static str;
     /// The `model` of its envelopes (section 2.1).
     const MODEL: &'static str;
-    /// Its name in messages and error codes.
+    /// Its name in messages.
     const NAME: &'static str;
+    /// Says that there is none with this id.
+    const NOT_FOUND: ErrorCode;
+    /// Unique keys, and what says that another one has the same value; [`ErrorCode::ValueTaken`] for all others.
+    const TAKEN: &[(&'static str, ErrorCode)] = &[];
 
     /// What clients see of a stored document; entity tags are made of this too.
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
@@ -42,24 +47,38 @@ impl Resource for Objects {
     const COLLECTION: &'static str = collections::OBJECTS;
     const MODEL: &'static str = "Object";
     const NAME: &'static str = "object";
+    const NOT_FOUND: ErrorCode = ErrorCode::ObjectNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] = &[("public_id", ErrorCode::ObjectPublicIdTaken)];
 }
 
 impl Resource for Types {
     const COLLECTION: &'static str = collections::TYPES;
     const MODEL: &'static str = "Type";
     const NAME: &'static str = "type";
+    const NOT_FOUND: ErrorCode = ErrorCode::TypeNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] =
+        &[("public_id", ErrorCode::TypePublicIdTaken), ("name", ErrorCode::TypeNameTaken)];
 }
 
 impl Resource for Categories {
     const COLLECTION: &'static str = collections::CATEGORIES;
     const MODEL: &'static str = "Category";
     const NAME: &'static str = "category";
+    const NOT_FOUND: ErrorCode = ErrorCode::CategoryNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] =
+        &[("public_id", ErrorCode::CategoryPublicIdTaken), ("name", ErrorCode::CategoryNameTaken)];
 }
 
 impl Resource for Users {
     const COLLECTION: &'static str = collections::USERS;
     const MODEL: &'static str = "User";
     const NAME: &'static str = "user";
+    const NOT_FOUND: ErrorCode = ErrorCode::UserNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] = &[
+        ("public_id", ErrorCode::UserPublicIdTaken),
+        ("user_name", ErrorCode::UserUserNameTaken),
+        ("looks", ErrorCode::UserNameConfusable),
+    ];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(user::shown(stored))
@@ -70,6 +89,9 @@ impl Resource for Groups {
     const COLLECTION: &'static str = collections::GROUPS;
     const MODEL: &'static str = "Group";
     const NAME: &'static str = "group";
+    const NOT_FOUND: ErrorCode = ErrorCode::GroupNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] =
+        &[("public_id", ErrorCode::GroupPublicIdTaken), ("name", ErrorCode::GroupNameTaken)];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(views::group(stored))
@@ -80,12 +102,16 @@ impl Resource for UserSettings {
     const COLLECTION: &'static str = collections::SETTINGS;
     const MODEL: &'static str = "UserSetting";
     const NAME: &'static str = "setting";
+    const NOT_FOUND: ErrorCode = ErrorCode::SettingNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] = &[("identifier", ErrorCode::SettingIdentifierTaken)];
 }
 
 impl Resource for UserTokens {
     const COLLECTION: &'static str = collections::TOKENS;
     const MODEL: &'static str = "UserToken";
     const NAME: &'static str = "token";
+    const NOT_FOUND: ErrorCode = ErrorCode::TokenNotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] = &[("name", ErrorCode::TokenNameTaken)];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(views::token(stored))

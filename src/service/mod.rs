@@ -11,6 +11,7 @@ pub mod companions;
 pub mod credentials;
 pub mod directory;
 mod error;
+mod error_code;
 pub mod export;
 pub mod first_start;
 pub mod groups;
@@ -41,4 +42,5 @@ mod views;
 
 pub use self::directory::Caller;
 pub use self::error::ServiceError;
+pub use self::error_code::ErrorCode;
 pub use self::services::Services;

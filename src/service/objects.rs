@@ -8,6 +8,7 @@ use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
@@ -212,7 +213,7 @@ async fn change_object(
     for _ in 0..resource::ATTEMPTS {
         match resource::change::<Objects>(services, id, &IfMatch::Absent, &permitted).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}
-            Err(ServiceError::NotFound { .. }) => {
+            Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => {
                 let types = services.types.current(&*services.store, services.max_time).await?;
                 return Err(types.absent(caller, id));
             }
@@ -293,7 +294,7 @@ pub async fn delete_object(
     let mut removal = remove_objects(services, caller, &[id], if_match, on_references).await?;
     match removal.removed.first() {
         Some(removed) => Shown::of(services, caller, removed.to_owned()).await,
-        None => Err(ServiceError::not_found(Objects::NAME, removal.not_found.pop().unwrap_or(id))),
+        None => Err(ServiceError::not_found(Objects::NOT_FOUND, removal.not_found.pop().unwrap_or(id))),
     }
 }
 
@@ -309,15 +310,12 @@ pub async fn delete_objects(
 ) -> Result<BulkRemoval, ServiceError> {
     if ids.len() > MAX_BULK_IDS {
         let message = format!("{} ids are too many; send at most {MAX_BULK_IDS} at once", ids.len());
-        return Err(ServiceError::invalid("too_many_ids", message));
+        return Err(ServiceError::refused(ErrorCode::TooManyIds, message));
     }
     let mut removal = remove_objects(services, caller, ids, &IfMatch::Absent, on_references).await?;
     removal.removed = shown::all(services, caller, &removal.removed).await?;
     if removal.removed.is_empty() {
-        return Err(ServiceError::NotFound {
-            code: "object_not_found".to_owned(),
-            message: "none of these objects exists".to_owned(),
-        });
+        return Err(ServiceError::refused(ErrorCode::ObjectNotFound, "none of these objects exists"));
     }
     Ok(removal)
 }
@@ -422,7 +420,7 @@ pub async fn set_state(
 /// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for the type, and what the store reports.
+/// [`ErrorCode::TypeNotFound`], and what the store reports.
 pub async fn list_unclean(
     services: &Services,
     caller: &Caller,
@@ -438,7 +436,7 @@ pub async fn list_unclean(
 /// Makes the unclean objects of a type clean; version and edit time stay.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for the type, a missing ACL entry, an inactive type, and what the store reports.
+/// [`ErrorCode::TypeNotFound`], a missing ACL entry, an inactive type, and what the store reports.
 pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -> Result<Cleaning, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     entry.permit(caller, Permission::Update)?;
@@ -456,7 +454,7 @@ pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -
             match clean_object(services, &entry, id).await {
                 Ok(cleaned) => outcome.cleaned.push(&cleaned),
                 Err(ServiceError::Contended(_)) => outcome.failed.push(id),
-                Err(ServiceError::NotFound { .. }) => {}
+                Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound, .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -489,5 +487,5 @@ fn unclean(entry: &TypeEntry) -> Filter {
 
 async fn existing_type(services: &Services, type_id: i64) -> Result<Arc<TypeEntry>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    types.get(type_id).cloned().ok_or_else(|| ServiceError::not_found(Types::NAME, type_id))
+    types.get(type_id).cloned().ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, type_id))
 }

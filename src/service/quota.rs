@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use futures::TryStreamExt;
 
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::services::Services;
 use crate::query::Filter;
 use crate::store::{Condition, FindQuery, scope_version};
@@ -81,5 +82,5 @@ impl Kept {
 }
 
 fn exceeded(message: String) -> ServiceError {
-    ServiceError::invalid("quota_exceeded", message)
+    ServiceError::refused(ErrorCode::QuotaExceeded, message)
 }

@@ -15,6 +15,7 @@ use bson::{Bson, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::resource::{self, Groups, Resource, Types, Users};
 use super::services::Services;
 use crate::auth::Rights;
@@ -123,7 +124,7 @@ pub(super) async fn excess(services: &Services, holder: Holder<'_>, group: &Stan
 /// Refuses a group that exceeds the caller; gives the conditions under which it does not.
 ///
 /// # Errors
-/// [`ServiceError::Forbidden`] saying what exceeds him.
+/// [`ErrorCode::RightsExceeded`] saying what exceeds him.
 pub(super) async fn group(
     services: &Services,
     caller: &Caller,
@@ -140,7 +141,7 @@ pub(super) async fn group(
 /// that he exists, is in this group, and that the group does not exceed the caller.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`]; as [`group`].
+/// [`ErrorCode::UserNotFound`]; as [`group`].
 pub(super) async fn user(services: &Services, caller: &Caller, user_id: i64) -> Result<Vec<Condition>, ServiceError> {
     let exists = |filter| Condition::Exists { collection: Users::COLLECTION, filter };
     let by_id = Filter::equals("public_id", user_id);
@@ -180,7 +181,7 @@ fn refusal(caller: &Caller, group_id: i64, excess: &Excess) -> ServiceError {
     } else {
         format!("group {group_id} holds rights that you do not hold: {}", excess.rights.join(", "))
     };
-    ServiceError::forbidden("rights_exceeded", message)
+    ServiceError::refused(ErrorCode::RightsExceeded, message)
 }
 
 /// The types whose access lists give the group a permission that the other group does not have. It reads lists as

@@ -8,6 +8,7 @@ use bson::{Bson, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::resource::{self, Objects, Resource};
 use super::services::Services;
 use super::shown::may_read;
@@ -86,7 +87,7 @@ fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>,
 /// References among themselves do not count.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] when there are references and they are to be refused; [`ServiceError::Forbidden`] when they
+/// [`ErrorCode::ObjectReferenced`] when there are references and they are to be refused; [`ErrorCode::AclDenied`] when they
 /// are to be cleared and the caller may not change one of the objects that have them.
 pub async fn unit_for_removal(
     services: &Services,
@@ -118,7 +119,7 @@ async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Res
         0 => "objects that you may not see refer to this".to_owned(),
         count => format!("objects refer to this ({count}); on_references=clear sets their references to null"),
     };
-    Ok(ServiceError::invalid("object_referenced", message))
+    Ok(ServiceError::refused(ErrorCode::ObjectReferenced, message))
 }
 
 /// Takes the ids out of the reference fields of the objects that the filter finds; nobody else may refer meanwhile.
@@ -130,7 +131,10 @@ async fn clear_references(
 ) -> Result<Unit, ServiceError> {
     let found = services.store.find(Objects::COLLECTION, &FindQuery::new(filter.clone(), services.max_time)).await?;
     if !found.is_empty() && !caller.rights.grants(EDIT) {
-        return Err(ServiceError::forbidden("right_missing", format!("clearing references needs the right {EDIT}")));
+        return Err(ServiceError::refused(
+            ErrorCode::RightMissing,
+            format!("clearing references needs the right {EDIT}"),
+        ));
     }
     let cleared = found.iter().filter_map(|object| integer(object, "public_id")).map(Bson::Int64).collect();
     let meanwhile = filter.and(Filter::none_of("public_id", cleared));
@@ -167,9 +171,11 @@ async fn clear_references(
 /// there is one.
 async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -> Result<Arc<TypeEntry>, ServiceError> {
     match changeable(services, caller, object, Permission::Update).await {
-        Err(ServiceError::Forbidden { .. }) if !may_read(services, caller, object).await? => {
+        Err(ServiceError::Refused { code: ErrorCode::AclDenied | ErrorCode::TypeInactive, .. })
+            if !may_read(services, caller, object).await? =>
+        {
             let message = "objects that you may neither see nor change refer to this";
-            Err(ServiceError::forbidden("acl_denied", message))
+            Err(ServiceError::refused(ErrorCode::AclDenied, message))
         }
         outcome => outcome,
     }
@@ -188,7 +194,7 @@ pub(super) async fn changeable(
     }
     let Some(entry) = integer(object, "type_id").and_then(|id| types.get(id).cloned()) else {
         let message = "the type of this object does not exist any more; it can only be read";
-        return Err(ServiceError::invalid("type_missing", message));
+        return Err(ServiceError::refused(ErrorCode::TypeMissing, message));
     };
     entry.permit(caller, permission)?;
     entry.require_active()?;

@@ -168,7 +168,7 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
     let mut views = Views::default();
     views.text.reserve(page.bytes() * GROWTH);
     let view = render(&subjects, &catalog, views)?.text;
-    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NAME, id))?;
+    let object = page.first().ok_or_else(|| ServiceError::not_found(Objects::NOT_FOUND, id))?;
     let after_time = view.get(RENDER_TIME.len()..).unwrap_or_default();
     let begin = after_time.iter().position(|byte| *byte == b',').unwrap_or_default();
     let tag = format!("{}.{}", entity_tag(object), tag_of(&after_time[begin..]));

@@ -5,6 +5,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
 
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 pub use super::kinds::{Categories, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users};
 use super::precondition::IfMatch;
 use super::services::Services;
@@ -97,15 +98,15 @@ pub async fn find<R: Resource>(services: &Services, id: i64) -> Result<Option<Ra
 /// The document with this id.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`], and what the store reports.
+/// [`Resource::NOT_FOUND`], and what the store reports.
 pub async fn get<R: Resource>(services: &Services, id: i64) -> Result<RawDocumentBuf, ServiceError> {
-    find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NAME, id))
+    find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))
 }
 
 /// Stores a new document under the wanted id, or under the next one, given that the conditions hold.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] for a taken id or name; a condition that does not hold comes back as the store's
+/// [`Resource::TAKEN`] for a taken id or name; a condition that does not hold comes back as the store's
 /// [`StoreError::Condition`].
 pub async fn create<R: Resource>(
     services: &Services,
@@ -184,7 +185,7 @@ impl Decision {
 /// Returns the document as it was and as it is.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`], [`ServiceError::PreconditionFailed`], what `decide` refuses, and what the store reports.
+/// [`Resource::NOT_FOUND`], [`ServiceError::PreconditionFailed`], what `decide` refuses, and what the store reports.
 pub async fn change<R: Resource>(
     services: &Services,
     id: i64,
@@ -248,10 +249,11 @@ pub fn same_id(body: &Document, id: i64) -> Result<(), ServiceError> {
 /// When the patch is no object.
 pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError> {
     if !patch.is_object() {
-        return Err(ServiceError::invalid("patch_not_an_object", "a merge patch must be an object"));
+        return Err(ServiceError::refused(ErrorCode::PatchNotAnObject, "a merge patch must be an object"));
     }
-    document_from_str(&patch.to_string())
-        .map_err(|error| ServiceError::invalid("patch_unreadable", format!("the patch cannot be read: {error}")))
+    document_from_str(&patch.to_string()).map_err(|error| {
+        ServiceError::refused(ErrorCode::PatchUnreadable, format!("the patch cannot be read: {error}"))
+    })
 }
 
 /// The body that a merge patch (RFC 7396) makes of a stored document.
@@ -263,7 +265,7 @@ pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Documen
     merge::merged(stored, patch).map_err(|error| match error {
         MergeError::Corrupt(damage) => StoreError::Corrupt { what: damage.to_string() }.into(),
         MergeError::Unreadable(error) => {
-            ServiceError::invalid("patch_unreadable", format!("the patched resource: {error}"))
+            ServiceError::refused(ErrorCode::PatchUnreadable, format!("the patched resource: {error}"))
         }
     })
 }
@@ -273,8 +275,9 @@ pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Documen
 /// # Errors
 /// When it cannot be encoded.
 pub fn encode(document: &Document) -> Result<RawDocumentBuf, ServiceError> {
-    RawDocumentBuf::try_from(document)
-        .map_err(|error| ServiceError::invalid("body_unencodable", format!("the body cannot be stored: {error}")))
+    RawDocumentBuf::try_from(document).map_err(|error| {
+        ServiceError::refused(ErrorCode::BodyUnencodable, format!("the body cannot be stored: {error}"))
+    })
 }
 
 /// A stored document for looking into it.
@@ -296,10 +299,11 @@ fn refused<R: Resource>(error: StoreError) -> ServiceError {
 
 /// Another document has the same value of a unique key.
 pub(super) fn taken<R: Resource>(key: &str) -> ServiceError {
-    if key == "looks" {
+    let code = R::TAKEN.iter().find(|(known, _)| *known == key).map_or(ErrorCode::ValueTaken, |(_, code)| *code);
+    if code == ErrorCode::UserNameConfusable {
         let message = "another user has a name that looks the same; choose another one";
-        return ServiceError::invalid("user_name_confusable", message);
+        return ServiceError::refused(code, message);
     }
     let message = format!("another {} has the same {key}; choose another one", R::NAME);
-    ServiceError::invalid(format!("{}_{key}_taken", R::NAME), message)
+    ServiceError::refused(code, message)
 }

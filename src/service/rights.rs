@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::resource::Listed;
 use super::services::Services;
 use super::views;
@@ -70,10 +71,10 @@ fn page_of(query: &ListQuery, max_time: Duration, means: &Means) -> Result<Page,
 /// The right with this name.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`].
+/// [`ErrorCode::RightNotFound`].
 pub fn get_right(name: &str) -> Result<&'static RawDocument, ServiceError> {
     let found = CATALOGUE.iter().find(|right| right.get_str("name").is_ok_and(|known| known == name));
-    found.map(|right| &**right).ok_or_else(|| ServiceError::not_found("right", name))
+    found.map(|right| &**right).ok_or_else(|| ServiceError::not_found(ErrorCode::RightNotFound, name))
 }
 
 /// The catalogue as nested lists, see [`rights::tree`].
@@ -84,26 +85,26 @@ pub fn right_tree() -> Vec<RightNode> {
 /// Refuses to hand on rights that the caller does not hold.
 ///
 /// # Errors
-/// [`ServiceError::Forbidden`] naming them.
+/// [`ErrorCode::RightsExceeded`] naming them.
 pub fn may_give<'a>(caller: &Caller, given: impl IntoIterator<Item = &'a str>, what: &str) -> Result<(), ServiceError> {
     let missing = caller.rights.missing(given);
     if missing.is_empty() {
         return Ok(());
     }
     let message = format!("{what} rights that you do not hold: {}", missing.join(", "));
-    Err(ServiceError::forbidden("rights_exceeded", message))
+    Err(ServiceError::refused(ErrorCode::RightsExceeded, message))
 }
 
 /// Refuses a right that the caller lacks.
 ///
 /// # Errors
-/// [`ServiceError::Forbidden`] naming it.
+/// [`ErrorCode::RightMissing`] naming it.
 pub fn require(rights: &Rights, right: &str) -> Result<(), ServiceError> {
     if rights.grants(right) {
         return Ok(());
     }
     let message = format!("this needs the right {right}, which your group does not hold");
-    Err(ServiceError::forbidden("right_missing", message))
+    Err(ServiceError::refused(ErrorCode::RightMissing, message))
 }
 
 #[cfg(test)]

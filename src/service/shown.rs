@@ -68,7 +68,7 @@ pub(super) async fn may_read(services: &Services, caller: &Caller, object: &RawD
 /// As [`IfMatch::check`], for a caller who may read the object: a tag tells whether the content is what the caller thinks.
 ///
 /// # Errors
-/// [`ServiceError::Forbidden`] for tags of a caller who may not; [`ServiceError::PreconditionFailed`].
+/// `acl_denied` for tags of a caller who may not; [`ServiceError::PreconditionFailed`].
 pub(super) fn check_tags(
     if_match: &IfMatch,
     entry: &TypeEntry,

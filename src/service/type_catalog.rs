@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::kinds::{Objects, Resource};
 use crate::domain::acl::Permission;
 use crate::domain::document::integer;
@@ -140,15 +141,15 @@ impl Types {
             || entry.is_some_and(|entry| entry.object_type.acl.allows(caller.group_id, permission))
     }
 
-    /// What to say of an id under which the caller sees no object: [`ServiceError::NotFound`] to a caller from whom nothing is
-    /// hidden. A caller from whom some type is hidden gets [`ServiceError::Forbidden`], whether there is a hidden object or
+    /// What to say of an id under which the caller sees no object: [`ErrorCode::ObjectNotFound`] to a caller from whom nothing is
+    /// hidden. A caller from whom some type is hidden gets [`ErrorCode::AclDenied`], whether there is a hidden object or
     /// none: the answer must not tell which.
     pub fn absent(&self, caller: &Caller, id: i64) -> ServiceError {
         if self.visible_to(caller).is_none() {
-            return ServiceError::not_found(Objects::NAME, id);
+            return ServiceError::not_found(Objects::NOT_FOUND, id);
         }
         let message = format!("object {id} does not exist, or the access list of its type hides it from your group");
-        ServiceError::forbidden("acl_denied", message)
+        ServiceError::refused(ErrorCode::AclDenied, message)
     }
 }
 
@@ -161,26 +162,26 @@ impl TypeEntry {
     /// Refuses a caller whose group the type's ACL does not give the permission.
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`] naming the entry that is missing.
+    /// [`ErrorCode::AclDenied`] naming the entry that is missing.
     pub fn permit(&self, caller: &Caller, permission: Permission) -> Result<(), ServiceError> {
         if self.object_type.acl.allows(caller.group_id, permission) {
             return Ok(());
         }
         let (name, group) = (&self.object_type.name, caller.group_id);
         let message = format!("the access list of type {name} gives group {group} no {} permission", permission.name());
-        Err(ServiceError::forbidden("acl_denied", message))
+        Err(ServiceError::refused(ErrorCode::AclDenied, message))
     }
 
     /// Refuses to change objects of an inactive type (decisions 8).
     ///
     /// # Errors
-    /// [`ServiceError::Forbidden`].
+    /// [`ErrorCode::TypeInactive`].
     pub fn require_active(&self) -> Result<(), ServiceError> {
         if self.object_type.active {
             return Ok(());
         }
         let message = format!("type {} is inactive; its objects can only be read", self.object_type.name);
-        Err(ServiceError::forbidden("type_inactive", message))
+        Err(ServiceError::refused(ErrorCode::TypeInactive, message))
     }
 }
 

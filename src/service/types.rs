@@ -5,6 +5,7 @@ use bson::{Bson, Document};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types};
 use super::services::Services;
@@ -86,7 +87,7 @@ fn replace_type(
 /// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] saying that there are objects, and how many to callers who may read them; and those of [`resource::remove`].
+/// [`ErrorCode::TypeInUse`] saying that there are objects, and how many to callers who may read them; and those of [`resource::remove`].
 pub async fn delete_type(
     services: &Services,
     caller: &Caller,
@@ -133,7 +134,10 @@ pub async fn delete_type(
 async fn may_delete_objects(services: &Services, caller: &Caller, id: i64) -> Result<(), ServiceError> {
     const DELETE: &str = "base.framework.object.delete";
     if !caller.rights.grants(DELETE) {
-        return Err(ServiceError::forbidden("right_missing", format!("cascade=true needs the right {DELETE} too")));
+        return Err(ServiceError::refused(
+            ErrorCode::RightMissing,
+            format!("cascade=true needs the right {DELETE} too"),
+        ));
     }
     let types = services.types.current(&*services.store, services.max_time).await?;
     types.get(id).map_or(Ok(()), |entry| entry.permit(caller, Permission::Delete))
@@ -154,5 +158,5 @@ async fn in_use(services: &Services, id: i64, counted: Option<&Filter>) -> Resul
         None => "objects".to_owned(),
     };
     let message = format!("type {id} has {objects}; delete them first, or add cascade=true to delete them too");
-    Ok(ServiceError::invalid("type_in_use", message))
+    Ok(ServiceError::refused(ErrorCode::TypeInUse, message))
 }

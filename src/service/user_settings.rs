@@ -6,6 +6,7 @@ use bson::{Document, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::quota::Kept;
 use super::reach;
@@ -18,7 +19,7 @@ use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError
 /// All settings of a user, by identifier, in pieces.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
+/// [`ErrorCode::UserNotFound`], and what the store reports.
 pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, ServiceError> {
     user_exists(services, user_id).await?;
     Ok(services.store.pieces(UserSettings::COLLECTION, &question(services, user_id)).await?)
@@ -27,7 +28,7 @@ pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, S
 /// A page of the settings of a user.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for an unknown user, and what the store reports.
+/// [`ErrorCode::UserNotFound`], and what the store reports.
 pub async fn list_settings(services: &Services, user_id: i64, query: &ListQuery) -> Result<Listed, ServiceError> {
     user_exists(services, user_id).await?;
     let filter = query.filter.clone().and(Filter::equals("user_id", user_id));
@@ -51,7 +52,7 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 /// One setting of a user.
 ///
 /// # Errors
-/// [`ServiceError::NotFound`] for an unknown user or setting, and what the store reports.
+/// [`ErrorCode::UserNotFound`], [`ErrorCode::SettingNotFound`], and what the store reports.
 pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) -> Result<RawDocumentBuf, ServiceError> {
     let filter = Filter::equals("user_id", user_id).and(Filter::equals("identifier", identifier));
     let found =
@@ -60,7 +61,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
         return Ok(setting.to_owned());
     }
     user_exists(services, user_id).await?;
-    Err(ServiceError::not_found(UserSettings::NAME, identifier))
+    Err(ServiceError::not_found(UserSettings::NOT_FOUND, identifier))
 }
 
 /// Stores a new setting.
@@ -88,7 +89,7 @@ pub async fn create_setting(
             Err(StoreError::Duplicate { .. }) => {
                 let message =
                     format!("user {user_id} has a setting with this identifier; choose another one, or use PUT");
-                return Err(ServiceError::invalid("setting_identifier_taken", message));
+                return Err(ServiceError::refused(ErrorCode::SettingIdentifierTaken, message));
             }
             Err(error) => return Err(error.into()),
         }
@@ -190,7 +191,7 @@ async fn user_exists(services: &Services, user_id: i64) -> Result<(), ServiceErr
     if services.directory.user_exists(user_id).await? {
         return Ok(());
     }
-    Err(ServiceError::not_found(Users::NAME, user_id))
+    Err(ServiceError::not_found(Users::NOT_FOUND, user_id))
 }
 
 fn contended(identifier: &str) -> ServiceError {

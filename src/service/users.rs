@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 use super::credentials::{self, NewPassword};
 use super::directory::Caller;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::precondition::IfMatch;
 use super::promotion;
 use super::reach::{self, Holder, Standing};
@@ -30,7 +31,7 @@ const ADMINISTRATORS: &str = "management.users.administrators";
 /// One page of users.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] when filter or sort touch the password, and what the store reports.
+/// [`ErrorCode::PasswordNotReadable`] when filter or sort touch the password, and what the store reports.
 pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     refuse_password(query.filter.document(), &query.sort)?;
     resource::list::<Users>(services, query).await
@@ -73,7 +74,7 @@ pub async fn create_user(
 /// Puts the body in the place of the user.
 ///
 /// # Errors
-/// As [`create_user`], those of [`resource::change`], and [`ServiceError::Forbidden`] for whoever would lift himself or
+/// As [`create_user`], those of [`resource::change`], and [`ErrorCode::RightsExceeded`] for whoever would lift himself or
 /// change a user whose group exceeds him.
 pub async fn update_user(
     services: &Services,
@@ -118,7 +119,7 @@ pub async fn change_password(
 /// Removes a user with everything that is his alone: what he signs in with, his tokens, his settings.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`] for the first user, the caller himself and the last administrator; [`ServiceError::Forbidden`] for
+/// [`ErrorCode::FirstUserStays`], [`ErrorCode::OwnUserStays`], [`ErrorCode::LastAdministrator`]; [`ErrorCode::RightsExceeded`] for
 /// a user whose group exceeds the caller; those of [`resource::remove`].
 pub async fn delete_user(
     services: &Services,
@@ -147,13 +148,13 @@ pub async fn delete_user(
 /// Refuses to delete the first user and the caller himself.
 ///
 /// # Errors
-/// [`ServiceError::Invalid`].
+/// [`ErrorCode::FirstUserStays`], [`ErrorCode::OwnUserStays`].
 pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
     if id == FIRST_ADMIN {
-        return Err(ServiceError::invalid("first_user_stays", "user 1 cannot be deleted"));
+        return Err(ServiceError::refused(ErrorCode::FirstUserStays, "user 1 cannot be deleted"));
     }
     if id == caller.user_id {
-        return Err(ServiceError::invalid("own_user_stays", "you cannot delete yourself"));
+        return Err(ServiceError::refused(ErrorCode::OwnUserStays, "you cannot delete yourself"));
     }
     Ok(())
 }
@@ -169,7 +170,7 @@ pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
 /// Refuses to put users into a group that exceeds the caller; gives the group, and the conditions for the unit that does it.
 ///
 /// # Errors
-/// A violation when the group does not exist; [`ServiceError::Forbidden`] saying what exceeds him.
+/// A violation when the group does not exist; [`ErrorCode::RightsExceeded`] saying what exceeds him.
 pub(super) async fn may_place(
     services: &Services,
     caller: &Caller,
@@ -283,7 +284,7 @@ fn check_own(caller: &Caller, id: i64, accepted: &Document, stored: &Document) -
         return Ok(());
     }
     let message = format!("changing {} of your own user needs the right {EDIT}", changes.join(", "));
-    Err(ServiceError::forbidden("right_missing", message))
+    Err(ServiceError::refused(ErrorCode::RightMissing, message))
 }
 
 /// Who can administer the service.
@@ -301,7 +302,7 @@ async fn another_admin(services: &Services, id: i64) -> Result<Condition, Servic
     let others = active_administrators().and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
     if services.store.count(USERS, &others, services.max_time).await? == 0 {
         let message = format!("user {id} is the last active administrator and stays one");
-        return Err(ServiceError::invalid("last_administrator", message));
+        return Err(ServiceError::refused(ErrorCode::LastAdministrator, message));
     }
     Ok(Condition::Unchanged { scope: ADMINISTRATORS.into(), at })
 }
@@ -329,7 +330,7 @@ fn refuse_password(filter: &Document, sort: &Sort) -> Result<(), ServiceError> {
     });
     if sorted || asks_for_password(&Bson::Document(filter.clone())) {
         let message = "password can be neither filtered nor sorted by: there is nothing to read there";
-        return Err(ServiceError::invalid("password_not_readable", message));
+        return Err(ServiceError::refused(ErrorCode::PasswordNotReadable, message));
     }
     Ok(())
 }

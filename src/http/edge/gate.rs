@@ -2,13 +2,13 @@
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, ResponseError, web};
 
 use super::rate_limit::Allowance;
 use crate::http::error::ApiError;
 use crate::http::state::HttpState;
+use crate::service::ErrorCode;
 
 /// Turns away requests whose head is too large, and clients that are too fast.
 ///
@@ -30,16 +30,14 @@ pub async fn gate(
 }
 
 fn admitted(request: &ServiceRequest) -> Result<Option<Allowance>, ApiError> {
-    let state = request
-        .app_data::<web::Data<HttpState>>()
-        .ok_or_else(|| ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR))?;
+    let state = request.app_data::<web::Data<HttpState>>().ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
     let limits = state.head_limits;
     if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri_bytes) {
-        return Err(ApiError::of_status(StatusCode::URI_TOO_LONG));
+        return Err(ApiError::of(ErrorCode::UriTooLong));
     }
     let header_bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     if header_bytes > limits.header_bytes {
-        return Err(ApiError::of_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        return Err(ApiError::of(ErrorCode::HeadersTooLarge));
     }
     // Who asks whether the service is well has to get an answer.
     if request.path().starts_with("/health/") {

@@ -6,12 +6,12 @@ use std::panic::AssertUnwindSafe;
 
 use actix_web::body::{BoxBody, EitherBody};
 use actix_web::dev::ServiceResponse;
-use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, ResponseError, web};
 use futures::FutureExt;
 
 use crate::http::error::ApiError;
 use crate::http::state::HttpState;
+use crate::service::ErrorCode;
 
 /// Waits for the answer to a request, and makes one when there is none because of a panic.
 ///
@@ -28,7 +28,7 @@ pub(in crate::http) async fn caught<B>(
                 state.panics.add();
             }
             log::error!("a handler panicked: {} {}: {}", request.method(), request.path(), message(&*panic));
-            let answer = ApiError::of_status(StatusCode::INTERNAL_SERVER_ERROR).error_response();
+            let answer = ApiError::of(ErrorCode::Internal).error_response();
             Ok(ServiceResponse::new(request, answer).map_into_right_body())
         }
     }

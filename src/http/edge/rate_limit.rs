@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
@@ -17,6 +16,7 @@ use governor::{Quota, RateLimiter};
 
 use crate::auth::network;
 use crate::http::error::ApiError;
+use crate::service::ErrorCode;
 use crate::settings::{Pace, RateLimitSettings};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
@@ -109,8 +109,8 @@ impl<C: Clock + Clone> Limit<C> {
             Ok(state) => Ok(self.allowance(state.remaining_burst_capacity())),
             Err(refused) => {
                 let wait = whole_seconds(refused.wait_time_from(self.clock.now()));
-                let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", refusal)
-                    .with(header::RETRY_AFTER, HeaderValue::from(wait));
+                let mut error =
+                    ApiError::new(ErrorCode::RateLimited, refusal).with(header::RETRY_AFTER, HeaderValue::from(wait));
                 for (name, value) in self.allowance(0).headers() {
                     error = error.with(name, value);
                 }

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::errors::{self, Of};
 use super::examples;
-use crate::http::codes::{CODES, ErrorCode, Of};
 use crate::http::route_table::{Access, RouteInfo};
 use crate::http::schema::bodies;
+use crate::service::ErrorCode;
 
 /// The methods that a path item of OpenAPI 3.1 has; other ones stand in it as `x-<method>`.
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
@@ -202,8 +203,12 @@ impl Facts {
         self.takes("explain") || self.id.starts_with("query_objects")
     }
 
-    fn can_answer(&self, code: &ErrorCode) -> bool {
-        match code.of {
+    fn can_answer(&self, code: ErrorCode) -> bool {
+        errors::operations(code).iter().any(|of| self.is_one(*of))
+    }
+
+    fn is_one(&self, of: Of) -> bool {
+        match of {
             Of::All => true,
             Of::Rest => self.path.starts_with("/rest/"),
             Of::Protected => self.access != Access::Public,
@@ -223,9 +228,9 @@ impl Facts {
 
 fn add_errors(operation: &mut Value, facts: &Facts) {
     let mut by_status: Map<String, Value> = Map::new();
-    for code in CODES.iter().filter(|code| facts.can_answer(code)) {
-        let codes = by_status.entry(code.status.to_string()).or_insert_with(|| json!([]));
-        codes.as_array_mut().expect("a list").push(json!([code.code, code.meaning]));
+    for code in ErrorCode::ALL.iter().filter(|code| facts.can_answer(**code)) {
+        let codes = by_status.entry(code.status().to_string()).or_insert_with(|| json!([]));
+        codes.as_array_mut().expect("a list").push(json!([code.pattern(), code.meaning()]));
     }
     for (status, codes) in by_status {
         let codes = codes.as_array().cloned().unwrap_or_default();

@@ -4,6 +4,7 @@
 //! A new route needs `#[utoipa::path(..)]` on its handler and a line in [`Operations`]; a test compares the outcome
 //! with [`routes::all`]. What every operation has in common is added in [`finish`].
 
+mod errors;
 pub mod examples;
 mod finish;
 

@@ -11,6 +11,7 @@ use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
 use crate::query::{Filter, Limits, Projection};
 use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
 use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Documents, FindQuery, StoreError};
@@ -135,7 +136,7 @@ fn telling(documents: &Documents, field: &str) -> Result<(), ServiceError> {
         return Ok(());
     }
     let message = format!("very many objects have the same {field}; take a field that tells them apart");
-    Err(ServiceError::invalid("import_key", message))
+    Err(ServiceError::refused(ErrorCode::ImportKey, message))
 }
 
 fn distinct<'a>(values: impl Iterator<Item = &'a Bson>) -> Vec<Bson> {

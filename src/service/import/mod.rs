@@ -27,6 +27,7 @@ use self::report::{ReportErrors, add_in_order};
 use self::rows::{Reading, Rows};
 use self::write::Finish;
 use super::error::ServiceError;
+use super::error_code::ErrorCode;
 use super::export::Access;
 use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
@@ -104,7 +105,7 @@ pub async fn import_objects(
     file: Vec<u8>,
 ) -> Result<Imported, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
-    let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NAME, query.type_id))?;
+    let entry = types.get(query.type_id).ok_or_else(|| ServiceError::not_found(Types::NOT_FOUND, query.type_id))?;
     entry.require_active()?;
     let may_create = importer.access.permit(entry, Permission::Create);
     let may_update = importer.access.permit(entry, Permission::Update);
@@ -218,7 +219,7 @@ fn told_again(mark: &RawDocument) -> Result<Imported, ServiceError> {
 
 fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {
     let object_type = &entry.object_type;
-    let refused = |reason: String| ServiceError::invalid("import_key", reason);
+    let refused = |reason: String| ServiceError::refused(ErrorCode::ImportKey, reason);
     let position = object_type
         .position(name)
         .ok_or_else(|| refused(format!("the type {} has no field {name}", object_type.name)))?;

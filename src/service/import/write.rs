@@ -8,6 +8,7 @@ use super::plan::{Plan, Step, What, document_of};
 use super::report::{Action, ImportReport, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
 use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
 use crate::service::objects::exists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Objects, Resource, Types};
@@ -130,7 +131,9 @@ async fn prepare(
     let mut next = match u32::try_from(plan.steps.iter().filter(is_nameless).count()) {
         Ok(0) => 0,
         Ok(count) => services.store.reserve_ids(Objects::COLLECTION, count).await?,
-        Err(_) => return Err(ServiceError::invalid("too_many_objects", "these are too many lines for one import")),
+        Err(_) => {
+            return Err(ServiceError::refused(ErrorCode::TooManyObjects, "these are too many lines for one import"));
+        }
     };
     let now = services.now();
     let (mut created, mut updated) = (Vec::new(), Vec::new());

@@ -1,0 +1,207 @@
+//! Which operations can answer with which code.
+//!
+//! The tests hold every error that they see against the description of its operation.
+
+use crate::service::ErrorCode;
+
+/// Operations.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Of {
+    /// All.
+    All,
+    /// All below `/rest`.
+    Rest,
+    /// Those that need a token.
+    Protected,
+    /// Those that need a right, or to be about oneself.
+    Rights,
+    /// Those with a body.
+    Bodies,
+    /// Those with a patch for a body.
+    Patches,
+    /// Those that take a filter.
+    Filters,
+    /// Those that take `If-Match`.
+    Conditional,
+    /// Those whose path has this variable.
+    Variable(&'static str),
+    /// Those whose path begins with this.
+    Below(&'static str),
+    /// These, by their id.
+    Operations(&'static [&'static str]),
+}
+
+use Of::{All, Below, Bodies, Conditional, Filters, Operations, Patches, Protected, Rest, Rights, Variable};
+
+/// Operations that store an object.
+const OBJECT_WRITES: Of = Operations(&[
+    "create_object",
+    "create_objects",
+    "import_objects",
+    "update_object",
+    "patch_object",
+    "patch_selected_objects",
+    "set_state",
+    "clean_objects",
+    "delete_object",
+    "delete_objects",
+    "delete_selected_objects",
+]);
+/// Operations that delete objects.
+const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "delete_selected_objects"]);
+/// Operations that write many objects.
+const BULK_WRITES: Of =
+    Operations(&["import_objects", "create_objects", "patch_selected_objects", "delete_selected_objects"]);
+/// Operations that write the objects that a filter selects.
+const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selected_objects"]);
+/// Operations that write objects into files.
+const EXPORTS: Of = Operations(&["export_objects"]);
+/// Operations that make objects of files.
+const IMPORTS: Of = Operations(&["import_objects"]);
+/// Operations that take an `Idempotency-Key`.
+const ONCE: Of = Operations(&["import_objects", "create_objects"]);
+/// Operations that change a user or what he signs in with.
+const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
+
+/// Operations that read, write or delete one object, or all of a type.
+const OBJECT_ACCESS: Of = Operations(&[
+    "create_object",
+    "create_objects",
+    "patch_selected_objects",
+    "delete_selected_objects",
+    "render_object",
+    "get_object",
+    "get_state",
+    "list_references",
+    "list_unclean",
+    "export_objects",
+    "import_objects",
+    "clean_objects",
+    "update_object",
+    "patch_object",
+    "set_state",
+    "delete_object",
+    "delete_objects",
+    "delete_type",
+]);
+/// Operations by which somebody could lift himself or others.
+const GRANTS: Of = Operations(&[
+    "create_user",
+    "update_user",
+    "patch_user",
+    "change_password",
+    "delete_user",
+    "list_tokens",
+    "create_token",
+    "delete_token",
+    "create_setting",
+    "update_setting",
+    "patch_setting",
+    "delete_setting",
+    "create_group",
+    "update_group",
+    "patch_group",
+    "delete_group",
+]);
+const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type"]);
+const SETTING_WRITES: Of = Operations(&["create_setting", "update_setting", "patch_setting"]);
+const USER_WRITES: Of = Operations(&["create_user", "update_user", "patch_user", "change_password"]);
+const CATEGORY_WRITES: Of = Operations(&["create_category", "update_category", "patch_category"]);
+const GROUP_WRITES: Of = Operations(&["create_group", "update_group", "patch_group"]);
+
+/// The operations that can answer with a code.
+pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
+    match code {
+        ErrorCode::BadRequest => &[All],
+        ErrorCode::ParameterInvalid => &[Rest],
+        ErrorCode::BodyUnreadable => &[Bodies],
+        ErrorCode::JsonMalformed => &[Bodies],
+        ErrorCode::ValidationFailed => &[Bodies],
+        ErrorCode::BodyUnencodable => &[Bodies],
+        ErrorCode::PatchNotAnObject => &[Patches],
+        ErrorCode::PatchUnreadable => &[Patches],
+        ErrorCode::Query(_) => &[Filters],
+        ErrorCode::UnsupportedByEmbeddedStore => &[Filters],
+        ErrorCode::ObjectPublicIdTaken => &[Operations(&["create_object", "create_objects"])],
+        ErrorCode::TypeMissing => &[OBJECT_WRITES],
+        ErrorCode::ObjectReferenced => &[OBJECT_DELETES],
+        ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],
+        ErrorCode::TooManyIds => &[OBJECT_DELETES],
+        ErrorCode::TooManyObjects => &[BULK_WRITES],
+        ErrorCode::IfMatchOnSeveral => &[OBJECT_DELETES, SELECTED_WRITES],
+        ErrorCode::ExportDoesNotFit => &[EXPORTS],
+        ErrorCode::ImportRefused => &[IMPORTS],
+        ErrorCode::ImportKey => &[IMPORTS],
+        ErrorCode::StateInvalid => &[Operations(&["set_state"])],
+        ErrorCode::TypePublicIdTaken => &[Operations(&["create_type"])],
+        ErrorCode::TypeNameTaken => &[TYPE_WRITES],
+        ErrorCode::TypeInUse => &[Operations(&["delete_type"])],
+        ErrorCode::CategoryPublicIdTaken => &[Operations(&["create_category"])],
+        ErrorCode::CategoryNameTaken => &[CATEGORY_WRITES],
+        ErrorCode::UserPublicIdTaken => &[Operations(&["create_user"])],
+        ErrorCode::UserUserNameTaken => &[USER_WRITES],
+        ErrorCode::UserNameConfusable => &[USER_WRITES],
+        ErrorCode::FirstUserStays => &[USER_CHANGES],
+        ErrorCode::OwnUserStays => &[USER_CHANGES],
+        ErrorCode::LastAdministrator => &[USER_CHANGES],
+        ErrorCode::PasswordNotReadable => &[Operations(&["list_users"])],
+        ErrorCode::GroupPublicIdTaken => &[Operations(&["create_group"])],
+        ErrorCode::GroupNameTaken => &[GROUP_WRITES],
+        ErrorCode::GroupStays => &[Operations(&["delete_group"])],
+        ErrorCode::GroupHasUsers => &[Operations(&["delete_group"])],
+        ErrorCode::GroupToMoveTo => &[Operations(&["delete_group"])],
+        ErrorCode::SettingIdentifierTaken => &[Operations(&["create_setting"])],
+        ErrorCode::QuotaExceeded => {
+            &[Operations(&["create_setting", "update_setting", "patch_setting", "create_token"])]
+        }
+        ErrorCode::TokenNameTaken => &[Operations(&["create_token"])],
+        ErrorCode::ValueTaken => &[
+            OBJECT_WRITES,
+            TYPE_WRITES,
+            CATEGORY_WRITES,
+            USER_WRITES,
+            GROUP_WRITES,
+            SETTING_WRITES,
+            Operations(&["create_token"]),
+        ],
+        ErrorCode::TokenMissing => &[Protected],
+        ErrorCode::TokenInvalid => &[Protected],
+        ErrorCode::TokenExpired => &[Protected],
+        ErrorCode::CredentialsWrong => &[Protected, Operations(&["login"])],
+        ErrorCode::RightMissing => &[Rights],
+        ErrorCode::RightsExceeded => &[GRANTS],
+        ErrorCode::AclDenied => &[OBJECT_ACCESS],
+        ErrorCode::TypeInactive => &[OBJECT_WRITES],
+        ErrorCode::NotFound => &[Variable("")],
+        ErrorCode::ObjectNotFound => &[OBJECT_ACCESS],
+        ErrorCode::TypeNotFound => &[Below("/rest/types/{public_id}"), Below("/rest/objects/clean/"), IMPORTS, EXPORTS],
+        ErrorCode::CategoryNotFound => &[Below("/rest/categories/{public_id}")],
+        ErrorCode::UserNotFound => &[Below("/rest/users/{public_id}")],
+        ErrorCode::SettingNotFound => &[Variable("name")],
+        ErrorCode::TokenNotFound => &[Variable("token_id")],
+        ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
+        ErrorCode::RightNotFound => &[Operations(&["get_right"])],
+        ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
+        ErrorCode::MethodNotAllowed => &[Operations(&[])],
+        ErrorCode::BodyTooSlow => &[Bodies],
+        ErrorCode::PreconditionFailed => &[Conditional, SELECTED_WRITES],
+        ErrorCode::BodyTooLarge => &[Bodies],
+        ErrorCode::UriTooLong => &[All],
+        ErrorCode::ContentEncodingUnknown => &[Bodies],
+        ErrorCode::NotAFile => &[IMPORTS],
+        ErrorCode::NotJson => &[Bodies],
+        ErrorCode::IdempotencyKeyReused => &[ONCE],
+        ErrorCode::TooManyAttempts => &[Rest],
+        ErrorCode::RateLimited => &[All],
+        ErrorCode::HeadersTooLarge => &[All],
+        ErrorCode::Internal => &[All],
+        ErrorCode::StoreUnavailable => &[All],
+        ErrorCode::QueryTimeout => &[Rest],
+        ErrorCode::RequestTimeout => &[All],
+        ErrorCode::StoreNotMigrated => &[Operations(&["ready"])],
+        ErrorCode::Busy => &[Protected],
+        ErrorCode::ImportsBusy => &[IMPORTS],
+        ErrorCode::BodiesBusy => &[Bodies],
+        ErrorCode::Contended => &[Rest],
+    }
+}

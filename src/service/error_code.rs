@@ -1,0 +1,170 @@
+//! The codes of errors: all there are, in one table.
+//!
+//! A refusal carries one of them through all layers, so a code that is not in the table does not compile. `http` says in
+//! which status a code arrives by asking it, and `http::openapi` says which operations can answer with it.
+
+use std::borrow::Cow;
+
+macro_rules! error_codes {
+    ($($status:literal $variant:ident $name:literal: $meaning:literal,)*) => {
+        /// What went wrong, as a name that stays the same from version to version.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum ErrorCode {
+            $(
+                #[doc = concat!("`", $name, "`: ", $meaning, ".")]
+                $variant,
+            )*
+            /// `query_<number>`: MongoDB's number for what is wrong with a filter, a sort or a projection.
+            Query(i32),
+        }
+
+        impl ErrorCode {
+            /// Every code once; [`Self::Query`] stands here with the number 0.
+            pub const ALL: &[Self] = &[$(Self::$variant,)* Self::Query(0)];
+
+            /// The status of an answer that has this code.
+            pub fn status(self) -> u16 {
+                match self {
+                    $(Self::$variant => $status,)*
+                    Self::Query(_) => 400,
+                }
+            }
+
+            /// The code as lists of codes write it: `<number>` stands for digits.
+            pub fn pattern(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Query(_) => "query_<number>",
+                }
+            }
+
+            /// What it means, as half a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $meaning,)*
+                    Self::Query(_) => "filter, sort or projection cannot be understood; the number is MongoDB's",
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    400 BadRequest "bad_request": "the request cannot be understood",
+    400 ParameterInvalid "parameter_invalid": "a parameter is unknown, is there twice, or has a value that cannot be meant",
+    400 BodyUnreadable "body_unreadable": "the body could not be read to its end",
+    400 JsonMalformed "json_malformed": "the body is no JSON, a key is in it twice, or it has too many values",
+    400 ValidationFailed "validation_failed": "the body breaks its schema; `errors` names the places, `errors_left_out` counts those behind the first 100",
+    400 BodyUnencodable "body_unencodable": "the body is too deep or too large to be stored",
+    400 PatchNotAnObject "patch_not_an_object": "a merge patch has to be an object",
+    400 PatchUnreadable "patch_unreadable": "the patch makes a resource that cannot be read",
+    400 UnsupportedByEmbeddedStore "unsupported_by_embedded_store": "an operator that needs a MongoDB server",
+    400 ObjectPublicIdTaken "object_public_id_taken": "another object has this id",
+    400 TypeMissing "type_missing": "the type of the object does not exist",
+    400 ObjectReferenced "object_referenced": "others refer to the object, and `on_references=refuse` was asked for",
+    400 IdInvalid "id_invalid": "the path is no list of ids",
+    400 TooManyIds "too_many_ids": "more than 1000 ids at once",
+    400 TooManyObjects "too_many_objects": "more objects than `api.max_bulk` allows in one request",
+    400 IfMatchOnSeveral "if_match_on_several": "`If-Match` speaks of one object",
+    400 ExportDoesNotFit "export_does_not_fit": "the form has no room for these objects, or no such character",
+    400 ImportRefused "import_refused": "lines of the file cannot be taken; `report` names them",
+    400 ImportKey "import_key": "nothing is found by such a field",
+    400 StateInvalid "state_invalid": "the body is neither true nor false",
+    400 TypePublicIdTaken "type_public_id_taken": "another type has this id",
+    400 TypeNameTaken "type_name_taken": "another type has this name",
+    400 TypeInUse "type_in_use": "the type has objects, and `cascade` was not asked for",
+    400 CategoryPublicIdTaken "category_public_id_taken": "another category has this id",
+    400 CategoryNameTaken "category_name_taken": "another category has this name",
+    400 UserPublicIdTaken "user_public_id_taken": "another user has this id",
+    400 UserUserNameTaken "user_user_name_taken": "another user has this name, whatever the case",
+    400 UserNameConfusable "user_name_confusable": "another user has a name that looks the same",
+    400 FirstUserStays "first_user_stays": "the first user cannot be deleted",
+    400 OwnUserStays "own_user_stays": "nobody deletes himself",
+    400 LastAdministrator "last_administrator": "the last active administrator stays one",
+    400 PasswordNotReadable "password_not_readable": "nothing of a password can be asked",
+    400 GroupPublicIdTaken "group_public_id_taken": "another group has this id",
+    400 GroupNameTaken "group_name_taken": "another group has this name",
+    400 GroupStays "group_stays": "the groups 1 and 2 cannot be deleted",
+    400 GroupHasUsers "group_has_users": "the group has users, and `action` does not say what becomes of them",
+    400 GroupToMoveTo "group_to_move_to": "there is no such other group to move the users to",
+    400 SettingIdentifierTaken "setting_identifier_taken": "the user has a setting with this identifier",
+    400 QuotaExceeded "quota_exceeded": "the user would keep more settings or tokens, or more bytes of them, than one may",
+    400 TokenNameTaken "token_name_taken": "the user has a token with this name",
+    400 ValueTaken "value_taken": "another one has the same value under a unique index that an operator added",
+    401 TokenMissing "token_missing": "there is no token",
+    401 TokenInvalid "token_invalid": "the token is none of this service, or is no longer good",
+    401 TokenExpired "token_expired": "the token has come to its end",
+    401 CredentialsWrong "credentials_wrong": "user name or password are wrong",
+    403 RightMissing "right_missing": "the caller does not hold the right",
+    403 RightsExceeded "rights_exceeded": "the caller would give or change what goes beyond his own rights, or a user whose group does",
+    403 AclDenied "acl_denied": "the access list of the type does not let the caller's group do this",
+    403 TypeInactive "type_inactive": "the type is not active",
+    404 NotFound "not_found": "the path cannot lead to anything",
+    404 ObjectNotFound "object_not_found": "there is no such object",
+    404 TypeNotFound "type_not_found": "there is no such type",
+    404 CategoryNotFound "category_not_found": "there is no such category",
+    404 UserNotFound "user_not_found": "there is no such user",
+    404 SettingNotFound "setting_not_found": "the user has no such setting",
+    404 TokenNotFound "token_not_found": "the user has no such token",
+    404 GroupNotFound "group_not_found": "there is no such group",
+    404 RightNotFound "right_not_found": "there is no such right",
+    404 RouteNotFound "route_not_found": "there is no such route",
+    405 MethodNotAllowed "method_not_allowed": "the path does not know the method; `Allow` names those it does",
+    408 BodyTooSlow "body_too_slow": "the body took longer to arrive than `server.limits.body_timeout_ms`",
+    412 PreconditionFailed "precondition_failed": "the resource has changed, or the filter matches another number of objects than expected",
+    413 BodyTooLarge "body_too_large": "the body is larger than the setting that the message names, or than 8 KiB on a route without a token",
+    414 UriTooLong "uri_too_long": "path and query are longer than `server.limits.max_uri_bytes`",
+    415 ContentEncodingUnknown "content_encoding_unknown": "the body is compressed in a way that the service does not know",
+    415 NotAFile "not_a_file": "the body is not said to be a file of objects",
+    415 NotJson "not_json": "the body is not said to be JSON",
+    422 IdempotencyKeyReused "idempotency_key_reused": "another request came under this `Idempotency-Key`",
+    429 TooManyAttempts "too_many_attempts": "too many failed sign-ins; `Retry-After` says when to come again",
+    429 RateLimited "rate_limited": "too many requests; `Retry-After` says when to come again",
+    431 HeadersTooLarge "headers_too_large": "the headers are larger than `server.limits.max_header_bytes`",
+    500 Internal "internal": "something went wrong in the service; its log names the cause",
+    503 StoreUnavailable "store_unavailable": "the store cannot be reached; `Retry-After` says when to come again",
+    503 QueryTimeout "query_timeout": "the query took longer than `query.max_time_ms`",
+    503 RequestTimeout "request_timeout": "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
+    503 StoreNotMigrated "store_not_migrated": "the store is not as this version of the service needs it",
+    503 Busy "busy": "there is no memory or no turn for the request now; `Retry-After` says when to come again",
+    503 ImportsBusy "imports_busy": "two imports of the same user are under way",
+    503 BodiesBusy "bodies_busy": "as many bytes of bodies are on their way in as there may be",
+    503 Contended "contended": "others change the same thing again and again",
+}
+
+impl ErrorCode {
+    /// The code as clients get it.
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Self::Query(number) => Cow::Owned(format!("query_{number}")),
+            known => Cow::Borrowed(known.pattern()),
+        }
+    }
+
+    /// The code that clients get under this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name.strip_prefix("query_") {
+            Some(number) => number.parse().ok().map(Self::Query).filter(|code| code.name() == name),
+            None => Self::ALL.iter().copied().find(|code| code.pattern() == name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorCode;
+
+    #[test]
+    fn every_code_is_found_by_its_name() {
+        for code in ErrorCode::ALL {
+            assert_eq!(ErrorCode::named(&code.name()), Some(*code));
+        }
+    }
+
+    #[test]
+    fn a_number_of_a_question_is_digits() {
+        assert_eq!(ErrorCode::named("query_2"), Some(ErrorCode::Query(2)));
+        assert_eq!(ErrorCode::named("query_two"), None);
+        assert_eq!(ErrorCode::named("query_+2"), None);
+    }
+}
