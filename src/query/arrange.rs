@@ -101,14 +101,7 @@ impl Key {
                 }
                 None => Self::alone(EXPRESSION),
             },
-            Node::Schema(schema) => match schema.sort() {
-                Sort::All => Self::alone(AND),
-                // What is compared of alternatives with others is the first of them.
-                Sort::Any { bounded } => Self::list(OR, [Self::alone(if bounded { 6 } else { NOT })].into_iter()),
-                Sort::Exists(path) => Self::of_test(path, &Test::Exists),
-                Sort::Not => Self::alone(NOT),
-                Sort::Own => Self::alone(SCHEMA),
-            },
+            Node::Schema(schema) => Self::of_schema(schema),
             Node::Server(_) => Self::alone(21),
             // An `$and` of nothing.
             Node::Always => Self::alone(AND),
@@ -130,6 +123,17 @@ impl Key {
         let mut parts: Vec<Self> = parts.collect();
         parts.sort();
         Self { parts, ..Self::alone(rank) }
+    }
+
+    fn of_schema(schema: &Schema) -> Self {
+        match schema.sort() {
+            Sort::All => Self::alone(AND),
+            // What is compared of alternatives with others is the first of them.
+            Sort::Any { bounded } => Self::list(OR, [Self::alone(if bounded { 6 } else { NOT })].into_iter()),
+            Sort::Exists(path) => Self::of_test(path, &Test::Exists),
+            Sort::Not(schema) => Self::list(NOT, [Self::of_schema(schema)].into_iter()),
+            Sort::Own => Self::alone(SCHEMA),
+        }
     }
 
     fn of_test(path: &str, test: &Test) -> Self {

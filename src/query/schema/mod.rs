@@ -107,6 +107,22 @@ enum Rule {
     Never,
 }
 
+impl Rule {
+    /// Whether every document keeps it: it speaks of numbers, lengths or arrays.
+    fn is_of_other_values(&self) -> bool {
+        matches!(
+            self,
+            Self::Bound { .. }
+                | Self::MultipleOf(_)
+                | Self::Length(_)
+                | Self::ItemCount(_)
+                | Self::UniqueItems
+                | Self::Items(_)
+                | Self::ItemsByPlace(..)
+        )
+    }
+}
+
 /// A number from here to there.
 #[derive(Debug, Clone, Copy)]
 struct Limits {

@@ -5,7 +5,7 @@ use crate::query::raw::kind;
 use crate::query::types::TypeSet;
 
 /// What sort of condition a schema is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::query) enum Sort<'s> {
     /// Accepts everything, or demands several things.
     All,
@@ -14,7 +14,7 @@ pub(in crate::query) enum Sort<'s> {
     /// A member is there.
     Exists(&'s str),
     /// A negation.
-    Not,
+    Not(&'s Schema),
     /// What filters have no operator for, asked behind everything else.
     Own,
 }
@@ -37,6 +37,8 @@ impl Schema {
         self.rules.iter().any(|rule| match rule {
             Rule::Never => true,
             Rule::OneOfValues(values) => !values.iter().any(|value| value.as_document().is_some()),
+            Rule::AnyOf(schemas) | Rule::OneOf(schemas) => schemas.len() == 1 && schemas[0].accepts_nothing(),
+            Rule::AllOf(schemas) => schemas.iter().any(Self::accepts_nothing),
             _ => false,
         })
     }
@@ -83,11 +85,11 @@ impl Schema {
             [Rule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
                 [(name, schema)] if !name.is_empty() => match schema.without_shell().turn() {
                     Turn::Late(kinds) => {
-                        let mut there = Self::of(Rule::Required(vec![name.clone()]));
-                        if let Some(kinds) = kinds {
-                            there.rules.extend(Self::of_member(name, &Self::of(Rule::Types(kinds))).rules);
-                        }
-                        vec![Self::of(Rule::Not(there)), Self::of(Rule::Last(Box::new(whole.clone())))]
+                        let last = |schema| Self::of(Rule::Last(Box::new(schema)));
+                        let of_kinds = kinds.map(|kinds| last(Self::of_member(name, &Self::of(Rule::Types(kinds)))));
+                        let there = Self::of(Rule::Required(vec![name.clone()]));
+                        let refused = [Some(there), of_kinds].into_iter().flatten();
+                        refused.map(|schema| Self::of(Rule::Not(schema))).chain([last(whole.clone())]).collect()
                     }
                     // Several rules are an `$and` of their own, which counts.
                     Turn::Early if schema.without_shell().rules.len() > 1 => {
@@ -151,7 +153,7 @@ impl Schema {
                 _ => Sort::All,
             },
             Rule::AnyOf(schemas) => Sort::Any { bounded: schemas.iter().any(Self::is_bounded) },
-            Rule::Not(_) => Sort::Not,
+            Rule::Not(schema) => Sort::Not(schema),
             Rule::OneOf(_) | Rule::PropertyCount(_) | Rule::Dependency(..) | Rule::OneOfValues(_) | Rule::Last(_) => {
                 Sort::Own
             }

@@ -114,11 +114,13 @@ impl<'a> Reader<'a> {
                 }
                 continue;
             }
-            if keyword == "items" {
-                rules.push(self.items(value, document.get("additionalItems"))?);
-                continue;
-            }
-            rules.extend(self.within(keyword, |reader| reader.rule(keyword, value, document))?);
+            let rule = if keyword == "items" {
+                Some(self.items(value, document.get("additionalItems"))?)
+            } else {
+                self.within(keyword, |reader| reader.rule(keyword, value, document))?
+            };
+            // The whole is a document: what speaks of other values says nothing of it, and MongoDB forgets it.
+            rules.extend(rule.filter(|rule| self.inside > 0 || !rule.is_of_other_values()));
         }
         self.depth -= 1;
         Ok(Schema { rules })
@@ -172,6 +174,7 @@ impl<'a> Reader<'a> {
             "minItems" | "maxItems" => Rule::ItemCount(self.limits(keyword, value)?),
             "minProperties" | "maxProperties" => Rule::PropertyCount(self.limits(keyword, value)?),
             "pattern" => match value {
+                // One about whole documents is not even read.
                 Bson::String(_) if self.inside == 0 => return Ok(None),
                 Bson::String(pattern) => Rule::Pattern(self.regex(pattern)?),
                 _ => return self.wrong_type(keyword, "a string"),
