@@ -8,10 +8,13 @@ use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use chrono::SecondsFormat;
 use env_logger::fmt::Formatter;
 use log::Record;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use crate::clock::{Clock, SystemClock};
 
 /// What the lines of requests are logged as; its level can be set by this name.
 pub const REQUESTS: &str = "inventory_service::http::requests";
@@ -131,8 +134,13 @@ pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 
+/// This moment, as RFC 3339 writes it, in milliseconds.
+fn now() -> String {
+    SystemClock.now().to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
 fn write_text(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
-    let time = buffer.timestamp_millis();
+    let time = now();
     let message = escaped(&record.args().to_string());
     writeln!(buffer, "[{time} {:<5} {}] {message}", record.level(), record.target())
 }
@@ -150,7 +158,7 @@ struct Line<'a> {
 }
 
 fn write_json(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
-    let time = buffer.timestamp_millis().to_string();
+    let time = now();
     let message = record.args().to_string();
     // Only `request` writes lines of this name, and as JSON.
     let (request, message) = match RawValue::from_string(message.clone()) {

@@ -38,8 +38,7 @@ fn run(line: CommandLine) -> Outcome {
     let overrides = read_overrides(&line.settings)?;
     let settings = Settings::load(Path::new("."), &overrides)?;
     logging::start(&settings.log.level, settings.log.format);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(line.command.unwrap_or(Command::Serve).run(settings))
+    line.command.unwrap_or(Command::Serve).run(settings)
 }
 
 fn read_overrides(pairs: &[String]) -> Result<Overrides, String> {

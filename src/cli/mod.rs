@@ -58,11 +58,17 @@ pub enum Command {
 }
 
 impl Command {
-    /// Carries the command out.
+    /// Carries the command out, on a runtime that it starts here: so the futures are compiled with the library, not once
+    /// more with each program that uses it.
     ///
     /// # Errors
     /// With a sentence for whoever typed it.
-    pub async fn run(self, settings: Settings) -> Outcome {
+    pub fn run(self, settings: Settings) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.carry_out(settings))
+    }
+
+    async fn carry_out(self, settings: Settings) -> Outcome {
         match self {
             Self::Serve => serve::run(settings).await,
             Self::Check(command) => command.run(settings).await,

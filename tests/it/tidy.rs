@@ -12,7 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("query", &["raw", "admission"]),
     ("clock", &[]),
     ("metrics", &[]),
-    ("logging", &[]),
+    ("logging", &["clock"]),
     ("domain", &["json", "raw"]),
     ("store", &["query", "metrics", "admission"]),
     ("render", &["domain", "json", "raw"]),
