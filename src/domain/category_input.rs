@@ -1,4 +1,4 @@
-//! The body of a category (section 2.9 of the interface) and the stored document that comes of it.
+//! The body of a category (docs/api.md, Categories) and the stored document that comes of it.
 
 use bson::{Bson, DateTime, Document, doc};
 

@@ -1,4 +1,4 @@
-//! The body of a group (section 2.3 of the interface) and the stored document that comes of it.
+//! The body of a group (docs/api.md, Groups) and the stored document that comes of it.
 
 use bson::{Bson, Document, doc};
 

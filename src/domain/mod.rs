@@ -23,7 +23,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 pub use self::violation::{Violation, Violations};
 
-/// The `version` of what is created without one (sections 2.6 and 2.8).
+/// The `version` of what is created without one.
 pub const DEFAULT_VERSION: &str = "1.0.0";
 
 /// A name as a label: each run of letters begins with a capital and goes on in small letters.

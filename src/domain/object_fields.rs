@@ -1,4 +1,5 @@
-//! The fields of an object against those of its type (decisions 9): what is accepted, filled in, refused.
+//! The fields of an object against those of its type: what is accepted, filled in, refused.
+//! docs/api.md, Fields of an object.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! The body of an object (section 2.6 of the interface) and the stored document that comes of it.
+//! The body of an object (docs/api.md, Objects) and the stored document that comes of it.
 
 use bson::{Bson, DateTime, Document, doc};
 
@@ -121,7 +121,7 @@ impl ObjectInput {
         document
     }
 
-    /// Decisions 9: the body's version if it is another one, else the stored one moved on by how much changed.
+    /// The body's version if it is another one, else the stored one moved on by how much changed: docs/api.md, Versions.
     fn next_version(&self, stored: &Document, fields: &[FieldValue]) -> String {
         let current = stored.get_str("version").unwrap_or(DEFAULT_VERSION);
         if let Some(version) = self.version.as_deref().filter(|version| *version != current) {

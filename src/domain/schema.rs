@@ -1,7 +1,7 @@
 //! Schemas of request bodies, and the one way to apply them: everything wrong is reported at once.
 //!
-//! The schemas stand in sections 2.6, 2.8 and 2.9 of the interface. Unknown members are dropped unless the schema
-//! refuses them; integers are JSON integers only (`true`, `"1"` and `1.0` are refused).
+//! The schemas stand beside the reading of each body; docs/api.md shows them as tables. Unknown members are
+//! dropped unless the schema refuses them; integers are JSON integers only (`true`, `"1"` and `1.0` are refused).
 
 use bson::{Bson, Document};
 
@@ -231,7 +231,7 @@ pub fn push_segment(pointer: &mut String, name: &str) {
     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
 }
 
-/// Whether the whole of `name` matches `(\w+)-*(\w)([\w-]*)` (section 2.8), `\w` being Unicode's:
+/// Whether the whole of `name` matches `(\w+)-*(\w)([\w-]*)`, `\w` being Unicode's:
 /// word characters and hyphens, a word character first and at least two of them.
 pub fn is_kebab_case(name: &str) -> bool {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';

@@ -1,4 +1,4 @@
-//! The body of a user's setting (section 2.5 of the interface).
+//! The body of a user's setting: docs/api.md, Settings of users.
 
 use bson::{Bson, Document, doc};
 

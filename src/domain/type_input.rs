@@ -1,4 +1,4 @@
-//! The body of a type (section 2.8 of the interface) and the stored document that comes of it.
+//! The body of a type (docs/api.md, Types) and the stored document that comes of it.
 
 use std::collections::HashSet;
 
@@ -126,7 +126,7 @@ const KNOWN: [&str; 14] = [
     "last_edit_time",
 ];
 
-/// Checks a body against the schema and the rules of decisions 8, and fills in the defaults.
+/// Checks a body against the schema and the rules of docs/api.md, Types, and fills in the defaults.
 ///
 /// `public_id` is in the result when the body has one; times are not.
 ///

@@ -1,4 +1,4 @@
-//! The body of a user (section 2.2 of the interface) and the stored document that comes of it.
+//! The body of a user (docs/api.md, Users) and the stored document that comes of it.
 
 use bson::{Bson, DateTime, Document};
 
@@ -128,7 +128,7 @@ pub fn protected_changes(accepted: &Document, stored: &Document) -> Vec<&'static
     PROTECTED.into_iter().filter(changes).collect()
 }
 
-/// A time as reads of users show it (decisions 5).
+/// A time as reads of users show it: docs/api.md, Times.
 fn as_shown(time: DateTime) -> String {
     time.to_chrono().format("%Y-%m-%d %H:%M:%S%.6f").to_string()
 }

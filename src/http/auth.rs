@@ -1,4 +1,4 @@
-//! Signing in (decisions 6).
+//! Signing in: docs/api.md, Signing in.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,4 +1,4 @@
-//! Routes of categories (section 4.7).
+//! Routes of categories: docs/api.md, Categories.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,4 +1,4 @@
-//! Envelopes of section 2.1: what stands around the resources in an answer.
+//! What stands around the resources in an answer: docs/api.md, Envelopes.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
@@ -33,7 +33,7 @@ const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
 pub trait Wire: Resource {
     /// The collection's path below `/rest`, with slashes around it.
     const PATH: &'static str;
-    /// How dates inside its documents are written (decisions 5).
+    /// How dates inside its documents are written: docs/api.md, Times.
     const DATES: DateStyle;
     /// How the envelope's `time` is written, in chrono's notation.
     const TIME: &'static str;

@@ -1,4 +1,4 @@
-//! Errors on the wire: one shape, and the only place that knows status codes (decisions 2).
+//! Errors on the wire: one shape, and the only place that knows status codes. docs/api.md, Errors.
 
 use std::fmt;
 

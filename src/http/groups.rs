@@ -1,4 +1,4 @@
-//! Routes of groups (section 4.2).
+//! Routes of groups: docs/api.md, Groups.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -1,4 +1,4 @@
-//! Routes of objects (section 4.5).
+//! Routes of objects: docs/api.md, Objects.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +34,7 @@ use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
 pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
-/// Decisions 9: the list of unclean objects is whole unless a limit is given.
+/// The list of unclean objects is whole unless a limit is given.
 const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX };
 
 impl Wire for Objects {

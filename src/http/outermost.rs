@@ -32,10 +32,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
-/// Section 9: the value of `X-API-Version`.
+/// The value of `X-API-Version`.
 const VERSION: HeaderValue = HeaderValue::from_static("1.0");
 
-/// Singular paths are aliases of the plural ones (decisions 1).
+/// Singular paths are aliases of the plural ones.
 const ALIASES: [(&str, &str); 6] = [
     ("/rest/object", "/rest/objects"),
     ("/rest/type", "/rest/types"),

@@ -1,4 +1,4 @@
-//! Parameters of list routes: text in, typed question out. Nothing unknown passes (decisions 3).
+//! Parameters of list routes: text in, typed question out. Nothing unknown passes. docs/api.md, List parameters.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

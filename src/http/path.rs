@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 use crate::service::ErrorCode;
 
-/// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere (decisions 1).
+/// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere.
 pub(super) struct PathId(pub i64);
 
 /// The `{public_ids}` of a path: positive integers with commas between them.

@@ -1,4 +1,4 @@
-//! Routes of rights (section 4.3), and which right a route needs.
+//! Routes of rights, and which right a route needs: docs/api.md, Rights.
 
 use actix_web::http::Method;
 use actix_web::{HttpRequest, HttpResponse, web};

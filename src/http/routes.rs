@@ -1,4 +1,4 @@
-//! The routes, all of them on one page, each with the right that it needs (decisions 6).
+//! The routes, all of them on one page, each with the right that it needs: docs/api.md, Routes.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

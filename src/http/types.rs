@@ -1,4 +1,4 @@
-//! Routes of types (section 4.6).
+//! Routes of types: docs/api.md, Types.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

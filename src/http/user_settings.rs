@@ -1,4 +1,4 @@
-//! Routes of users' settings (section 4.4).
+//! Routes of users' settings: docs/api.md, Settings of users.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -30,7 +30,7 @@ impl Wire for UserSettings {
 
 /// How settings are listed on pages.
 const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: false, limit: 0 };
-/// With one of these the list has pages; without, it is whole, as section 4.4 has it. There is no `filter`: it would be
+/// With one of these the list has pages; without, it is whole. There is no `filter`: it would be
 /// evaluated on the settings of other users.
 const PAGED: [&str; 4] = ["page", "limit", "sort", "order"];
 

@@ -1,4 +1,4 @@
-//! Routes of users (section 4.1).
+//! Routes of users: docs/api.md, Users.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

@@ -43,7 +43,7 @@ pub struct RenderContext {
     pub may_edit: bool,
 }
 
-/// Appends the rendered view of an object (section 2.7 of the interface).
+/// Appends the rendered view of an object: docs/api.md, Rendered objects.
 ///
 /// ```text
 /// { "current_render_time": {"$date": ms},

@@ -1,4 +1,4 @@
-//! Categories of types: a forest whose leaves are types (section 4.7, decisions 8).
+//! Categories of types: a forest whose leaves are types. docs/api.md, Categories.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Forest {
 /// Stores a new category.
 ///
 /// # Errors
-/// Violations of section 2.9, a parent or a type that does not exist, a taken name or id.
+/// Violations of the body, a parent or a type that does not exist, a taken name or id.
 pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
     let accepted = category_input::read(body).map_err(ServiceError::Violations)?;
     let wanted = accepted.get_i64("public_id").ok();

@@ -1,4 +1,4 @@
-//! Groups of users and the rights that they hold (sections 4.2 and 2.3, decisions 7).
+//! Groups of users and the rights that they hold: docs/api.md, Groups.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub enum UsersOfGroup {
 /// Stores a new group.
 ///
 /// # Errors
-/// Violations of section 2.3, a taken name or id, rights that the caller does not hold.
+/// Violations of the body, a taken name or id, rights that the caller does not hold.
 pub async fn create_group(
     services: &Services,
     caller: &Caller,

@@ -13,7 +13,7 @@ use crate::store::collections;
 pub trait Resource {
     /// The collection of its documents.
     const COLLECTION: &'static str;
-    /// The `model` of its envelopes (section 2.1).
+    /// The `model` of its envelopes: docs/api.md, Envelopes.
     const MODEL: &'static str;
     /// Its name in messages.
     const NAME: &'static str;

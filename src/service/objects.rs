@@ -1,4 +1,4 @@
-//! Objects of the inventory: what they must be and how they change (section 4.5, decisions 9).
+//! Objects of the inventory: what they must be and how they change. docs/api.md, Objects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(super) async fn seen(
 /// Stores a new object.
 ///
 /// # Errors
-/// Violations of section 2.6 and of the type's rules, an inactive type, a missing ACL entry, a taken id.
+/// Violations of the body and of the type's rules, an inactive type, a missing ACL entry, a taken id.
 pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
     let types = services.types.current(&*services.store, services.max_time).await?;

@@ -1,4 +1,5 @@
-//! Who is within a caller's reach: the groups that he may put users into, and the users whom he may change (decisions 13).
+//! Who is within a caller's reach: the groups that he may put users into, and the users whom he may change.
+//! docs/api.md, Who may change whom.
 //!
 //! A group *exceeds* somebody when it holds a right that he does not hold. It also does when the activated access list of a type
 //! gives it a permission that his own group does not have. One definition, [`excess`], serves every route that makes users, moves

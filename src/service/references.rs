@@ -1,4 +1,4 @@
-//! Who refers to an object, and what becomes of the references when it goes (decisions 9).
+//! Who refers to an object, and what becomes of the references when it goes. docs/api.md, References.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -172,7 +172,7 @@ impl TypeEntry {
         Err(ServiceError::refused(ErrorCode::AclDenied, message))
     }
 
-    /// Refuses to change objects of an inactive type (decisions 8).
+    /// Refuses to change objects of an inactive type.
     ///
     /// # Errors
     /// [`ErrorCode::TypeInactive`].

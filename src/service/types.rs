@@ -1,4 +1,4 @@
-//! Types of objects: what they must be, and what else changes with them (section 4.6, decisions 8).
+//! Types of objects: what they must be, and what else changes with them. docs/api.md, Types.
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
@@ -27,7 +27,7 @@ pub struct TypeRemoval {
 /// Stores a new type.
 ///
 /// # Errors
-/// Violations of section 2.8, a taken name or id.
+/// Violations of the body, a taken name or id.
 pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
     let accepted = type_input::read(body).map_err(ServiceError::Violations)?;
     let wanted = accepted.get_i64("public_id").ok();

@@ -1,4 +1,4 @@
-//! Settings that users keep in the service (sections 4.4 and 2.5, decisions 7): `identifier` is unique per user.
+//! Settings that users keep in the service: docs/api.md, Settings of users.
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -67,7 +67,7 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
 /// Stores a new setting.
 ///
 /// # Errors
-/// Violations of section 2.5, an unknown user, an identifier that the user has already, more than a user may keep.
+/// Violations of the body, an unknown user, an identifier that the user has already, more than a user may keep.
 pub async fn create_setting(
     services: &Services,
     (caller, user_id): (&Caller, i64),

@@ -1,4 +1,4 @@
-//! Users: who may sign in, and who may say so (sections 4.1 and 2.2, decisions 6 and 7).
+//! Users: who may sign in, and who may say so. docs/api.md, Users.
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
@@ -40,7 +40,7 @@ pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Listed
 /// Stores a new user.
 ///
 /// # Errors
-/// Violations of section 2.2, a taken id, a taken or confusable name, a group that is missing or exceeds the caller.
+/// Violations of the body, a taken id, a taken or confusable name, a group that is missing or exceeds the caller.
 pub async fn create_user(
     services: &Services,
     caller: &Caller,

@@ -46,21 +46,26 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ROOMS: [&str; 11] =
     ["failure", "options", "file", "catalog", "index", "plan", "read", "write", "open", "upkeep", "writer"];
 
-/// Every Rust file below a folder of the package.
-fn sources(folder: &str) -> Vec<PathBuf> {
+/// Every file below a folder of the package.
+fn files(folder: &str) -> Vec<PathBuf> {
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
             if entry.is_dir() {
                 folders.push(entry);
-            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            } else {
                 files.push(entry);
             }
         }
     }
     assert!(!files.is_empty());
     files
+}
+
+/// Every Rust file below a folder of the package.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    files(folder).into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
 /// The part of a file in front of its tests, without comments.
@@ -290,6 +295,56 @@ fn every_row_of_the_policy_for_failing_storage_names_a_trial_that_exists() {
         };
         assert!(files.iter().any(has), "{name} does not exist");
     }
+}
+
+/// What a text cites by a number, as in "section 4"; standards of others may be cited so.
+fn numbered_sources(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().filter(|word| !word.starts_with("//")).collect();
+    let cites = |at: usize| {
+        let noun = words[at].trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        let is_numbered = words.get(at + 1).is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        let is_of_others = at >= 2 && words[at - 2].ends_with("RFC");
+        matches!(noun.as_str(), "section" | "sections" | "decision" | "decisions") && is_numbered && !is_of_others
+    };
+    (0..words.len()).filter(|at| cites(*at)).map(|at| words[at..at + 2].join(" ")).collect()
+}
+
+/// What a text cites by its heading, as in "docs/<file>.md, <Heading>": the document, and the rest of the line.
+fn cited_headings(text: &str) -> impl Iterator<Item = (String, &str)> {
+    text.split("docs/").skip(1).filter_map(|rest| {
+        let (name, after) = rest.split_once(".md")?;
+        let cited = after.trim_start_matches('`').strip_prefix(", ")?.lines().next()?;
+        let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        (is_name && cited.starts_with(char::is_uppercase)).then(|| (format!("docs/{name}.md"), cited))
+    })
+}
+
+#[test]
+fn what_is_cited_stands_in_the_documents() {
+    let (mut wrong, mut headings) = (Vec::new(), 0);
+    let folders = ["src", "tests", "benches", "fuzz/laws", "fuzz/targets", "docs", ".ci"].into_iter().flat_map(files);
+    let pages = ["README.md", "CONTRIBUTING.md"].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    for file in folders.chain(pages) {
+        let text = String::from_utf8_lossy(&fs::read(&file).expect("a readable file")).into_owned();
+        if file.ends_with("tests/it/tidy.rs") {
+            continue;
+        }
+        wrong.extend(numbered_sources(&text).into_iter().map(|cited| format!("{}: {cited}", file.display())));
+        for (name, cited) in cited_headings(&text) {
+            let page = document(&name);
+            let mut known =
+                page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches(['#', ' ']));
+            let is_there = known.any(|heading| {
+                cited.strip_prefix(heading).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+            });
+            headings += 1;
+            if !is_there {
+                wrong.push(format!("{}: {name}, {cited}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(headings > 30, "{headings} headings are cited");
 }
 
 #[test]

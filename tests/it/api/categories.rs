@@ -1,4 +1,4 @@
-//! Categories (section 4.7, decisions 8).
+//! Categories: docs/api.md, Categories.
 
 use serde_json::{Value, json};
 

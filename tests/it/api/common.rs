@@ -1,4 +1,4 @@
-//! What holds for every route (decisions 1 and 2).
+//! What holds for every route: docs/api.md, Every route.
 
 use reqwest::Method;
 use serde_json::json;

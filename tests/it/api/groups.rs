@@ -1,4 +1,4 @@
-//! Groups (section 4.2, decisions 7).
+//! Groups: docs/api.md, Groups.
 
 use reqwest::Method;
 use serde_json::json;

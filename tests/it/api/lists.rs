@@ -1,4 +1,4 @@
-//! Lists: parameters, pages, what is echoed (section 2.1, decisions 3 and 4).
+//! Lists: parameters, pages, what is echoed. docs/api.md, List parameters.
 
 use reqwest::Method;
 use serde_json::json;

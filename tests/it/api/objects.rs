@@ -1,4 +1,4 @@
-//! Objects (section 4.5, decisions 9).
+//! Objects: docs/api.md, Objects.
 
 use reqwest::Method;
 use serde_json::{Value, json};

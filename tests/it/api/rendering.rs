@@ -1,4 +1,4 @@
-//! Rendered views over REST (section 2.7, decisions 10); the views themselves are tested in `render`.
+//! Rendered views over REST (docs/api.md, Rendered objects); the views themselves are tested in `render`.
 
 use serde_json::json;
 

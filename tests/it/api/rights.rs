@@ -1,4 +1,4 @@
-//! Rights (section 4.3) and which route needs which.
+//! Rights, and which route needs which: docs/api.md, Rights.
 
 use reqwest::Method;
 use serde_json::{Value, json};

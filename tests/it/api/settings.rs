@@ -1,4 +1,4 @@
-//! Users' settings (section 4.4, decisions 7).
+//! Users' settings: docs/api.md, Settings of users.
 
 use reqwest::Method;
 use serde_json::json;

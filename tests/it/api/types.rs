@@ -1,4 +1,4 @@
-//! Types (section 4.6, decisions 8).
+//! Types: docs/api.md, Types.
 
 use serde_json::json;
 

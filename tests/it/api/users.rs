@@ -1,4 +1,4 @@
-//! Users (section 4.1, decisions 6 and 7).
+//! Users: docs/api.md, Users.
 
 use bson::{Document, doc};
 use inventory_service::domain::document::raw;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::people::Person;
 use crate::support::app::{on_each_store, send};
 
-/// Routes that need no token (decisions 6), and none else.
+/// Routes that need no token, and none else: docs/api.md, Signing in.
 const PUBLIC: [&str; 7] =
     ["/health/live", "/health/ready", "/rest/", "/rest/auth/login", "/openapi.json", "/docs/", "/docs/{file}"];
 
