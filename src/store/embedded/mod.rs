@@ -8,14 +8,14 @@
 //! | [`file`](mod@file) | bytes on disk: the log of pages, the files beside it, what is only looked at |
 //! | [`catalog`] | what the file says of itself: collections, indexes, versions |
 //! | [`index`] | keys, entries, their tables and numbers |
-//! | [`plan`] | from a filter to the ranges of an index |
+//! | [`plan`] | from a question to the way it is answered: the ranges of an index |
 //! | [`read`] | a plan is run on a snapshot |
 //! | [`write`](mod@write) | units become changes of tables and records of the log |
 //! | [`open`] | a file becomes a store: recovery, older formats, refusals |
 //! | [`upkeep`] | check, repair, compact, backup |
 //! | [`writer`] | the thread that writes |
 //!
-//! The life of a read: [`plan`] chooses a way to the documents, [`read`] goes it on the published snapshot. The life of a write:
+//! The life of a read: [`plan`] chooses a `Way` to the documents, [`read`] goes it on the published snapshot. The life of a write:
 //! the queue, [`writer`], a batch, a record in the journal or a durable commit, a new snapshot, the answer.
 //!
 //! *Invariants:*
@@ -49,19 +49,18 @@ use bson::DateTime;
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
-use crate::query::{Filter, Node, Projection, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::inspection::Finding;
 use crate::store::{
     CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit, revision,
 };
 
-use self::catalog::collections::Collection;
 use self::open::location::Location;
-use self::plan::planner::{self, Choice, Wanted};
+use self::plan::planner::Wanted;
+use self::plan::way::{self, Way};
 use self::read::chunks::{self, Rest};
 use self::read::execute::{Deadline, Reader};
 use self::read::find::{Answer, Question};
-use self::read::point::{Point, Points};
 use self::read::snapshot::{Published, Snapshot};
 use self::read::{dump, explain, inspect, parallel};
 use self::upkeep::{backup, check};
@@ -138,30 +137,28 @@ impl EmbeddedStore {
         })
     }
 
-    /// Answers on this thread when the plan leads straight to the documents, else on the blocking pool.
+    /// Answers on this thread when few keys lead straight to the documents, else on the blocking pool.
     async fn ask(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
-        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
-        // Two paths of an order may be refused for the document that is found.
-        let is_simple = is_light(query) && query.sort.keys().len() < 2;
-        if let Some(point) = Point::of(&collection, query.filter.tree()).filter(|_| is_simple) {
-            let ask = || point.ask(&collection, snapshot.tables(&collection)?, query, with_total);
-            return self.watched(failure::guarded(ask));
-        }
-        let is_unordered = query.sort.is_empty() && !query.sort.is_reversed();
-        if let Some(points) = Points::of(&collection, query.filter.tree()).filter(|_| is_simple && is_unordered) {
-            let ask = || points.ask(&collection, snapshot.tables(&collection)?, query, with_total);
-            return self.watched(failure::guarded(ask));
-        }
-        let sure = planner::sure_plan(&collection, query.filter.tree(), &query.sort);
-        if let Some(choice) = sure.filter(|_| is_light(query)) {
-            let question = Question { query, choice, with_total, deadline: Deadline::after(query.max_time) };
-            if question.is_short(&collection) {
-                return self.watched(failure::guarded(|| question.ask(&collection, snapshot.tables(&collection)?)));
+        let Some(collection) = snapshot.collection(name) else { return Ok(Answer::none(with_total)) };
+        let tables = || snapshot.tables(collection);
+        match Way::of(collection, query, with_total) {
+            Way::Point(point) => self.here(|| point.ask(collection, tables()?, query, with_total)),
+            Way::Points(points) => self.here(|| points.ask(collection, tables()?, query, with_total)),
+            Way::Short(choice) => {
+                let question = Question { query, choice, with_total, deadline: Deadline::after(query.max_time) };
+                self.here(|| question.ask(collection, tables()?))
+            }
+            planned @ Way::Planned => {
+                // Neither is held while others are waited for.
+                drop((snapshot, planned));
+                self.ask_planned(name, query, with_total).await
             }
         }
-        drop((snapshot, collection));
+    }
+
+    async fn ask_planned(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
         // Waiting for a thread counts: the snapshot is held meanwhile.
@@ -202,6 +199,11 @@ impl EmbeddedStore {
         Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
+    /// Answers on the thread that asks.
+    fn here<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.watched(failure::guarded(work))
+    }
+
     async fn on_blocking_pool<T: Send + 'static>(
         &self,
         turn: Turn,
@@ -218,16 +220,6 @@ impl EmbeddedStore {
         }
         result
     }
-}
-
-/// Whether one document takes no time to speak of. What clients compute runs on the blocking pool, even on one document.
-fn is_light(query: &FindQuery) -> bool {
-    !query.filter.tree().is_costly() && !query.projection.as_ref().is_some_and(Projection::is_computed)
-}
-
-/// The plan of a question that leads straight to few documents.
-fn quick_plan(collection: &Collection, filter: &Filter, sort: &Sort) -> Option<Choice> {
-    planner::sure_plan(collection, filter.tree(), sort).filter(|choice| choice.plan.is_quick(collection))
 }
 
 #[async_trait]
@@ -262,22 +254,18 @@ impl Store for EmbeddedStore {
         validate::runs_here(filter)?;
         let snapshot = self.snapshot()?;
         let Some(collection) = snapshot.collection(collection).cloned() else { return Ok(0) };
-        let filter = filter.clone();
-        let quick = quick_plan(&collection, &filter, &Sort::default());
-        let is_quick = !filter.tree().is_costly() && (quick.is_some() || matches!(filter.tree(), Node::Always));
         let deadline = Deadline::after(max_time);
+        if let Some(choice) = way::short_count(&collection, filter.tree()) {
+            let tables = || snapshot.tables(&collection);
+            return self.here(|| Reader::new(&collection, tables()?, deadline).count(&choice, filter));
+        }
+        let filter = filter.clone();
         let work = move |means: &Means| {
             let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
             let wanted = Wanted { first: Some(0), total: true };
-            let choice = match quick {
-                Some(choice) => choice,
-                None => reader.plan(filter.tree(), &Sort::default(), wanted)?,
-            };
+            let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
             reader.count(&choice, &filter)
         };
-        if is_quick {
-            return self.watched(failure::guarded(|| work(&Means::default())));
-        }
         self.on_blocking_pool(admission::turn().await?, work).await
     }
 

@@ -1,6 +1,8 @@
-//! From a filter to the ranges of an index: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
+//! From a question to the way it is answered: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
 
 pub(super) mod candidate;
 pub(super) mod conditions;
 pub(super) mod intervals;
 pub(super) mod planner;
+pub(super) mod point;
+pub(super) mod way;

@@ -7,6 +7,7 @@
 //! with the least work is taken.
 
 use crate::query::{Node, Sort};
+use crate::store::FindQuery;
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::plan::candidate::Candidate;
@@ -22,6 +23,8 @@ const MAX_COUNTED: u64 = 10_000;
 const GUESS: u64 = 10;
 /// From so many documents on an order from an index is worth much: sorting them in memory might fail.
 const MANY: u64 = 100_000;
+/// So many documents are read by the thread that asks for them; more take a thread of their own.
+pub(crate) const FEW: u64 = 128;
 
 /// How the documents of a query are found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,11 +75,13 @@ pub(crate) trait Numbers {
 }
 
 impl Plan {
-    /// Whether running it takes so little that no other thread is needed.
-    pub(crate) fn is_quick(&self, collection: &Collection) -> bool {
+    /// Whether keys of a unique index lead to its documents, and to few of them.
+    pub(crate) fn is_few(&self, collection: &Collection) -> bool {
         match self {
             Self::Nothing => true,
-            Self::Index(scan) => scan.points && scan.ranges.len() <= 8 && collection.indexes[scan.index].unique,
+            Self::Index(scan) => {
+                scan.points && collection.indexes[scan.index].unique && scan.ranges.len() as u64 <= FEW
+            }
             Self::Scan | Self::Union(_) => false,
         }
     }
@@ -89,6 +94,16 @@ impl Plan {
             Self::Index(scan) => is_insertion_order || scan.order != Order::Unused,
             Self::Scan | Self::Union(_) => is_insertion_order,
         }
+    }
+}
+
+impl Choice {
+    /// The scan whose entries are the answer, one each and in its order, if there is one.
+    pub(crate) fn answering_keys(&self, query: &FindQuery, with_total: bool) -> Option<&IndexScan> {
+        let Plan::Index(scan) = &self.plan else { return None };
+        let is_exact = scan.exact || matches!(query.filter.tree(), Node::Always);
+        let is_ordered = scan.comes_in_order() && !query.sort.is_reversed();
+        (is_exact && is_ordered && (!with_total || self.total != Total::Documents)).then_some(scan)
     }
 }
 
@@ -330,7 +345,7 @@ mod tests {
         let (name, scan) = scan_of(planned(doc! { "kind": 1, "public_id": 5 }, doc! { "size": 1 }));
         assert_eq!((name.as_str(), scan.points, scan.exact), ("public_id", true, false));
         assert_eq!(scan.ranges, points(&[5.into()]));
-        assert!(Plan::Index(scan).is_quick(&collection()));
+        assert!(Plan::Index(scan).is_few(&collection()));
     }
 
     #[test]

@@ -13,16 +13,12 @@ use crate::store::embedded::index::row_cache::Place;
 use crate::store::embedded::index::scan::IndexScan;
 use crate::store::embedded::index::table::Access;
 use crate::store::embedded::index::tables::Tables;
-use crate::store::embedded::plan::planner::{Choice, Plan, Total, Wanted};
+use crate::store::embedded::plan::planner::{Choice, Total, Wanted};
 use crate::store::embedded::read::execute::{Deadline, Reader, Work};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
 const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
-/// An answer of so many documents at the most, found by keys alone, is read by the thread that asks for it.
-const SHORT: u64 = 128;
-/// It may pass over so many keys at the most.
-const SHORT_KEYS: u64 = 1024;
 /// MongoDB's number for a sort that needs more.
 const EXCEEDED_MEMORY_LIMIT: i32 = 292;
 
@@ -134,28 +130,6 @@ impl<'a> Question<'a> {
         Ok(found)
     }
 
-    /// Whether the answer takes so little that no other thread is needed.
-    pub(crate) fn is_short(&self, collection: &Collection) -> bool {
-        let page = self.query.skip.saturating_add(self.query.limit);
-        let is_page = (1..=SHORT).contains(&self.query.limit) && page <= SHORT_KEYS;
-        let is_counted = !self.with_total || self.choice.total == Total::Collection;
-        let is_few = |scan: &IndexScan| {
-            let is_unique = collection.indexes[scan.index].unique;
-            scan.points && is_unique && scan.ranges.len() as u64 <= SHORT
-        };
-        match &self.choice.plan {
-            Plan::Nothing => true,
-            Plan::Index(scan) => is_few(scan) || (is_page && is_counted && self.keys_suffice(scan)),
-            Plan::Scan | Plan::Union(_) => false,
-        }
-    }
-
-    /// Whether the entries in the ranges are the answer, one each and in its order.
-    fn keys_suffice(&self, scan: &IndexScan) -> bool {
-        let is_exact = scan.exact || matches!(self.query.filter.tree(), Node::Always);
-        is_exact && scan.comes_in_order() && !self.query.sort.is_reversed() && (!self.with_total || self.counts_apart())
-    }
-
     /// Whether the total is known without looking at each document.
     fn counts_apart(&self) -> bool {
         self.choice.total != Total::Documents
@@ -208,9 +182,8 @@ impl<'a> Question<'a> {
     fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
         self.turn(reader);
         let query = self.query;
-        match &self.choice.plan {
-            Plan::Index(scan) if self.keys_suffice(scan) => return self.stream_by_keys(scan, reader, budget),
-            _ => {}
+        if let Some(scan) = self.choice.answering_keys(query, self.with_total) {
+            return self.stream_by_keys(scan, reader, budget);
         }
         let read_on = self.with_total && !self.counts_apart();
         let mut documents = Documents::new();

@@ -1,0 +1,164 @@
+//! Chooses how a question is answered: once, as a value. `read` runs it.
+
+use crate::query::{Node, Projection, Sort};
+use crate::store::FindQuery;
+use crate::store::embedded::catalog::collections::Collection;
+use crate::store::embedded::plan::planner::{Choice, FEW, Plan, Total, sure_plan};
+use crate::store::embedded::plan::point::{Point, Points};
+
+/// A short answer passes over so many keys at the most, those of its page included.
+const MAX_PASSED: u64 = 1024;
+
+/// How a question is answered.
+pub(crate) enum Way {
+    /// One key of a unique index is looked up.
+    Point(Point),
+    /// A few keys of a unique index are looked up, in no order.
+    Points(Points),
+    /// A plan that takes so little that no other thread is needed.
+    Short(Choice),
+    /// A plan that is made on a thread of its own: keys may have to be counted for it.
+    Planned,
+}
+
+impl Way {
+    /// The first that suits, in the order above.
+    pub(crate) fn of(collection: &Collection, query: &FindQuery, with_total: bool) -> Self {
+        let (filter, sort) = (query.filter.tree(), &query.sort);
+        // What clients compute takes a thread of its own, even on one document.
+        if filter.is_costly() || query.projection.as_ref().is_some_and(Projection::is_computed) {
+            return Self::Planned;
+        }
+        // Two paths of an order may be refused for the document that is found.
+        if sort.keys().len() < 2
+            && let Some(point) = Point::of(collection, filter)
+        {
+            return Self::Point(point);
+        }
+        if sort.is_empty()
+            && !sort.is_reversed()
+            && let Some(points) = Points::of(collection, filter)
+        {
+            return Self::Points(points);
+        }
+        let sure = sure_plan(collection, filter, sort);
+        sure.filter(|choice| is_short(choice, collection, query, with_total)).map_or(Self::Planned, Self::Short)
+    }
+}
+
+fn is_short(choice: &Choice, collection: &Collection, query: &FindQuery, with_total: bool) -> bool {
+    let is_page = (1..=FEW).contains(&query.limit) && query.skip.saturating_add(query.limit) <= MAX_PASSED;
+    let is_counted = !with_total || choice.total == Total::Collection;
+    let is_short_page = || is_page && is_counted && choice.answering_keys(query, with_total).is_some();
+    choice.plan.is_few(collection) || is_short_page()
+}
+
+/// The plan that counts what matches, where that takes so little that no other thread is needed.
+pub(crate) fn short_count(collection: &Collection, filter: &Node) -> Option<Choice> {
+    match filter {
+        Node::Always => Some(Choice { plan: Plan::Scan, total: Total::Collection }),
+        costly if costly.is_costly() => None,
+        _ => sure_plan(collection, filter, &Sort::default()).filter(|choice| choice.plan.is_few(collection)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::query::{Filter, Limits};
+    use crate::store::embedded::catalog::collections::Index;
+
+    fn collection() -> Collection {
+        let mut public_id = Index::over("public_id", &["public_id"]);
+        public_id.unique = true;
+        Collection::with_indexes(vec![public_id, Index::over("kind", &["kind", "public_id"])])
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests read better without the references")]
+    fn parsed(filter: Document) -> Filter {
+        Filter::parse(&filter, &Limits::default()).expect("filters of tests are right")
+    }
+
+    fn asking(filter: Document, sort: &Document) -> FindQuery {
+        let sort = Sort::parse(sort).expect("sorts of tests are right");
+        FindQuery::new(parsed(filter), Duration::MAX).sorted(sort)
+    }
+
+    fn way(query: &FindQuery, with_total: bool) -> &'static str {
+        match Way::of(&collection(), query, with_total) {
+            Way::Point(_) => "point",
+            Way::Points(_) => "points",
+            Way::Short(_) => "short",
+            Way::Planned => "planned",
+        }
+    }
+
+    fn values(count: i32) -> Document {
+        doc! { "public_id": { "$in": (0..count).collect::<Vec<i32>>() } }
+    }
+
+    #[test]
+    fn keys_of_a_unique_index_are_looked_up() {
+        let one = || doc! { "public_id": 7 };
+        for (filter, sort, expected) in [
+            (one(), doc! {}, "point"),
+            (one(), doc! { "size": 1 }, "point"),
+            (one(), doc! { "$natural": -1 }, "point"),
+            (one(), doc! { "size": 1, "kind": 1 }, "short"),
+            (doc! { "public_id": 7, "size": 1 }, doc! {}, "short"),
+            (doc! { "public_id": 7, "size": { "$regex": "x" } }, doc! {}, "planned"),
+            (values(128), doc! {}, "points"),
+            (values(128), doc! { "public_id": -1 }, "short"),
+            (values(128), doc! { "$natural": -1 }, "short"),
+            (values(129), doc! {}, "planned"),
+            (doc! { "size": 1 }, doc! {}, "planned"),
+            (doc! {}, doc! {}, "planned"),
+        ] {
+            assert_eq!(way(&asking(filter.clone(), &sort), true), expected, "{filter} {sort}");
+        }
+        let projection = Projection::parse(&doc! { "n": { "$add": ["$a", 1] } }, &Filter::all());
+        let projection = Some(projection.expect("projections of tests are right"));
+        assert_eq!(way(&FindQuery { projection, ..asking(one(), &doc! {}) }, true), "planned");
+    }
+
+    #[test]
+    fn a_short_page_in_the_order_of_an_index_is_short() {
+        for (filter, skip, limit, without_total, with_total) in [
+            (doc! {}, 0, 10, "short", "short"),
+            (doc! {}, 896, 128, "short", "short"),
+            (doc! {}, 897, 128, "planned", "planned"),
+            (doc! {}, 0, 129, "planned", "planned"),
+            (doc! {}, 0, 0, "planned", "planned"),
+            (doc! { "kind": 1 }, 0, 10, "short", "planned"),
+            (doc! { "kind": 1, "size": 1 }, 0, 10, "planned", "planned"),
+        ] {
+            let query = FindQuery { skip, limit, ..asking(filter.clone(), &doc! { "public_id": 1 }) };
+            assert_eq!([false, true].map(|total| way(&query, total)), [without_total, with_total], "{filter} {skip}");
+        }
+    }
+
+    #[test]
+    fn few_keys_and_whole_collections_are_counted_at_once() {
+        let is_short = |filter: Document| short_count(&collection(), parsed(filter).tree()).is_some();
+        assert!([doc! {}, doc! { "public_id": 7 }, values(128)].into_iter().all(is_short));
+        let costly = doc! { "public_id": 7, "size": { "$regex": "x" } };
+        assert!(![values(129), doc! { "kind": 1 }, costly].into_iter().any(is_short));
+    }
+
+    /// An explanation tells the planner's choice: it must be the key that is looked up.
+    #[test]
+    fn the_planner_chooses_the_key_that_is_looked_up() {
+        for filter in [doc! { "public_id": 7 }, doc! { "public_id": "x" }, doc! { "_id": 7_i64 }] {
+            let filter = parsed(filter);
+            let point = Point::of(&collection(), filter.tree()).expect("a point");
+            let choice = sure_plan(&collection(), filter.tree(), &Sort::default());
+            let Some(Choice { plan: Plan::Index(scan), .. }) = choice else { panic!("no index: {choice:?}") };
+            let starts: Vec<_> = scan.ranges.iter().map(|range| &range.start).collect();
+            assert_eq!((scan.index, starts), (point.index, vec![&point.key]));
+        }
+    }
+}
