@@ -11,7 +11,7 @@ use validator::Validate;
 use super::body::JsonBody;
 use super::envelope;
 use super::error::ApiError;
-use super::schema::{LoginBody, User};
+use super::schema::{LoginBody, User, operation};
 use super::state::HttpState;
 use crate::auth::Secret;
 use crate::domain::Violation;
@@ -41,12 +41,10 @@ struct LoginResponse<'a> {
     token_expire: i64,
 }
 
-/// Sign in with user name and password.
-#[utoipa::path(
-    post, path = "/rest/auth/login",
-    request_body = LoginBody,
-    responses((status = 200, body = LoginResponse)),
-)]
+operation! {
+    /// Sign in with user name and password.
+    login: request_body = LoginBody, responses((status = 200, body = LoginResponse))
+}
 pub(super) async fn login(
     state: web::Data<HttpState>,
     request: HttpRequest,

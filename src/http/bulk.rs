@@ -14,20 +14,20 @@ use super::objects::{read_on_references, refuse_if_match};
 use super::params::Parameters;
 use super::schema::{
     Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
-    Selected,
+    Selected, operation,
 };
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::service::bulk::{self as service, Outcome, Selection};
 use crate::service::resource::Objects;
 
-/// Create several objects, each on its own or all together.
-#[utoipa::path(
-    post, path = "/rest/objects/bulk",
-    params(Atomic, IdempotencyHeader),
-    request_body(content((Vec<NewObject> = "application/json"), (String = "application/x-ndjson"))),
-    responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects)),
-)]
+operation! {
+    /// Create several objects, each on its own or all together.
+    create_objects:
+        params(Atomic, IdempotencyHeader),
+        request_body(content((Vec<NewObject> = "application/json"), (String = "application/x-ndjson"))),
+        responses((status = 200, body = CreatedObjects), (status = 207, body = CreatedObjects))
+}
 pub(super) async fn create_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -67,13 +67,13 @@ fn report(state: &HttpState, outcomes: Vec<Outcome>) -> HttpResponse {
     envelope::collection::<Objects>(state, status, "results", &items, &beside, "INSERT")
 }
 
-/// Merge a patch into all objects that a filter selects, or into none of them.
-#[utoipa::path(
-    patch, path = "/rest/objects/",
-    params(Selected),
-    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = ChangedObjects)),
-)]
+operation! {
+    /// Merge a patch into all objects that a filter selects, or into none of them.
+    patch_selected_objects:
+        params(Selected),
+        request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = ChangedObjects))
+}
 pub(super) async fn patch_selected_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -89,12 +89,10 @@ pub(super) async fn patch_selected_objects(
     Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
 }
 
-/// Delete all objects that a filter selects, or none of them.
-#[utoipa::path(
-    delete, path = "/rest/objects/",
-    params(Selected, References),
-    responses((status = 200, body = RemovedObjects)),
-)]
+operation! {
+    /// Delete all objects that a filter selects, or none of them.
+    delete_selected_objects: params(Selected, References), responses((status = 200, body = RemovedObjects))
+}
 pub(super) async fn delete_selected_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -12,7 +12,7 @@ use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
     Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
-    Inserted, ListOf, Listing, Single, Updated,
+    Inserted, ListOf, Listing, Single, Updated, operation,
 };
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -27,12 +27,10 @@ impl Wire for Categories {
     const TIME: &'static str = ISO_TIME;
 }
 
-/// List categories, flat or as a tree.
-#[utoipa::path(
-    get, path = "/rest/categories/",
-    params(Listing, CategoryListing),
-    responses((status = 200, body = ListOf<CategoryOrNode>)),
-)]
+operation! {
+    /// List categories, flat or as a tree.
+    list_categories: params(Listing, CategoryListing), responses((status = 200, body = ListOf<CategoryOrNode>))
+}
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -84,12 +82,10 @@ fn write_node(node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Read a category.
-#[utoipa::path(
-    get, path = "/rest/categories/{public_id}",
-    params(IfNoneMatch),
-    responses((status = 200, body = Single<Category>)),
-)]
+operation! {
+    /// Read a category.
+    get_category: params(IfNoneMatch), responses((status = 200, body = Single<Category>))
+}
 pub(super) async fn get_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -100,12 +96,10 @@ pub(super) async fn get_category(
     envelope::single::<Categories>(&state, &request, &found)
 }
 
-/// Create a category.
-#[utoipa::path(
-    post, path = "/rest/categories/",
-    request_body = CategoryBody,
-    responses((status = 201, body = Inserted<Category>)),
-)]
+operation! {
+    /// Create a category.
+    create_category: request_body = CategoryBody, responses((status = 201, body = Inserted<Category>))
+}
 pub(super) async fn create_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -116,13 +110,10 @@ pub(super) async fn create_category(
     envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &created)
 }
 
-/// Replace a category.
-#[utoipa::path(
-    put, path = "/rest/categories/{public_id}",
-    params(IfMatch),
-    request_body = CategoryBody,
-    responses((status = 202, body = Updated<Category>)),
-)]
+operation! {
+    /// Replace a category.
+    update_category: params(IfMatch), request_body = CategoryBody, responses((status = 202, body = Updated<Category>))
+}
 pub(super) async fn update_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -135,13 +126,13 @@ pub(super) async fn update_category(
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Merge a patch into a category.
-#[utoipa::path(
-    patch, path = "/rest/categories/{public_id}",
-    params(IfMatch),
-    request_body(content((CategoryPatch = "application/json"), (CategoryPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<Category>)),
-)]
+operation! {
+    /// Merge a patch into a category.
+    patch_category:
+        params(IfMatch),
+        request_body(content((CategoryPatch = "application/json"), (CategoryPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<Category>))
+}
 pub(super) async fn patch_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -154,12 +145,10 @@ pub(super) async fn patch_category(
     envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Delete a category; its children move up.
-#[utoipa::path(
-    delete, path = "/rest/categories/{public_id}",
-    params(IfMatch),
-    responses((status = 202, body = DeletedWith<Category>)),
-)]
+operation! {
+    /// Delete a category; its children move up.
+    delete_category: params(IfMatch), responses((status = 202, body = DeletedWith<Category>))
+}
 pub(super) async fn delete_category(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
 use super::error::ApiError;
+use super::schema::operation;
 use super::state::HttpState;
 use crate::service::ErrorCode;
 
@@ -17,32 +18,30 @@ static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     Arc::new(config.display_operation_id(true).display_request_duration(true).filter(true))
 });
 
-/// The description of the interface, in OpenAPI 3.1.
-#[utoipa::path(
-    get, path = "/openapi.json",
-    responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>)),
-)]
+operation! {
+    /// The description of the interface, in OpenAPI 3.1.
+    openapi: responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>))
+}
 pub(super) async fn openapi(state: web::Data<HttpState>) -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body((state.description)())
 }
 
-/// The description of the interface as a page, on which routes can be tried.
-#[utoipa::path(
-    get, path = "/docs/",
-    responses((status = 200, body = String, content_type = "text/html")),
-)]
+operation! {
+    /// The description of the interface as a page, on which routes can be tried.
+    page: responses((status = 200, body = String, content_type = "text/html"))
+}
 pub(super) async fn page() -> Result<HttpResponse, ApiError> {
     file("index.html")
 }
 
-/// A part of the page.
-#[utoipa::path(
-    get, path = "/docs/{file}",
-    responses((status = 200, content(
-        (String = "text/html"), (String = "text/css"), (String = "text/javascript"), (Vec<u8> = "image/png"),
-        (String = "application/json"),
-    ))),
-)]
+operation! {
+    /// A part of the page.
+    part:
+        responses((status = 200, content(
+            (String = "text/html"), (String = "text/css"), (String = "text/javascript"), (Vec<u8> = "image/png"),
+            (String = "application/json"),
+        )))
+}
 pub(super) async fn part(request: HttpRequest) -> Result<HttpResponse, ApiError> {
     file(request.match_info().get("file").unwrap_or_default())
 }

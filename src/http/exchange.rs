@@ -13,7 +13,7 @@ use super::files::{File, SHEET, Said};
 use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
 use super::params::{Parameters, read_order, read_sort};
-use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters};
+use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
 use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
@@ -29,16 +29,16 @@ const EXPORT: [&str; 11] =
 /// What of it only a CSV file can have.
 const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
 
-/// Write objects into a file: a table (CSV, xlsx) or lines of JSON.
-#[utoipa::path(
-    get, path = "/rest/export/objects",
-    params(ExportParameters),
-    responses((status = 200, description = "The file.", content(
-        (String = "text/csv"),
-        (String = "application/x-ndjson"),
-        (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-    ))),
-)]
+operation! {
+    /// Write objects into a file: a table (CSV, xlsx) or lines of JSON.
+    export_objects:
+        params(ExportParameters),
+        responses((status = 200, description = "The file.", content(
+            (String = "text/csv"),
+            (String = "application/x-ndjson"),
+            (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        )))
+}
 pub(super) async fn export_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -129,19 +129,19 @@ fn plain(name: &str) -> String {
 /// What an import knows.
 const IMPORT: [&str; 6] = ["type_id", "format", "key", "dry_run", "delimiter", "encoding"];
 
-/// Create and change objects from a file: all of its lines, or none.
-///
-/// A spreadsheet comes as bytes with `format=xlsx`, or with the media type of its own.
-#[utoipa::path(
-    post, path = "/rest/import/objects",
-    params(ImportParameters, IdempotencyHeader),
-    request_body(content(
-        (String = "text/csv"),
-        (String = "application/x-ndjson"),
-        (String = "application/octet-stream"),
-    )),
-    responses((status = 200, body = ImportReport)),
-)]
+operation! {
+    /// Create and change objects from a file: all of its lines, or none.
+    ///
+    /// A spreadsheet comes as bytes with `format=xlsx`, or with the media type of its own.
+    import_objects:
+        params(ImportParameters, IdempotencyHeader),
+        request_body(content(
+            (String = "text/csv"),
+            (String = "application/x-ndjson"),
+            (String = "application/octet-stream"),
+        )),
+        responses((status = 200, body = ImportReport))
+}
 pub(super) async fn import_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -13,7 +13,7 @@ use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
     Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
-    Updated,
+    Updated, operation,
 };
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -28,24 +28,20 @@ impl Wire for Groups {
     const TIME: &'static str = SPACED_TIME;
 }
 
-/// List groups.
-#[utoipa::path(
-    get, path = "/rest/groups/",
-    params(Listing),
-    responses((status = 200, body = ListOf<Group>)),
-)]
+operation! {
+    /// List groups.
+    list_groups: params(Listing), responses((status = 200, body = ListOf<Group>))
+}
 pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
 
-/// Read a group.
-#[utoipa::path(
-    get, path = "/rest/groups/{public_id}",
-    params(IfNoneMatch),
-    responses((status = 200, body = Single<Group>)),
-)]
+operation! {
+    /// Read a group.
+    get_group: params(IfNoneMatch), responses((status = 200, body = Single<Group>))
+}
 pub(super) async fn get_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -56,12 +52,10 @@ pub(super) async fn get_group(
     envelope::single::<Groups>(&state, &request, &found)
 }
 
-/// Create a group.
-#[utoipa::path(
-    post, path = "/rest/groups/",
-    request_body = GroupBody,
-    responses((status = 201, body = Inserted<Group>)),
-)]
+operation! {
+    /// Create a group.
+    create_group: request_body = GroupBody, responses((status = 201, body = Inserted<Group>))
+}
 pub(super) async fn create_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -73,13 +67,10 @@ pub(super) async fn create_group(
     envelope::inserted::<Groups>(&state, &request, StatusCode::CREATED, &created)
 }
 
-/// Replace a group.
-#[utoipa::path(
-    put, path = "/rest/groups/{public_id}",
-    params(IfMatch),
-    request_body = GroupBody,
-    responses((status = 202, body = Updated<Group>)),
-)]
+operation! {
+    /// Replace a group.
+    update_group: params(IfMatch), request_body = GroupBody, responses((status = 202, body = Updated<Group>))
+}
 pub(super) async fn update_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -93,13 +84,13 @@ pub(super) async fn update_group(
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Merge a patch into a group.
-#[utoipa::path(
-    patch, path = "/rest/groups/{public_id}",
-    params(IfMatch),
-    request_body(content((GroupPatch = "application/json"), (GroupPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<Group>)),
-)]
+operation! {
+    /// Merge a patch into a group.
+    patch_group:
+        params(IfMatch),
+        request_body(content((GroupPatch = "application/json"), (GroupPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<Group>))
+}
 pub(super) async fn patch_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -113,12 +104,10 @@ pub(super) async fn patch_group(
     envelope::updated::<Groups>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Delete a group, and move or delete its users.
-#[utoipa::path(
-    delete, path = "/rest/groups/{public_id}",
-    params(IfMatch, GroupMembers),
-    responses((status = 202, body = Deleted<Group>)),
-)]
+operation! {
+    /// Delete a group, and move or delete its users.
+    delete_group: params(IfMatch, GroupMembers), responses((status = 202, body = Deleted<Group>))
+}
 pub(super) async fn delete_group(
     state: web::Data<HttpState>,
     request: HttpRequest,

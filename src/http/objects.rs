@@ -18,7 +18,7 @@ use super::path::{PathId, PathIds};
 use super::schema::{
     Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
     ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
-    WrittenObject,
+    WrittenObject, operation,
 };
 use super::state::HttpState;
 use crate::admission;
@@ -43,12 +43,10 @@ impl Wire for Objects {
     const TIME: &'static str = ISO_TIME;
 }
 
-/// List objects, as stored or rendered.
-#[utoipa::path(
-    get, path = "/rest/objects/",
-    params(Listing, ObjectListing),
-    responses((status = 200, body = ListOf<ListedObject>)),
-)]
+operation! {
+    /// List objects, as stored or rendered.
+    list_objects: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
+}
 pub(super) async fn list_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -59,12 +57,10 @@ pub(super) async fn list_objects(
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
-/// List objects, with the parameters in a JSON body.
-#[utoipa::path(
-    post, path = "/rest/objects/query",
-    request_body = ObjectQuery,
-    responses((status = 200, body = ListOf<ListedObject>)),
-)]
+operation! {
+    /// List objects, with the parameters in a JSON body.
+    query_objects: request_body = ObjectQuery, responses((status = 200, body = ListOf<ListedObject>))
+}
 pub(super) async fn query_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -77,12 +73,10 @@ pub(super) async fn query_objects(
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
-/// List the objects that refer to an object.
-#[utoipa::path(
-    get, path = "/rest/objects/{public_id}/references",
-    params(Listing, ObjectListing),
-    responses((status = 200, body = ListOf<ListedObject>)),
-)]
+operation! {
+    /// List the objects that refer to an object.
+    list_references: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
+}
 pub(super) async fn list_references(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -98,12 +92,10 @@ pub(super) async fn list_references(
     answer(&state, &request, &caller.0, &path, &params, listed).await
 }
 
-/// List the unclean objects of a type.
-#[utoipa::path(
-    get, path = "/rest/objects/clean/{public_id}",
-    params(Listing, ObjectListing),
-    responses((status = 200, body = ListOf<ListedObject>)),
-)]
+operation! {
+    /// List the unclean objects of a type.
+    list_unclean: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
+}
 pub(super) async fn list_unclean(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -195,12 +187,10 @@ async fn items(
     projected.await?
 }
 
-/// Read an object, rendered.
-#[utoipa::path(
-    get, path = "/rest/objects/{public_id}",
-    params(IfNoneMatch),
-    responses((status = 200, body = RenderedObject)),
-)]
+operation! {
+    /// Read an object, rendered.
+    render_object: params(IfNoneMatch), responses((status = 200, body = RenderedObject))
+}
 pub(super) async fn render_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -215,12 +205,10 @@ pub(super) async fn render_object(
     Ok(envelope::tagged(envelope::json(StatusCode::OK, view, |_| {}), &tag))
 }
 
-/// Read an object as it is stored.
-#[utoipa::path(
-    get, path = "/rest/objects/{public_id}/native",
-    params(IfNoneMatch),
-    responses((status = 200, body = StoredObject)),
-)]
+operation! {
+    /// Read an object as it is stored.
+    get_object: params(IfNoneMatch), responses((status = 200, body = StoredObject))
+}
 pub(super) async fn get_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -232,12 +220,10 @@ pub(super) async fn get_object(
     envelope::bare::<Objects>(&request, &object)
 }
 
-/// Create an object.
-#[utoipa::path(
-    post, path = "/rest/objects/",
-    request_body = NewObject,
-    responses((status = 200, body = Inserted<WrittenObject>)),
-)]
+operation! {
+    /// Create an object.
+    create_object: request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
+}
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -249,13 +235,10 @@ pub(super) async fn create_object(
     Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }
 
-/// Replace an object.
-#[utoipa::path(
-    put, path = "/rest/objects/{public_id}",
-    params(IfMatch),
-    request_body = ObjectBody,
-    responses((status = 200, body = Updated<WrittenObject>)),
-)]
+operation! {
+    /// Replace an object.
+    update_object: params(IfMatch), request_body = ObjectBody, responses((status = 200, body = Updated<WrittenObject>))
+}
 pub(super) async fn update_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -269,13 +252,13 @@ pub(super) async fn update_object(
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &updated.document)?, &updated))
 }
 
-/// Merge a patch into an object.
-#[utoipa::path(
-    patch, path = "/rest/objects/{public_id}",
-    params(IfMatch),
-    request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<WrittenObject>)),
-)]
+operation! {
+    /// Merge a patch into an object.
+    patch_object:
+        params(IfMatch),
+        request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<WrittenObject>))
+}
 pub(super) async fn patch_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -289,12 +272,10 @@ pub(super) async fn patch_object(
     Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::ACCEPTED, &updated.document)?, &updated))
 }
 
-/// Delete an object, or several with commas between their ids.
-#[utoipa::path(
-    delete, path = "/rest/objects/{public_id}",
-    params(IfMatch, References),
-    responses((status = 200, body = Deleted<WrittenObject>)),
-)]
+operation! {
+    /// Delete an object, or several with commas between their ids.
+    delete_object: params(IfMatch, References), responses((status = 200, body = Deleted<WrittenObject>))
+}
 pub(super) async fn delete_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -311,12 +292,10 @@ pub(super) async fn delete_object(
     envelope::deleted::<Objects>(&state, StatusCode::OK, &deleted.document, &Nothing {})
 }
 
-/// Delete several objects.
-#[utoipa::path(
-    delete, path = "/rest/objects/delete/{public_ids}",
-    params(References),
-    responses((status = 200, body = DeletedObjects)),
-)]
+operation! {
+    /// Delete several objects.
+    delete_objects: params(References), responses((status = 200, body = DeletedObjects))
+}
 pub(super) async fn delete_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -366,11 +345,10 @@ pub(super) fn read_on_references(sent: &Parameters) -> Result<OnReferences, ApiE
     })
 }
 
-/// Read whether an object is active.
-#[utoipa::path(
-    get, path = "/rest/objects/{public_id}/state",
-    responses((status = 200, body = bool, content_type = "application/json")),
-)]
+operation! {
+    /// Read whether an object is active.
+    get_state: responses((status = 200, body = bool, content_type = "application/json"))
+}
 pub(super) async fn get_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -383,13 +361,13 @@ pub(super) async fn get_state(
     Ok(envelope::json(StatusCode::OK, active.to_string().into_bytes(), |_| {}))
 }
 
-/// Set whether an object is active.
-#[utoipa::path(
-    put, path = "/rest/objects/{public_id}/state",
-    params(IfMatch),
-    request_body = StateBody,
-    responses((status = 202, body = Updated<WrittenObject>), (status = 204, description = "It was so already.")),
-)]
+operation! {
+    /// Set whether an object is active.
+    set_state:
+        params(IfMatch),
+        request_body = StateBody,
+        responses((status = 202, body = Updated<WrittenObject>), (status = 204, description = "It was so already."))
+}
 pub(super) async fn set_state(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -410,11 +388,10 @@ pub(super) async fn set_state(
     }
 }
 
-/// Clean the unclean objects of a type.
-#[utoipa::path(
-    put, path = "/rest/objects/clean/{public_id}",
-    responses((status = 202, body = Cleaned)),
-)]
+operation! {
+    /// Clean the unclean objects of a type.
+    clean_objects: responses((status = 202, body = Cleaned))
+}
 pub(super) async fn clean_objects(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -14,7 +14,7 @@ use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
 use super::route_table::{self, Access};
 use super::schema::{
-    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single,
+    IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single, operation,
 };
 use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
@@ -71,12 +71,10 @@ struct Explanation<'a> {
     granted_by: Option<&'a str>,
 }
 
-/// List rights, flat or as a tree.
-#[utoipa::path(
-    get, path = "/rest/rights/",
-    params(Listing, RightListing),
-    responses((status = 200, body = ListOf<RightOrBranch>)),
-)]
+operation! {
+    /// List rights, flat or as a tree.
+    list_rights: params(Listing, RightListing), responses((status = 200, body = ListOf<RightOrBranch>))
+}
 pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
     let sent = Parameters::of(&request)?;
@@ -111,12 +109,10 @@ fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
     Ok((items, params.query.limit.min(nodes.len() as u64)))
 }
 
-/// Read a right.
-#[utoipa::path(
-    get, path = "/rest/rights/{name}",
-    params(IfNoneMatch),
-    responses((status = 200, body = Single<Right>)),
-)]
+operation! {
+    /// Read a right.
+    get_right: params(IfNoneMatch), responses((status = 200, body = Single<Right>))
+}
 pub(super) async fn get_right(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -126,11 +122,10 @@ pub(super) async fn get_right(
     envelope::single::<Rights>(&state, &request, service::get_right(&name.0)?)
 }
 
-/// List security levels.
-#[utoipa::path(
-    get, path = "/rest/rights/levels",
-    responses((status = 200, body = Single<SecurityLevels>)),
-)]
+operation! {
+    /// List security levels.
+    list_levels: responses((status = 200, body = Single<SecurityLevels>))
+}
 pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let levels: Map<String, Value> =
@@ -138,12 +133,10 @@ pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpReques
     Ok(envelope::value::<Levels>(&state, &levels))
 }
 
-/// Say which right a route needs, and whether the caller holds it.
-#[utoipa::path(
-    get, path = "/rest/rights/explain",
-    params(RouteInQuestion),
-    responses((status = 200, body = Single<Explanation>)),
-)]
+operation! {
+    /// Say which right a route needs, and whether the caller holds it.
+    explain_right: params(RouteInQuestion), responses((status = 200, body = Single<Explanation>))
+}
 pub(super) async fn explain_right(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -8,18 +8,17 @@ use serde_json::json;
 
 use super::envelope;
 use super::error::ApiError;
-use super::schema::{Health, ServiceInfo};
+use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
 use crate::service::migrations::{self, State};
 
 /// Whoever asks whether the service is ready does not wait for long.
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
-/// Say what this service is and whether its store can be reached.
-#[utoipa::path(
-    get, path = "/rest/",
-    responses((status = 200, body = ServiceInfo)),
-)]
+operation! {
+    /// Say what this service is and whether its store can be reached.
+    service: responses((status = 200, body = ServiceInfo))
+}
 pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
     let store = &state.services.store;
     let reachable = store.ping().await.is_ok();
@@ -31,20 +30,18 @@ pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
     envelope::json(StatusCode::OK, body.to_string().into_bytes(), |_| {})
 }
 
-/// Say that the process answers.
-#[utoipa::path(
-    get, path = "/health/live",
-    responses((status = 200, body = Health)),
-)]
+operation! {
+    /// Say that the process answers.
+    live: responses((status = 200, body = Health))
+}
 pub(super) async fn live() -> HttpResponse {
     envelope::json(StatusCode::OK, json!({"status": "live"}).to_string().into_bytes(), |_| {})
 }
 
-/// Say whether requests can be served: 503 with the reason while the store is away, or not as this version needs it.
-#[utoipa::path(
-    get, path = "/health/ready",
-    responses((status = 200, body = Health)),
-)]
+operation! {
+    /// Say whether requests can be served: 503 with the reason while the store is away, or not as this version needs it.
+    ready: responses((status = 200, body = Health))
+}
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
     services.store.ping().await?;

@@ -1,6 +1,10 @@
-//! What is known of routes beside their handlers: method, path and right.
+//! What is known of routes beside their handlers: method, path, right and description.
 
 use actix_web::http::Method;
+use utoipa::__dev::SchemaReferences;
+use utoipa::Path;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{RefOr, Schema};
 
 use super::path::positive;
 use crate::service::Caller;
@@ -22,7 +26,7 @@ pub enum Access {
 pub const BASE: &str = "/rest";
 
 /// What is known of a route beside its handler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RouteInfo {
     /// GET stands for HEAD too.
     pub method: Method,
@@ -30,6 +34,17 @@ pub struct RouteInfo {
     pub path: &'static str,
     /// Who may use it.
     pub access: Access,
+    /// Describes its operation, and adds the schemas that the description names.
+    pub operation: fn(&mut Schemas) -> Operation,
+}
+
+/// Schemas with their names.
+pub type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// What `operation!` says of a handler. utoipa hides the trait of schemas; its adapters for frameworks collect by it as well.
+pub(super) fn described<D: Path + SchemaReferences>(schemas: &mut Schemas) -> Operation {
+    D::schemas(schemas);
+    D::operation()
 }
 
 /// The route that a request takes; the path may leave `/rest` out. HEAD goes where GET goes.

@@ -1,4 +1,4 @@
-//! The routes, all of them on one page, each with the right that it needs: docs/api.md, Routes.
+//! The routes, all of them on one page: the method, the path, who may use it, and the handler.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,11 +11,107 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
 use super::caller::{Budget, authorize};
-use super::route_table::{Access, RouteInfo};
+use super::route_table::{Access, RouteInfo, described};
 use super::{
-    auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings, user_tokens, users,
+    auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
+    user_tokens as tokens, users,
 };
 use Access::{OwnOr, Public, Right, SignedIn};
+
+/// Makes `all` of the table. A handler names both a function and, as a type, what `operation!` says of it.
+macro_rules! routes {
+    (@method QUERY) => { Method::from_bytes(b"QUERY").expect("QUERY is a token") };
+    (@method $method:ident) => { Method::$method };
+    ($($method:ident $path:literal, $access:expr, $($handler:ident)::+;)*) => {
+        /// All routes.
+        pub fn all() -> Routes {
+            let mut routes = Routes::default();
+            $(
+                let operation = described::<$($handler)::+>;
+                let info = RouteInfo { method: routes!(@method $method), path: $path, access: $access, operation };
+                routes.add(info, $($handler)::+);
+            )*
+            routes
+        }
+    };
+}
+
+routes! {
+    GET "/health/live", Public, root::live;
+    GET "/health/ready", Public, root::ready;
+    GET "/rest/", Public, root::service;
+    GET "/openapi.json", Public, docs::openapi;
+    GET "/docs/", Public, docs::page;
+    GET "/docs/{file}", Public, docs::part;
+    POST "/rest/auth/login", Public, auth::login;
+
+    GET "/rest/objects/", Right("base.framework.object.view"), objects::list_objects;
+    QUERY "/rest/objects/", Right("base.framework.object.view"), objects::query_objects;
+    POST "/rest/objects/query", Right("base.framework.object.view"), objects::query_objects;
+    POST "/rest/objects/", Right("base.framework.object.add"), objects::create_object;
+    POST "/rest/objects/bulk", Right("base.framework.object.add"), bulk::create_objects;
+    PATCH "/rest/objects/", Right("base.framework.object.edit"), bulk::patch_selected_objects;
+    DELETE "/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects;
+    GET "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
+    PUT "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects;
+    DELETE "/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects;
+    GET "/rest/objects/{public_id}", Right("base.framework.object.view"), objects::render_object;
+    PUT "/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::update_object;
+    PATCH "/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::patch_object;
+    DELETE "/rest/objects/{public_id}", Right("base.framework.object.delete"), objects::delete_object;
+    GET "/rest/objects/{public_id}/native", Right("base.framework.object.view"), objects::get_object;
+    GET "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
+    GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
+    PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
+
+    GET "/rest/export/objects", Right("base.export.object.*"), exchange::export_objects;
+    POST "/rest/import/objects", Right("base.import.object.*"), exchange::import_objects;
+
+    GET "/rest/types/", Right("base.framework.type.view"), types::list_types;
+    POST "/rest/types/", Right("base.framework.type.add"), types::create_type;
+    GET "/rest/types/{public_id}", Right("base.framework.type.view"), types::get_type;
+    PUT "/rest/types/{public_id}", Right("base.framework.type.edit"), types::update_type;
+    PATCH "/rest/types/{public_id}", Right("base.framework.type.edit"), types::patch_type;
+    DELETE "/rest/types/{public_id}", Right("base.framework.type.delete"), types::delete_type;
+
+    GET "/rest/categories/", Right("base.framework.category.view"), categories::list_categories;
+    POST "/rest/categories/", Right("base.framework.category.add"), categories::create_category;
+    GET "/rest/categories/{public_id}", Right("base.framework.category.view"), categories::get_category;
+    PUT "/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::update_category;
+    PATCH "/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::patch_category;
+    DELETE "/rest/categories/{public_id}", Right("base.framework.category.delete"), categories::delete_category;
+
+    GET "/rest/users/", Right("base.user-management.user.view"), users::list_users;
+    POST "/rest/users/", Right("base.user-management.user.add"), users::create_user;
+    GET "/rest/users/{public_id}", OwnOr("base.user-management.user.view"), users::get_user;
+    PUT "/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::update_user;
+    PATCH "/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::patch_user;
+    DELETE "/rest/users/{public_id}", Right("base.user-management.user.delete"), users::delete_user;
+    PATCH "/rest/users/{public_id}/password", OwnOr("base.user-management.user.edit"), users::change_password;
+
+    GET "/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.view"), settings::list_settings;
+    POST "/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.edit"), settings::create_setting;
+    GET "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.view"), settings::get_setting;
+    PUT "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.edit"), settings::update_setting;
+    PATCH "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.edit"), settings::patch_setting;
+    DELETE "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.edit"), settings::delete_setting;
+
+    GET "/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.view"), tokens::list_tokens;
+    POST "/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.edit"), tokens::create_token;
+    DELETE "/rest/users/{public_id}/tokens/{token_id}", OwnOr("base.user-management.user.edit"), tokens::delete_token;
+
+    GET "/rest/groups/", Right("base.user-management.group.view"), groups::list_groups;
+    POST "/rest/groups/", Right("base.user-management.group.add"), groups::create_group;
+    GET "/rest/groups/{public_id}", Right("base.user-management.group.view"), groups::get_group;
+    PUT "/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::update_group;
+    PATCH "/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::patch_group;
+    DELETE "/rest/groups/{public_id}", Right("base.user-management.group.delete"), groups::delete_group;
+
+    GET "/rest/rights/", SignedIn, rights::list_rights;
+    GET "/rest/rights/levels", SignedIn, rights::list_levels;
+    GET "/rest/rights/explain", SignedIn, rights::explain_right;
+    GET "/rest/rights/{name}", SignedIn, rights::get_right;
+}
 
 /// The routes as they are put together.
 #[derive(Default)]
@@ -28,95 +124,6 @@ pub struct Routes {
 pub fn infos() -> &'static [RouteInfo] {
     static INFOS: LazyLock<Vec<RouteInfo>> = LazyLock::new(|| all().infos);
     &INFOS
-}
-
-/// All routes.
-pub fn all() -> Routes {
-    let query = Method::from_bytes(b"QUERY").expect("QUERY is a token");
-    let mut routes = Routes::default();
-    let mut add = Adder(&mut routes);
-
-    add.get("/health/live", Public, root::live);
-    add.get("/health/ready", Public, root::ready);
-    add.get("/openapi.json", Public, docs::openapi);
-    add.get("/docs/", Public, docs::page);
-    add.get("/docs/{file}", Public, docs::part);
-    add.get("/rest/", Public, root::service);
-    add.post("/rest/auth/login", Public, auth::login);
-
-    add.get("/rest/objects/", Right("base.framework.object.view"), objects::list_objects);
-    add.on(query, "/rest/objects/", Right("base.framework.object.view"), objects::query_objects);
-    add.patch("/rest/objects/", Right("base.framework.object.edit"), bulk::patch_selected_objects);
-    add.delete("/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects);
-    add.post("/rest/objects/bulk", Right("base.framework.object.add"), bulk::create_objects);
-    add.post("/rest/objects/query", Right("base.framework.object.view"), objects::query_objects);
-    add.post("/rest/objects/", Right("base.framework.object.add"), objects::create_object);
-    add.get("/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean);
-    add.put("/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects);
-    add.delete("/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects);
-    add.get("/rest/objects/{public_id}", Right("base.framework.object.view"), objects::render_object);
-    add.put("/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::update_object);
-    add.patch("/rest/objects/{public_id}", Right("base.framework.object.edit"), objects::patch_object);
-    add.delete("/rest/objects/{public_id}", Right("base.framework.object.delete"), objects::delete_object);
-    add.get("/rest/objects/{public_id}/native", Right("base.framework.object.view"), objects::get_object);
-    add.get("/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references);
-    add.get("/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state);
-    add.put("/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state);
-
-    add.get("/rest/export/objects", Right("base.export.object.*"), exchange::export_objects);
-    add.post("/rest/import/objects", Right("base.import.object.*"), exchange::import_objects);
-
-    add.get("/rest/types/", Right("base.framework.type.view"), types::list_types);
-    add.post("/rest/types/", Right("base.framework.type.add"), types::create_type);
-    add.get("/rest/types/{public_id}", Right("base.framework.type.view"), types::get_type);
-    add.put("/rest/types/{public_id}", Right("base.framework.type.edit"), types::update_type);
-    add.patch("/rest/types/{public_id}", Right("base.framework.type.edit"), types::patch_type);
-    add.delete("/rest/types/{public_id}", Right("base.framework.type.delete"), types::delete_type);
-
-    add.get("/rest/categories/", Right("base.framework.category.view"), categories::list_categories);
-    add.post("/rest/categories/", Right("base.framework.category.add"), categories::create_category);
-    add.get("/rest/categories/{public_id}", Right("base.framework.category.view"), categories::get_category);
-    add.put("/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::update_category);
-    add.patch("/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::patch_category);
-    add.delete("/rest/categories/{public_id}", Right("base.framework.category.delete"), categories::delete_category);
-
-    add.get("/rest/users/", Right("base.user-management.user.view"), users::list_users);
-    add.post("/rest/users/", Right("base.user-management.user.add"), users::create_user);
-    add.get("/rest/users/{public_id}", OwnOr("base.user-management.user.view"), users::get_user);
-    add.put("/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::update_user);
-    add.patch("/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::patch_user);
-    add.delete("/rest/users/{public_id}", Right("base.user-management.user.delete"), users::delete_user);
-    add.patch("/rest/users/{public_id}/password", OwnOr("base.user-management.user.edit"), users::change_password);
-
-    add.get("/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.view"), user_settings::list_settings);
-    add.post(
-        "/rest/users/{public_id}/settings/",
-        OwnOr("base.user-management.user.edit"),
-        user_settings::create_setting,
-    );
-    let setting = "/rest/users/{public_id}/settings/{name}";
-    add.get(setting, OwnOr("base.user-management.user.view"), user_settings::get_setting);
-    add.put(setting, OwnOr("base.user-management.user.edit"), user_settings::update_setting);
-    add.patch(setting, OwnOr("base.user-management.user.edit"), user_settings::patch_setting);
-    add.delete(setting, OwnOr("base.user-management.user.edit"), user_settings::delete_setting);
-
-    add.get("/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.view"), user_tokens::list_tokens);
-    add.post("/rest/users/{public_id}/tokens/", OwnOr("base.user-management.user.edit"), user_tokens::create_token);
-    let token = "/rest/users/{public_id}/tokens/{token_id}";
-    add.delete(token, OwnOr("base.user-management.user.edit"), user_tokens::delete_token);
-
-    add.get("/rest/groups/", Right("base.user-management.group.view"), groups::list_groups);
-    add.post("/rest/groups/", Right("base.user-management.group.add"), groups::create_group);
-    add.get("/rest/groups/{public_id}", Right("base.user-management.group.view"), groups::get_group);
-    add.put("/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::update_group);
-    add.patch("/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::patch_group);
-    add.delete("/rest/groups/{public_id}", Right("base.user-management.group.delete"), groups::delete_group);
-
-    add.get("/rest/rights/", SignedIn, rights::list_rights);
-    add.get("/rest/rights/levels", SignedIn, rights::list_levels);
-    add.get("/rest/rights/explain", SignedIn, rights::explain_right);
-    add.get("/rest/rights/{name}", SignedIn, rights::get_right);
-    routes
 }
 
 impl Routes {
@@ -133,7 +140,7 @@ impl Routes {
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        Adder(&mut self).get(path, access, handler);
+        self.route(Method::GET, path, access, handler);
         self
     }
 
@@ -147,79 +154,32 @@ impl Routes {
             }
         }
     }
-}
 
-/// Writes a route into both lists.
-struct Adder<'a>(&'a mut Routes);
-
-impl Adder<'_> {
-    fn get<F, Args>(&mut self, path: &'static str, access: Access, handler: F)
+    fn add<F, Args>(&mut self, info: RouteInfo, handler: F)
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::HEAD, path, access, handler.clone());
-        self.on(Method::GET, path, access, handler);
+        self.route(info.method.clone(), info.path, info.access, handler);
+        self.infos.push(info);
     }
 
-    fn post<F, Args>(&mut self, path: &'static str, access: Access, handler: F)
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.on(Method::POST, path, access, handler);
-    }
-
-    fn put<F, Args>(&mut self, path: &'static str, access: Access, handler: F)
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.on(Method::PUT, path, access, handler);
-    }
-
-    fn patch<F, Args>(&mut self, path: &'static str, access: Access, handler: F)
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.on(Method::PATCH, path, access, handler);
-    }
-
-    fn delete<F, Args>(&mut self, path: &'static str, access: Access, handler: F)
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.on(Method::DELETE, path, access, handler);
-    }
-
-    fn on<F, Args>(&mut self, method: Method, path: &'static str, access: Access, handler: F)
-    where
-        F: Handler<Args>,
-        Args: FromRequest + 'static,
-        F::Output: Responder + 'static,
-    {
-        self.0.infos.push(RouteInfo { method: method.clone(), path, access });
-        self.route(method, path, access, handler);
-    }
-
+    /// GET answers HEAD too.
     fn route<F, Args>(&mut self, method: Method, path: &'static str, access: Access, handler: F)
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
+        if method == Method::GET {
+            self.route(Method::HEAD, path, access, handler.clone());
+        }
         // What may take longer than other requests lies below paths of its own.
         let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
         let budget = if is_transfer { Budget::Transfer } else { Budget::Request };
         let check = from_fn(move |request, next| authorize((access, budget), request, next));
-        self.0.routes.entry(path).or_default().push(web::method(method).to(handler).wrap(check));
+        self.routes.entry(path).or_default().push(web::method(method).to(handler).wrap(check));
     }
 }
 

@@ -13,6 +13,7 @@ use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
     Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
+    operation,
 };
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -27,24 +28,20 @@ impl Wire for Types {
     const TIME: &'static str = ISO_TIME;
 }
 
-/// List types.
-#[utoipa::path(
-    get, path = "/rest/types/",
-    params(Listing),
-    responses((status = 200, body = ListOf<Type>)),
-)]
+operation! {
+    /// List types.
+    list_types: params(Listing), responses((status = 200, body = ListOf<Type>))
+}
 pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
-/// Read a type.
-#[utoipa::path(
-    get, path = "/rest/types/{public_id}",
-    params(IfNoneMatch),
-    responses((status = 200, body = Single<Type>)),
-)]
+operation! {
+    /// Read a type.
+    get_type: params(IfNoneMatch), responses((status = 200, body = Single<Type>))
+}
 pub(super) async fn get_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -55,12 +52,10 @@ pub(super) async fn get_type(
     envelope::single::<Types>(&state, &request, &found)
 }
 
-/// Create a type.
-#[utoipa::path(
-    post, path = "/rest/types/",
-    request_body = TypeBody,
-    responses((status = 201, body = Inserted<Type>)),
-)]
+operation! {
+    /// Create a type.
+    create_type: request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
+}
 pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -71,13 +66,10 @@ pub(super) async fn create_type(
     envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)
 }
 
-/// Replace a type.
-#[utoipa::path(
-    put, path = "/rest/types/{public_id}",
-    params(IfMatch),
-    request_body = TypeBody,
-    responses((status = 202, body = Updated<Type>)),
-)]
+operation! {
+    /// Replace a type.
+    update_type: params(IfMatch), request_body = TypeBody, responses((status = 202, body = Updated<Type>))
+}
 pub(super) async fn update_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -91,13 +83,13 @@ pub(super) async fn update_type(
     envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Merge a patch into a type.
-#[utoipa::path(
-    patch, path = "/rest/types/{public_id}",
-    params(IfMatch),
-    request_body(content((TypePatch = "application/json"), (TypePatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<Type>)),
-)]
+operation! {
+    /// Merge a patch into a type.
+    patch_type:
+        params(IfMatch),
+        request_body(content((TypePatch = "application/json"), (TypePatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<Type>))
+}
 pub(super) async fn patch_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -111,12 +103,10 @@ pub(super) async fn patch_type(
     envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Delete a type.
-#[utoipa::path(
-    delete, path = "/rest/types/{public_id}",
-    params(IfMatch, Cascade),
-    responses((status = 202, body = DeletedWith<Type>)),
-)]
+operation! {
+    /// Delete a type.
+    delete_type: params(IfMatch, Cascade), responses((status = 202, body = DeletedWith<Type>))
+}
 pub(super) async fn delete_type(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -15,6 +15,7 @@ use super::params::{ListRoute, Parameters};
 use super::path::{PathId, PathText};
 use super::schema::{
     Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
+    operation,
 };
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -34,12 +35,10 @@ const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: fals
 /// evaluated on the settings of other users.
 const PAGED: [&str; 4] = ["page", "limit", "sort", "order"];
 
-/// List the settings of a user: all, or with `page` or `limit` a page with its pager.
-#[utoipa::path(
-    get, path = "/rest/users/{public_id}/settings/",
-    params(Paging),
-    responses((status = 200, body = Results<UserSetting>)),
-)]
+operation! {
+    /// List the settings of a user: all, or with `page` or `limit` a page with its pager.
+    list_settings: params(Paging), responses((status = 200, body = Results<UserSetting>))
+}
 pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -61,11 +60,10 @@ pub(super) async fn list_settings(
     listing::results::<UserSettings>(&state, service::all_settings(&state.services, user.0).await?).await
 }
 
-/// Read a setting of a user, as a list of one.
-#[utoipa::path(
-    get, path = "/rest/users/{public_id}/settings/{name}",
-    responses((status = 200, body = Results<UserSetting>)),
-)]
+operation! {
+    /// Read a setting of a user, as a list of one.
+    get_setting: responses((status = 200, body = Results<UserSetting>))
+}
 pub(super) async fn get_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -77,12 +75,10 @@ pub(super) async fn get_setting(
     results(&state, &[&*found].into_iter().collect())
 }
 
-/// Create a setting of a user.
-#[utoipa::path(
-    post, path = "/rest/users/{public_id}/settings/",
-    request_body = NewSetting,
-    responses((status = 201, body = InsertedSetting)),
-)]
+operation! {
+    /// Create a setting of a user.
+    create_setting: request_body = NewSetting, responses((status = 201, body = InsertedSetting))
+}
 pub(super) async fn create_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -97,13 +93,10 @@ pub(super) async fn create_setting(
     envelope::inserted_at::<UserSettings>(&state, &request, place, &identifier, &created, &Nothing {})
 }
 
-/// Replace a setting of a user.
-#[utoipa::path(
-    put, path = "/rest/users/{public_id}/settings/{name}",
-    params(IfMatch),
-    request_body = SettingBody,
-    responses((status = 202, body = Updated<UserSetting>)),
-)]
+operation! {
+    /// Replace a setting of a user.
+    update_setting: params(IfMatch), request_body = SettingBody, responses((status = 202, body = Updated<UserSetting>))
+}
 pub(super) async fn update_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -120,13 +113,13 @@ pub(super) async fn update_setting(
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
 
-/// Merge a patch into a setting of a user.
-#[utoipa::path(
-    patch, path = "/rest/users/{public_id}/settings/{name}",
-    params(IfMatch),
-    request_body(content((SettingPatch = "application/json"), (SettingPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<UserSetting>)),
-)]
+operation! {
+    /// Merge a patch into a setting of a user.
+    patch_setting:
+        params(IfMatch),
+        request_body(content((SettingPatch = "application/json"), (SettingPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<UserSetting>))
+}
 pub(super) async fn patch_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -143,12 +136,10 @@ pub(super) async fn patch_setting(
     envelope::updated_at::<UserSettings>(&state, &request, place, &updated)
 }
 
-/// Delete a setting of a user.
-#[utoipa::path(
-    delete, path = "/rest/users/{public_id}/settings/{name}",
-    params(IfMatch),
-    responses((status = 202, body = Deleted<UserSetting>)),
-)]
+operation! {
+    /// Delete a setting of a user.
+    delete_setting: params(IfMatch), responses((status = 202, body = Deleted<UserSetting>))
+}
 pub(super) async fn delete_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,

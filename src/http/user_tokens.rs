@@ -9,7 +9,7 @@ use super::caller::Authenticated;
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::path::{PathId, PathTokenId};
-use super::schema::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken};
+use super::schema::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken, operation};
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
@@ -22,12 +22,10 @@ impl Wire for UserTokens {
     const TIME: &'static str = SPACED_TIME;
 }
 
-/// List the tokens of a user.
-#[utoipa::path(
-    get, path = "/rest/users/{public_id}/tokens/",
-    params(Explain),
-    responses((status = 200, body = Results<UserToken>)),
-)]
+operation! {
+    /// List the tokens of a user.
+    list_tokens: params(Explain), responses((status = 200, body = Results<UserToken>))
+}
 pub(super) async fn list_tokens(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -41,12 +39,10 @@ pub(super) async fn list_tokens(
     Ok(envelope::collection::<UserTokens>(&state, StatusCode::OK, "results", &items, &Nothing {}, "GET"))
 }
 
-/// Create a token of a user; the answer shows it this once.
-#[utoipa::path(
-    post, path = "/rest/users/{public_id}/tokens/",
-    request_body = NewToken,
-    responses((status = 201, body = InsertedToken)),
-)]
+operation! {
+    /// Create a token of a user; the answer shows it this once.
+    create_token: request_body = NewToken, responses((status = 201, body = InsertedToken))
+}
 pub(super) async fn create_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -64,11 +60,10 @@ pub(super) async fn create_token(
     Ok(envelope::secret(inserted))
 }
 
-/// Revoke a token of a user.
-#[utoipa::path(
-    delete, path = "/rest/users/{public_id}/tokens/{token_id}",
-    responses((status = 202, body = Deleted<UserToken>)),
-)]
+operation! {
+    /// Revoke a token of a user.
+    delete_token: responses((status = 202, body = Deleted<UserToken>))
+}
 pub(super) async fn delete_token(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -13,7 +13,7 @@ use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
     Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
-    UserPatch,
+    UserPatch, operation,
 };
 use super::state::HttpState;
 use crate::json::write::DateStyle;
@@ -28,24 +28,20 @@ impl Wire for Users {
     const TIME: &'static str = SPACED_TIME;
 }
 
-/// List users.
-#[utoipa::path(
-    get, path = "/rest/users/",
-    params(Listing),
-    responses((status = 200, body = ListOf<User>)),
-)]
+operation! {
+    /// List users.
+    list_users: params(Listing), responses((status = 200, body = ListOf<User>))
+}
 pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
 
-/// Read a user.
-#[utoipa::path(
-    get, path = "/rest/users/{public_id}",
-    params(IfNoneMatch),
-    responses((status = 200, body = Single<User>)),
-)]
+operation! {
+    /// Read a user.
+    get_user: params(IfNoneMatch), responses((status = 200, body = Single<User>))
+}
 pub(super) async fn get_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -56,12 +52,10 @@ pub(super) async fn get_user(
     envelope::single::<Users>(&state, &request, &found)
 }
 
-/// Create a user.
-#[utoipa::path(
-    post, path = "/rest/users/",
-    request_body = NewUser,
-    responses((status = 201, body = Inserted<User>)),
-)]
+operation! {
+    /// Create a user.
+    create_user: request_body = NewUser, responses((status = 201, body = Inserted<User>))
+}
 pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -73,13 +67,10 @@ pub(super) async fn create_user(
     envelope::inserted::<Users>(&state, &request, StatusCode::CREATED, &created)
 }
 
-/// Replace a user.
-#[utoipa::path(
-    put, path = "/rest/users/{public_id}",
-    params(IfMatch),
-    request_body = UserBody,
-    responses((status = 202, body = Updated<User>)),
-)]
+operation! {
+    /// Replace a user.
+    update_user: params(IfMatch), request_body = UserBody, responses((status = 202, body = Updated<User>))
+}
 pub(super) async fn update_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -93,13 +84,13 @@ pub(super) async fn update_user(
     envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Merge a patch into a user.
-#[utoipa::path(
-    patch, path = "/rest/users/{public_id}",
-    params(IfMatch),
-    request_body(content((UserPatch = "application/json"), (UserPatch = "application/merge-patch+json"))),
-    responses((status = 202, body = Updated<User>)),
-)]
+operation! {
+    /// Merge a patch into a user.
+    patch_user:
+        params(IfMatch),
+        request_body(content((UserPatch = "application/json"), (UserPatch = "application/merge-patch+json"))),
+        responses((status = 202, body = Updated<User>))
+}
 pub(super) async fn patch_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -113,13 +104,10 @@ pub(super) async fn patch_user(
     envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Give a user another password.
-#[utoipa::path(
-    patch, path = "/rest/users/{public_id}/password",
-    params(IfMatch),
-    request_body = PasswordBody,
-    responses((status = 202, body = Updated<User>)),
-)]
+operation! {
+    /// Give a user another password.
+    change_password: params(IfMatch), request_body = PasswordBody, responses((status = 202, body = Updated<User>))
+}
 pub(super) async fn change_password(
     state: web::Data<HttpState>,
     request: HttpRequest,
@@ -133,12 +121,10 @@ pub(super) async fn change_password(
     envelope::updated::<Users>(&state, &request, StatusCode::ACCEPTED, &updated)
 }
 
-/// Delete a user.
-#[utoipa::path(
-    delete, path = "/rest/users/{public_id}",
-    params(IfMatch),
-    responses((status = 202, body = Deleted<User>)),
-)]
+operation! {
+    /// Delete a user.
+    delete_user: params(IfMatch), responses((status = 202, body = Deleted<User>))
+}
 pub(super) async fn delete_user(
     state: web::Data<HttpState>,
     request: HttpRequest,

@@ -1,4 +1,4 @@
-//! What all operations have in common, put around what the annotations say: rights, variables of paths, headers, errors.
+//! What all operations have in common, put around what stands beside the handlers: rights, variables of paths, headers, errors.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,6 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     add_components(&mut annotated);
     // Relative to where the description was read, so that a proxy may add a path in front.
     annotated["servers"] = json!([{"url": ".", "description": "Where this description was read."}]);
-    copy_query(&mut annotated);
     for route in routes {
         let method = member_of(route);
         if let Some(operation) = annotated["paths"][route.path].get_mut(method.as_str()) {
@@ -89,15 +88,7 @@ fn add_components(document: &mut Value) {
     }});
 }
 
-/// OpenAPI 3.1 does not know QUERY.
-fn copy_query(document: &mut Value) {
-    let mut operation = document["paths"]["/rest/objects/query"]["post"].clone();
-    operation["operationId"] = json!("query_objects_safely");
-    document["paths"]["/rest/objects/"]["x-query"] = operation;
-}
-
 fn finish_operation(operation: &mut Value, route: &RouteInfo) {
-    operation["tags"] = json!([tag(route.path)]);
     add_right(operation, route.access);
     add_variables(operation, route.path);
     say_optional_plainly(operation);
@@ -108,7 +99,8 @@ fn finish_operation(operation: &mut Value, route: &RouteInfo) {
     examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id));
 }
 
-fn tag(path: &str) -> &str {
+/// The resource that a path belongs to.
+pub(super) fn tag(path: &str) -> &str {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next()) {
         (Some("rest"), Some(resource)) if !matches!(resource, "" | "auth") => resource,

@@ -4,6 +4,25 @@ pub mod bodies;
 pub mod parameters;
 pub mod views;
 
+/// Describes an operation in front of its handler: what it is for, its parameters, its body and its answers.
+///
+/// The description is a type with the handler's name, so `http::routes` writes the name once for both. The library wants a
+/// method and a path here; nobody reads them, those of `http::routes` count.
+macro_rules! operation {
+    ($(#[$($doc:tt)*])* $name:ident: $($described:tt)*) => {
+        #[expect(non_camel_case_types, reason = "it has the name of its handler")]
+        pub(super) enum $name {}
+
+        const _: () = {
+            $(#[$($doc)*])*
+            #[utoipa::path(get, path = "", operation_id = stringify!($name), impl_for = $name, $($described)*)]
+            fn _described() {}
+        };
+    };
+}
+
+pub(super) use operation;
+
 pub(super) use self::bodies::{
     CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
     ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, SettingBody, SettingPatch, StateBody, TypeBody, TypePatch,
