@@ -14,18 +14,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
-use crate::http::arrivals::Arrivals;
 use crate::http::edge::cors::CorsPolicy;
-use crate::http::edge::gate::gate;
+use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
-use crate::http::limits::{BodyLimits, HeadLimits, Panics};
+use crate::http::limits::{BodyLimits, Panics};
 use crate::http::links::LinkSettings;
 use crate::http::metrics;
 use crate::http::openapi;
-use crate::http::outermost::{no_such_path, outermost};
+use crate::http::outermost::{Outermost, no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
@@ -51,6 +50,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A service that is ready to answer.
 pub struct Application {
     state: web::Data<HttpState>,
+    gate: Arc<Gate>,
+    outermost: Arc<Outermost>,
+    bodies: web::Data<BodyLimits>,
     settings: Settings,
     listener: TcpListener,
     monitor: Option<TcpListener>,
@@ -178,6 +180,14 @@ impl Application {
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = CorsPolicy::new(&settings.server.cors)?;
         let listener = listen(&address, "server.port")?;
+        let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
+        let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
+        let outermost = Arc::new(Outermost {
+            metrics: Arc::clone(&metrics),
+            compression: settings.server.compression,
+            hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
+        });
+        let bodies = web::Data::new(BodyLimits::new(&settings));
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
             params: ParamSettings {
@@ -196,26 +206,26 @@ impl Application {
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
-            arrivals: Arc::new(Arrivals::new(settings.largest_body())),
-            head_limits: HeadLimits {
-                uri_bytes: settings.server.limits.max_uri_bytes,
-                header_bytes: settings.server.limits.max_header_bytes,
-            },
-            bodies: BodyLimits {
-                max_bytes: settings.server.max_body_bytes,
-                max_bulk_bytes: settings.api.max_bulk_body_bytes,
-                max_import_bytes: settings.api.max_import_bytes,
-                timeout: settings.server.limits.body_timeout(),
-            },
-            rate_limits: RateLimits::new(&settings.server.rate_limit),
-            compression: settings.server.compression,
+            rate_limits,
             written: Written::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
-            hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
             panics: Panics::default(),
             routes: routes::infos,
             description: openapi::text,
         });
-        Ok(Self { state, settings, listener, monitor, certificates, cors, first_admin, routes: routes::all })
+        let routes = routes::all;
+        Ok(Self {
+            state,
+            gate,
+            outermost,
+            bodies,
+            settings,
+            listener,
+            monitor,
+            certificates,
+            cors,
+            first_admin,
+            routes,
+        })
     }
 
     /// The same with other routes than [`routes::all`].
@@ -295,7 +305,19 @@ impl Application {
     }
 
     fn server(self) -> io::Result<Server> {
-        let Self { state, settings, listener, monitor, certificates, cors, routes, .. } = self;
+        let Self {
+            state,
+            gate: at_gate,
+            outermost: around,
+            bodies,
+            settings,
+            listener,
+            monitor,
+            certificates,
+            cors,
+            routes,
+            ..
+        } = self;
         if let Some(monitor) = monitor {
             log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
             tokio::spawn(metrics::serve(monitor, state.clone())?);
@@ -303,11 +325,13 @@ impl Application {
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
+            let (at_gate, around) = (Arc::clone(&at_gate), Arc::clone(&around));
             App::new()
                 .app_data(state.clone())
-                .wrap(from_fn(gate))
+                .app_data(bodies.clone())
+                .wrap(from_fn(move |request, next| gate(Arc::clone(&at_gate), request, next)))
                 .wrap(cors.layer())
-                .wrap(from_fn(outermost))
+                .wrap(from_fn(move |request, next| outermost(Arc::clone(&around), request, next)))
                 .configure(|config| routes().configure(config))
                 .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))

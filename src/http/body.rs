@@ -19,7 +19,6 @@ use super::arrivals::Arriving;
 use super::edge::coding::{Coding, NAMES, Unpacked};
 use super::error::ApiError;
 use super::limits::BodyLimits;
-use super::state::HttpState;
 use crate::admission;
 use crate::domain::Violation;
 use crate::json;
@@ -75,8 +74,8 @@ impl FromRequest for JsonItems {
         let is_lines = is_lines(request);
         let bound = |limits: &BodyLimits| (limits.max_bulk_bytes, "api.max_bulk_body_bytes");
         let sent = Sent::of(request, is_lines || is_json(request), bound);
-        let state = request.app_data::<web::Data<HttpState>>();
-        let most = state.map_or(0, |state| usize::try_from(state.params.max_bulk).unwrap_or(usize::MAX));
+        let limits = request.app_data::<web::Data<BodyLimits>>();
+        let most = limits.map_or(0, |limits| limits.max_bulk);
         let payload = payload.take();
         Box::pin(async move {
             let mut sent = sent?;
@@ -224,24 +223,23 @@ impl Sent {
         is_wanted: bool,
         bound: impl Fn(&BodyLimits) -> (usize, &'static str),
     ) -> Result<Self, ApiError> {
-        let state = request.app_data::<web::Data<HttpState>>();
-        let state = state.ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
+        let limits = request.app_data::<web::Data<BodyLimits>>();
+        let limits = limits.ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
         if !is_wanted {
             return Err(ApiError::of(ErrorCode::NotJson));
         }
         let caller = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
-        let (most, setting) = match (caller, bound(&state.bodies)) {
+        let (most, setting) = match (caller, bound(limits)) {
             (None, (most, _)) if most > MOST_WITHOUT_TOKEN => (MOST_WITHOUT_TOKEN, "8 KiB, the most without a token"),
             (_, bound) => bound,
         };
-        let timeout = state.bodies.timeout;
-        let mut sent = Self { most, setting, timeout, coding: coding(request)?, arriving: None };
+        let mut sent = Self { most, setting, timeout: limits.timeout, coding: coding(request)?, arriving: None };
         let length =
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: u64| length > most as u64) {
             return Err(sent.too_large());
         }
-        sent.arriving = caller.map(|user_id| state.arrivals.begin(user_id));
+        sent.arriving = caller.map(|user_id| limits.arrivals.begin(user_id));
         Ok(sent)
     }
 

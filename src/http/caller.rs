@@ -61,7 +61,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
         Budget::Transfer => (state.transfer_timeout, "api.transfer_timeout_s"),
     };
     let until = Instant::now() + budget;
-    let work = async move {
+    let work = async {
         match permitted(access, &request, &state).await {
             Ok(caller) => {
                 let ticket = match caller {
@@ -82,7 +82,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     // What is dropped here tells its work to end.
     tokio::select! {
         biased;
-        answered = caught(sent.clone(), work) => answered,
+        answered = caught(&state.panics, sent.clone(), work) => answered,
         () = is_over => {
             let error = ApiError::out_of_time(setting).error_response();
             Ok(ServiceResponse::new(sent.clone(), error).map_into_right_body())

@@ -1,28 +1,40 @@
-//! Bounds on requests, and what is counted beside them: the part of the state that is looked at before any route.
+//! Bounds on bodies of requests, and the count of panics.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long URIs and headers may be.
-#[derive(Debug, Clone, Copy)]
-pub struct HeadLimits {
-    /// Path and query.
-    pub uri_bytes: usize,
-    /// Names and values of all headers.
-    pub header_bytes: usize,
-}
+use super::arrivals::Arrivals;
+use crate::settings::Settings;
 
 /// How large bodies may be, unpacked, and how long they may take to arrive.
-#[derive(Debug, Clone, Copy)]
 pub struct BodyLimits {
     /// In bytes.
     pub max_bytes: usize,
     /// In bytes, where a body holds many objects.
     pub max_bulk_bytes: usize,
+    /// How many objects such a body may hold.
+    pub max_bulk: usize,
     /// In bytes, where a body is a file.
     pub max_import_bytes: usize,
     /// From the head of the request to the last byte.
     pub timeout: Duration,
+    /// Bodies that are on their way in.
+    pub arrivals: Arc<Arrivals>,
+}
+
+impl BodyLimits {
+    /// As the settings say.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            max_bytes: settings.server.max_body_bytes,
+            max_bulk_bytes: settings.api.max_bulk_body_bytes,
+            max_bulk: usize::try_from(settings.api.max_bulk).unwrap_or(usize::MAX),
+            max_import_bytes: settings.api.max_import_bytes,
+            timeout: settings.server.limits.body_timeout(),
+            arrivals: Arc::new(Arrivals::new(settings.largest_body())),
+        }
+    }
 }
 
 /// How many panics of handlers were caught since the start.

@@ -15,18 +15,18 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::middleware::Next;
 use actix_web::web::Bytes;
-use actix_web::{HttpMessage, HttpResponse, ResponseError, web};
+use actix_web::{HttpMessage, HttpResponse, ResponseError};
 
 use super::edge::compress::compressed;
 use super::edge::headers::secure;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
 use super::error::ApiError;
-use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
 use crate::service::{Caller, ErrorCode};
+use crate::settings::CompressionSettings;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -48,6 +48,16 @@ const ALIASES: [(&str, &str); 6] = [
 /// Answers of so many bytes or more count as their request's while they are sent.
 const LONG: u64 = 64 * 1024;
 
+/// What the outermost layer goes by.
+pub struct Outermost {
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// When answers are compressed.
+    pub compression: CompressionSettings,
+    /// The value of `Strict-Transport-Security`, under TLS.
+    pub hsts: Option<HeaderValue>,
+}
+
 /// The URI of a request whose path was turned into the plural one.
 pub struct AsSent(pub Uri);
 
@@ -56,13 +66,13 @@ pub struct AsSent(pub Uri);
 /// # Errors
 /// None of its own; errors of inner layers become answers before they get here.
 pub async fn outermost(
+    settings: Arc<Outermost>,
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let begun = Instant::now();
     let _under_way = under_way(request.request());
-    let state = request.app_data::<web::Data<HttpState>>().cloned();
-    let _counted = state.as_ref().map(|state| state.metrics.begin());
+    let _counted = settings.metrics.begin();
     let id = request_id(&request);
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
@@ -76,22 +86,20 @@ pub async fn outermost(
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
         let error = error.unwrap_or_else(|| ApiError::of_status(status));
-        if let Some(state) = state.as_ref().filter(|_| status == 400 && is_of_a_question(error.code())) {
-            state.metrics.refused(&error.code().name());
+        if status == 400 && is_of_a_question(error.code()) {
+            settings.metrics.refused(&error.code().name());
         }
         response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
-    if let Some(state) = &state {
-        response = ticket.scope(compressed(response, state.compression)).await;
-    }
+    response = ticket.scope(compressed(response, settings.compression)).await;
     if matches!(response.response().body().size(), BodySize::Sized(LONG..) | BodySize::Stream) {
         response = response.map_body(|_, body| BoxBody::new(Counted { body, _ticket: ticket }));
     }
-    note(&response, &id, begun, state.as_ref().map(|state| &*state.metrics));
+    note(&response, &id, begun, &settings.metrics);
     let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
     let headers = response.headers_mut();
-    secure(&path, headers, state.as_ref().and_then(|state| state.hsts.as_ref()));
+    secure(&path, headers, settings.hsts.as_ref());
     if let Some(allowance) = allowance.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
         Allowance::write(allowance, headers);
     }
@@ -162,14 +170,12 @@ fn use_plural_path(request: &mut ServiceRequest) {
 }
 
 /// Counts the answer and writes its line in the log.
-fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, metrics: Option<&Metrics>) {
+fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, metrics: &Metrics) {
     let (request, time) = (response.request(), begun.elapsed());
     let route = request.match_pattern();
     let route = route.as_deref().unwrap_or("-");
     let method = known(request.method());
-    if let Some(metrics) = metrics {
-        metrics.answered(route, method, response.status().as_str(), time);
-    }
+    metrics.answered(route, method, response.status().as_str(), time);
     if !logging::requests_are_logged() {
         return;
     }

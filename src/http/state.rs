@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::HeaderValue;
 use actix_web::web::Bytes;
 
-use super::arrivals::Arrivals;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
-use super::limits::{BodyLimits, HeadLimits, Panics};
+use super::limits::Panics;
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters, read_filter, understood};
 use super::route_table::RouteInfo;
@@ -19,7 +17,6 @@ use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::query::{Effort, Filter};
 use crate::service::Services;
-use crate::settings::CompressionSettings;
 
 /// The services and the settings that belong to HTTP; one for the whole process.
 pub struct HttpState {
@@ -37,20 +34,10 @@ pub struct HttpState {
     pub request_timeout: Duration,
     /// The time budget of an export until its first byte, and of an import.
     pub transfer_timeout: Duration,
-    /// Bodies that are on their way in.
-    pub arrivals: Arc<Arrivals>,
-    /// How long URIs and headers may be.
-    pub head_limits: HeadLimits,
-    /// How large bodies may be and how long they may take.
-    pub bodies: BodyLimits,
-    /// How many requests one client may send.
-    pub rate_limits: RateLimits,
-    /// When answers are compressed.
-    pub compression: CompressionSettings,
+    /// How many requests one user may send.
+    pub rate_limits: Arc<RateLimits>,
     /// JSON of objects that lists showed before.
     pub written: Written,
-    /// The value of `Strict-Transport-Security`, under TLS.
-    pub hsts: Option<HeaderValue>,
     /// Panics of handlers that were caught.
     pub panics: Panics,
     /// What is known of all routes; made above the handlers.

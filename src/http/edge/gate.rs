@@ -1,24 +1,72 @@
 //! The gate: what is looked at before a request goes to its route, so that it costs nothing more.
 
+use std::sync::Arc;
+
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, ResponseError, web};
+use actix_web::{HttpMessage, ResponseError};
+use ipnet::IpNet;
 
-use super::rate_limit::Allowance;
+use super::forwarded::client_address;
+use super::rate_limit::{Allowance, RateLimits};
 use crate::http::error::ApiError;
-use crate::http::state::HttpState;
 use crate::service::ErrorCode;
+use crate::settings::{ServerSettings, SettingsError};
+
+/// What the gate goes by.
+pub struct Gate {
+    /// Path and query.
+    max_uri_bytes: usize,
+    /// Names and values of all headers.
+    max_header_bytes: usize,
+    trusted_proxies: Vec<IpNet>,
+    rate_limits: Arc<RateLimits>,
+}
+
+impl Gate {
+    /// As the settings say.
+    ///
+    /// # Errors
+    /// When a trusted proxy is no network.
+    pub fn new(settings: &ServerSettings, rate_limits: Arc<RateLimits>) -> Result<Self, SettingsError> {
+        Ok(Self {
+            max_uri_bytes: settings.limits.max_uri_bytes,
+            max_header_bytes: settings.limits.max_header_bytes,
+            trusted_proxies: settings.proxies()?,
+            rate_limits,
+        })
+    }
+
+    fn admitted(&self, request: &ServiceRequest) -> Result<Option<Allowance>, ApiError> {
+        if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > self.max_uri_bytes) {
+            return Err(ApiError::of(ErrorCode::UriTooLong));
+        }
+        let header_bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if header_bytes > self.max_header_bytes {
+            return Err(ApiError::of(ErrorCode::HeadersTooLarge));
+        }
+        // Who asks whether the service is well has to get an answer.
+        if request.path().starts_with("/health/") {
+            return Ok(None);
+        }
+        match request.peer_addr() {
+            Some(peer) => self.rate_limits.address(client_address(request.headers(), peer.ip(), &self.trusted_proxies)),
+            None => Ok(None),
+        }
+    }
+}
 
 /// Turns away requests whose head is too large, and clients that are too fast.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
 pub async fn gate(
+    gate: Arc<Gate>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
-    match admitted(&request) {
+    match gate.admitted(&request) {
         Ok(allowance) => {
             if let Some(allowance) = allowance {
                 request.extensions_mut().insert(allowance);
@@ -26,25 +74,5 @@ pub async fn gate(
             Ok(next.call(request).await?.map_into_left_body())
         }
         Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
-    }
-}
-
-fn admitted(request: &ServiceRequest) -> Result<Option<Allowance>, ApiError> {
-    let state = request.app_data::<web::Data<HttpState>>().ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
-    let limits = state.head_limits;
-    if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri_bytes) {
-        return Err(ApiError::of(ErrorCode::UriTooLong));
-    }
-    let header_bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if header_bytes > limits.header_bytes {
-        return Err(ApiError::of(ErrorCode::HeadersTooLarge));
-    }
-    // Who asks whether the service is well has to get an answer.
-    if request.path().starts_with("/health/") {
-        return Ok(None);
-    }
-    match state.links.client_address(request.request()) {
-        Some(address) => state.rate_limits.address(address),
-        None => Ok(None),
     }
 }

@@ -6,11 +6,11 @@ use std::panic::AssertUnwindSafe;
 
 use actix_web::body::{BoxBody, EitherBody};
 use actix_web::dev::ServiceResponse;
-use actix_web::{HttpRequest, ResponseError, web};
+use actix_web::{HttpRequest, ResponseError};
 use futures::FutureExt;
 
 use crate::http::error::ApiError;
-use crate::http::state::HttpState;
+use crate::http::limits::Panics;
 use crate::service::ErrorCode;
 
 /// Waits for the answer to a request, and makes one when there is none because of a panic.
@@ -18,15 +18,14 @@ use crate::service::ErrorCode;
 /// What the handler held is dropped on the way; the service shares nothing that a panic could leave half changed but
 /// locks, and those are taken over as they are.
 pub(in crate::http) async fn caught<B>(
+    panics: &Panics,
     request: HttpRequest,
     answering: impl Future<Output = Result<ServiceResponse<B>, actix_web::Error>>,
 ) -> Result<ServiceResponse<EitherBody<B, BoxBody>>, actix_web::Error> {
     match AssertUnwindSafe(answering).catch_unwind().await {
         Ok(answer) => answer.map(ServiceResponse::map_into_left_body),
         Err(panic) => {
-            if let Some(state) = request.app_data::<web::Data<HttpState>>() {
-                state.panics.add();
-            }
+            panics.add();
             log::error!("a handler panicked: {} {}: {}", request.method(), request.path(), message(&*panic));
             let answer = ApiError::of(ErrorCode::Internal).error_response();
             Ok(ServiceResponse::new(request, answer).map_into_right_body())
