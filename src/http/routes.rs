@@ -10,6 +10,8 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 
+use serde_json::json;
+
 use super::caller::{Budget, authorize};
 use super::route_table::{Access, RouteInfo};
 use super::{
@@ -36,6 +38,7 @@ pub fn all() -> Routes {
     let mut routes = Routes::default();
     let mut add = Adder(&mut routes);
 
+    add.get("/", Public, root::home);
     add.get("/health/live", Public, root::live);
     add.get("/health/ready", Public, root::ready);
     add.get("/openapi.json", Public, docs::openapi);
@@ -227,5 +230,6 @@ impl Adder<'_> {
 async fn add_slash(request: HttpRequest) -> HttpResponse {
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = format!("{}/{query}", request.path());
-    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, location)).finish()
+    let body = json!({"message": "the path ends with a slash; ask again there", "location": location});
+    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, location)).json(body)
 }

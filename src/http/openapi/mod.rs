@@ -29,6 +29,7 @@ use super::{
             (`/rest/object/7`) are aliases. Stored documents can have further members, which other tools gave them.",
     ),
     paths(
+        root::home,
         root::live,
         root::ready,
         root::service,
