@@ -35,11 +35,11 @@ use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
-use crate::service::first_start::{FirstAdmin, FirstStart};
+use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
-use crate::store::embedded::{EmbeddedStore, OpenError, Options};
+use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Measured, Store, StoreError, collections};
 
@@ -78,7 +78,7 @@ pub enum StartError {
         source: StoreError,
     },
     /// There is nothing to read.
-    #[error("there is no store in {0}; see store.uri")]
+    #[error("there is no store in {0}; the first start of the service makes one, or see store.uri")]
     NoStore(String),
     /// The embedded store cannot be opened.
     #[error(transparent)]
@@ -272,6 +272,7 @@ impl Application {
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");
+        log::info!("the interface is described on {scheme}://{address}/docs/");
         server.await
     }
 
@@ -370,7 +371,20 @@ async fn first_admin(
         now: clock.now(),
         max_time: settings.query.max_time(),
     };
-    Ok(first_start.run().await?)
+    let first_admin = first_start.run().await?;
+    announce(first_admin.as_ref(), &directory_path.join(PASSWORD_FILE));
+    Ok(first_admin)
+}
+
+/// Tells the operator how to sign in: at once, as whatever comes next may fail; and while the password lies in its file, at each
+/// start.
+fn announce(first_admin: Option<&FirstAdmin>, file: &Path) {
+    if let Some(FirstAdmin { user_name, password: Some(password), .. }) = first_admin {
+        log::info!("first administrator: user {user_name} with password {}", password.expose());
+    }
+    if file.exists() {
+        log::info!("the password stands in {}; sign in, change it, remove the file", file.display());
+    }
 }
 
 /// The use cases on a store that is ready. Without a key for tokens in the store they make one, unless the settings have it.
@@ -440,6 +454,20 @@ async fn open_embedded(
             Err(StartError::Store { uri, source: StoreError::backend(error) })
         }
     }
+}
+
+/// Opens the store that the settings name to change what is in it; makes none.
+///
+/// # Errors
+/// As [`open_store`]; when there is no store, or its documents are not stored as this version needs them.
+pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let store = match settings.store.location()? {
+        StoreUri::Embedded(directory) if !has_store(&directory)? => return Err(OpenError::NoStore(directory).into()),
+        StoreUri::Embedded(_) => open_store(&settings.store).await?,
+        StoreUri::MongoDb(_) => open_aside(&settings.store).await?,
+    };
+    migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
+    Ok(store)
 }
 
 /// Opens the store that the settings name to look at it, as it is. An embedded store is looked at through memory: its file stays
