@@ -34,11 +34,11 @@ use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
-use crate::service::first_start::{FirstAdmin, FirstStart};
+use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
-use crate::store::embedded::{EmbeddedStore, OpenError, Options};
+use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Measured, Store, StoreError, collections};
 
@@ -80,7 +80,7 @@ pub enum StartError {
         source: StoreError,
     },
     /// There is nothing to read.
-    #[error("there is no store in {0}; see store.uri")]
+    #[error("there is no store in {0}; the first start of the service makes one, or see store.uri")]
     NoStore(String),
     /// The embedded store cannot be opened.
     #[error(transparent)]
@@ -182,8 +182,15 @@ impl Application {
         let listener = listen(&address, "server.port")?;
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
         let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
+        let links = LinkSettings {
+            base_url: settings.api.base_url.clone(),
+            trusted_proxies: settings.server.proxies()?,
+            tls: certificates.is_some(),
+            address,
+        };
         let outermost = Arc::new(Outermost {
             metrics: Arc::clone(&metrics),
+            links: links.clone(),
             compression: settings.server.compression,
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
         });
@@ -196,12 +203,7 @@ impl Application {
                 unknown: settings.api.unknown_parameters,
                 limits: settings.query.limits(),
             },
-            links: LinkSettings {
-                base_url: settings.api.base_url.clone(),
-                trusted_proxies: settings.server.proxies()?,
-                tls: certificates.is_some(),
-                address,
-            },
+            links,
             metrics,
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
@@ -282,6 +284,7 @@ impl Application {
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");
+        log::info!("the interface is described on {scheme}://{address}/docs/");
         server.await
     }
 
@@ -394,7 +397,20 @@ async fn first_admin(
         now: clock.now(),
         max_time: settings.query.max_time(),
     };
-    Ok(first_start.run().await?)
+    let first_admin = first_start.run().await?;
+    announce(first_admin.as_ref(), &directory_path.join(PASSWORD_FILE));
+    Ok(first_admin)
+}
+
+/// Tells the operator how to sign in: at once, as whatever comes next may fail; and while the password lies in its file, at each
+/// start.
+fn announce(first_admin: Option<&FirstAdmin>, file: &Path) {
+    if let Some(FirstAdmin { user_name, password: Some(password), .. }) = first_admin {
+        log::info!("first administrator: user {user_name} with password {}", password.expose());
+    }
+    if file.exists() {
+        log::info!("the password stands in {}; sign in, change it, remove the file", file.display());
+    }
 }
 
 /// The use cases on a store that is ready. Without a key for tokens in the store they make one, unless the settings have it.
@@ -464,6 +480,20 @@ async fn open_embedded(
             Err(StartError::Store { uri, source: StoreError::backend(error) })
         }
     }
+}
+
+/// Opens the store that the settings name to change what is in it; makes none.
+///
+/// # Errors
+/// As [`open_store`]; when there is no store, or its documents are not stored as this version needs them.
+pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    let store = match settings.store.location()? {
+        StoreUri::Embedded(directory) if !has_store(&directory)? => return Err(OpenError::NoStore(directory).into()),
+        StoreUri::Embedded(_) => open_store(&settings.store).await?,
+        StoreUri::MongoDb(_) => open_aside(&settings.store).await?,
+    };
+    migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
+    Ok(store)
 }
 
 /// Opens the store that the settings name to look at it, as it is. An embedded store is looked at through memory: its file stays

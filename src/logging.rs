@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -52,6 +53,9 @@ pub fn start(level: &str, format: Format) {
 pub struct RequestLine<'a> {
     /// The request's id, as in the header `X-Request-Id`.
     pub id: &'a str,
+    /// The client's, as trusted proxies tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
     /// The `public_id` of the user, where somebody is signed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<i64>,
@@ -100,7 +104,12 @@ impl<'a> Trace<'a> {
 
 impl fmt::Display for RequestLine<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} user=", self.id)?;
+        write!(formatter, "{} address=", self.id)?;
+        match self.address {
+            Some(address) => write!(formatter, "{address}")?,
+            None => formatter.write_char('-')?,
+        }
+        formatter.write_str(" user=")?;
         match self.user {
             Some(user) => write!(formatter, "{user}")?,
             None => formatter.write_char('-')?,
@@ -188,6 +197,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -227,6 +238,7 @@ mod tests {
         let trace = Some(Trace { trace_id: TRACE, parent_id: SPAN });
         let mut line = RequestLine {
             id: "abc",
+            address: Some(Ipv4Addr::new(192, 0, 2, 7).into()),
             user: Some(7),
             method: "GET",
             route: "/rest/types/",
@@ -234,9 +246,10 @@ mod tests {
             ms: 1.25,
             trace,
         };
-        assert_eq!(line.to_string(), format!("abc user=7 GET /rest/types/ 200 1.2 ms trace={TRACE} parent={SPAN}"));
-        (line.user, line.trace) = (None, None);
-        assert_eq!(line.to_string(), "abc user=- GET /rest/types/ 200 1.2 ms");
+        let expected = format!("abc address=192.0.2.7 user=7 GET /rest/types/ 200 1.2 ms trace={TRACE} parent={SPAN}");
+        assert_eq!(line.to_string(), expected);
+        (line.address, line.user, line.trace) = (None, None, None);
+        assert_eq!(line.to_string(), "abc address=- user=- GET /rest/types/ 200 1.2 ms");
         let members = serde_json::to_value(&line).expect("members");
         let expected = serde_json::json!(
             {"id": "abc", "method": "GET", "route": "/rest/types/", "status": 200, "ms": 1.25}

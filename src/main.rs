@@ -1,10 +1,12 @@
 //! The command line: reads settings, starts logging, and runs the chosen command.
 
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use inventory_service::cli::{Command, Outcome};
+use inventory_service::cli::output::{CLOSED_PIPE, is_closed_pipe};
+use inventory_service::cli::{Command, CommandLine, Outcome};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
 use mimalloc::MiMalloc;
@@ -13,22 +15,12 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// An inventory of types, objects and categories over REST.
-#[derive(Parser)]
-#[command(version, about)]
-struct CommandLine {
-    /// Sets a setting over files and environment, for instance `--set server.port=0`.
-    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
-    settings: Vec<String>,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
 fn main() -> ExitCode {
     match run(CommandLine::parse()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_pipe(&*error) => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
-            eprintln!("inventory-service: {error}");
+            let _ = writeln!(io::stderr(), "inventory-service: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,10 +1,10 @@
 //! Shows how far long work has come: a bar on a terminal, a line now and then elsewhere.
 
 use std::cell::{Cell, RefCell};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// Lines between the first and the last thing.
 const LINES: u64 = 10;
@@ -48,8 +48,12 @@ impl Bar {
 impl Progress for Bar {
     fn begin(&self, things: &str, total: u64) {
         let template =
-            format!("{{bar:40}} {{human_pos}} of {{human_len}} {things}, {{per_sec}}, {{eta}} left  {{msg}}");
-        self.bar.set_style(ProgressStyle::with_template(&template).expect("the template is well-formed"));
+            format!("{{bar:40}} {{human_pos}} of {{human_len}} {things}, {{rate}} a second, {{eta}} left  {{msg}}");
+        let style = ProgressStyle::with_template(&template).expect("the template is well-formed");
+        // Its own notation of rates has four digits behind the point.
+        self.bar.set_style(style.with_key("rate", |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let _ = write!(text, "{:.0}", state.per_sec());
+        }));
         self.bar.reset();
         self.bar.set_length(total);
     }
@@ -91,7 +95,7 @@ impl Progress for Lines {
         if done * LINES / total > before * LINES / total {
             let seconds = self.begin.get().map_or(0.0, |begin| begin.elapsed().as_secs_f64());
             let label = if label.is_empty() { String::new() } else { format!(" ({label})") };
-            eprintln!("{done} of {total} {} in {seconds:.1} s{label}", self.things.borrow());
+            let _ = writeln!(stderr(), "{done} of {total} {} in {seconds:.0} s{label}", self.things.borrow());
         }
     }
 

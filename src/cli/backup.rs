@@ -13,6 +13,7 @@ use crate::settings::{Settings, StoreUri};
 use crate::store::embedded::{Options, maintenance};
 
 use super::Outcome;
+use super::output::{note, stdout};
 
 /// What stands for the standard output and input.
 pub(super) const STANDARD: &str = "-";
@@ -34,7 +35,7 @@ impl BackupCommand {
         };
         let options = settings.store.embedded_options();
         let done = tokio::task::spawn_blocking(move || self.write(&directory, &options)).await?;
-        eprintln!("{}", done?);
+        note(format_args!("{}", done?));
         Ok(())
     }
 
@@ -43,7 +44,7 @@ impl BackupCommand {
             if io::stdout().is_terminal() {
                 return Err("a backup is no text; send it into a file or another program".into());
             }
-            let bytes = copy(directory, options, &mut io::stdout())?;
+            let bytes = copy(directory, options, &mut stdout())?;
             return Ok(format!("{bytes} bytes"));
         }
         let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(maintenance::FILE_NAME);

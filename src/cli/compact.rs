@@ -6,6 +6,7 @@ use crate::settings::{Settings, StoreUri};
 use crate::store::embedded::maintenance;
 
 use super::Outcome;
+use super::output::say;
 
 /// Compacts the embedded store; the service must not run on it.
 #[derive(Debug, Args)]
@@ -18,7 +19,7 @@ impl CompactCommand {
         };
         let options = settings.store.embedded_options();
         let done = tokio::task::spawn_blocking(move || maintenance::compact(&directory, &options)).await??;
-        println!("compacted from {} to {} bytes", done.before, done.after);
+        say!("compacted from {} to {} bytes", done.before, done.after);
         Ok(())
     }
 }

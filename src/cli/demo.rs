@@ -6,6 +6,7 @@ use crate::demo;
 use crate::progress;
 use crate::settings::Settings;
 
+use super::output::say;
 use super::{Outcome, services};
 
 /// How much to fill in.
@@ -21,7 +22,7 @@ impl DemoCommand {
         let services = services(&settings).await?;
         let progress = progress::on_stderr();
         let loaded = demo::load(&services, self.objects, &*progress).await?;
-        println!("{loaded}");
+        say!("{loaded}");
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use crate::moving::export::{Tables, export};
 use crate::progress;
 use crate::settings::Settings;
 
+use super::output::say;
 use super::tables::{read_delimiter, read_encoding};
 use super::{Outcome, reading_services};
 
@@ -74,12 +75,12 @@ impl ExportCommand {
             export(&*store, &self.directory, self.force, now, None, &*progress).await?
         };
         for file in &manifest.files {
-            println!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
+            say!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
         }
         if !manifest.of_one_moment {
-            println!("this server keeps no history, so what others wrote meanwhile may be in it or not");
+            say!("this server keeps no history, so what others wrote meanwhile may be in it or not");
         }
-        println!("exported to {}; what users sign in with is not in it", self.directory.display());
+        say!("exported to {}; what users sign in with is not in it", self.directory.display());
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::moving::package::Part;
 use crate::progress;
 use crate::settings::Settings;
 
+use super::output::{note, say};
 use super::tables::{self, TableOptions};
 use super::{Outcome, bare_store, reading_services, services};
 
@@ -48,12 +49,12 @@ impl ImportCommand {
         let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());
-        let mut tell = |finding: &Finding| eprintln!("{finding}");
+        let mut tell = |finding: &Finding| note(format_args!("{finding}"));
         let progress = progress::on_stderr();
         let summaries = import(&*store, &self.path, options, now, &mut tell, &*progress).await?;
         let would = if self.dry_run { "would be " } else { "" };
         for summary in &summaries {
-            println!(
+            say!(
                 "{}: {} {would}created, {} {would}updated, {} unchanged",
                 summary.part.things(),
                 summary.created,
@@ -62,7 +63,7 @@ impl ImportCommand {
             );
         }
         if summaries.iter().any(|summary| summary.part == Part::Users && summary.created > 0) && !self.dry_run {
-            println!("new users cannot sign in before they get a password: inventory-service user passwd NAME");
+            say!("new users cannot sign in before they get a password: inventory-service user passwd NAME");
         }
         Ok(())
     }

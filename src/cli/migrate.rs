@@ -12,6 +12,7 @@ use crate::service::migrations::{self, State};
 use crate::settings::{Settings, StoreUri};
 
 use super::Outcome;
+use super::output::say;
 
 /// From where to where; what is not said is the store that `store.uri` names.
 #[derive(Debug, Args)]
@@ -50,14 +51,14 @@ impl MigrateCommand {
         let done = migrate(&*source, &*target, &name, self.force, &*progress).await?;
         let seconds = begun.elapsed().as_secs_f64();
         for (collection, documents) in &done.collections {
-            println!("{collection}: {documents} documents, verified");
+            say!("{collection}: {documents} documents, verified");
         }
         if !done.of_one_moment {
-            println!("make sure that nobody wrote to the source meanwhile");
+            say!("make sure that nobody wrote to the source meanwhile");
         }
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = done.written as f64 / seconds.max(0.001);
-        println!("copied {} documents in {seconds:.1} s ({rate:.0} a second, verification included)", done.written);
+        say!("copied {} documents in {seconds:.1} s ({rate:.0} a second, verification included)", done.written);
         Ok(())
     }
 }
@@ -76,13 +77,15 @@ async fn status(settings: &Settings) -> Outcome {
     let store = app::open_aside(&settings.store).await?;
     let max_time = settings.query.max_time();
     for made in migrations::made(&*store, max_time).await? {
-        println!("{} {}: made at {}", made.number, made.name, made.at);
+        say!("{} {}: made at {}", made.number, made.name, made.at);
     }
     match migrations::state(&*store, migrations::ALL, max_time).await? {
-        State::Done => println!("no migration is pending"),
+        State::Done => {
+            say!("no migration is pending");
+        }
         State::Pending(numbers) => {
             for migration in migrations::ALL.iter().filter(|migration| numbers.contains(&migration.number)) {
-                println!("{} {}: pending, the next start makes it", migration.number, migration.name);
+                say!("{} {}: pending, the next start makes it", migration.number, migration.name);
             }
         }
         State::Newer(number) => return Err(format!("a newer version made migration {number}; use that version").into()),

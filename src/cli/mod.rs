@@ -8,26 +8,44 @@ mod export;
 mod import;
 mod migrate;
 mod openapi;
+pub mod output;
+mod programs;
 mod restore;
 mod serve;
 mod tables;
 pub mod user;
 
 use std::error::Error;
-use std::io::{self, BufReader};
 use std::sync::Arc;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::app::{self, StartError};
 use crate::clock::SystemClock;
 use crate::service::Services;
-use crate::service::first_start::FirstAdmin;
 use crate::settings::Settings;
 use crate::store::Store;
 
+use self::user::UserCommandError;
+
 /// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// An inventory of types, objects and categories over REST.
+#[derive(Parser)]
+#[command(name = "inventory-service", version = VERSION, about)]
+pub struct CommandLine {
+    /// Sets a setting over files and environment, for instance `--set server.port=0`.
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
+    pub settings: Vec<String>,
+    /// What to do; `serve` when nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The version, and the commit with its day where the program was built from a checkout.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("INVENTORY_COMMIT"));
 
 /// What the program can be told to do.
 #[derive(Debug, Subcommand)]
@@ -55,6 +73,13 @@ pub enum Command {
     /// Manage users and the key of their tokens directly in the store.
     #[command(subcommand)]
     User(user::UserCommand),
+    /// Print what makes a shell complete the commands and their options.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page, for man -l or a directory of manual pages.
+    Man,
 }
 
 impl Command {
@@ -81,10 +106,15 @@ impl Command {
             Self::Migrate(command) => command.run(settings).await,
             Self::Openapi => openapi::run(),
             Self::User(command) => {
-                let services = services(&settings).await?;
-                let (mut input, mut output) = (BufReader::new(io::stdin()), io::stdout());
-                Ok(command.run(&services, &mut input, &mut output).await?)
+                let store = app::open_existing(&settings).await?;
+                let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;
+                match command.run(&services, &mut user::typed_password, &mut output::stdout()).await {
+                    Err(UserCommandError::Io(error)) => Err(error.into()),
+                    outcome => Ok(outcome?),
+                }
             }
+            Self::Completions { shell } => programs::completions(shell),
+            Self::Man => programs::man(),
         }
     }
 }
@@ -92,9 +122,7 @@ impl Command {
 /// The use cases without a server, for commands that work on the store directly.
 async fn services(settings: &Settings) -> Result<Services, StartError> {
     let store = app::open_store(&settings.store).await?;
-    let (services, first_admin) = app::build_services(settings, store, Arc::new(SystemClock)).await?;
-    announce(first_admin.as_ref());
-    Ok(services)
+    Ok(app::build_services(settings, store, Arc::new(SystemClock)).await?.0)
 }
 
 /// The store for commands that move data: ready for this version, but without users of its own making.
@@ -115,14 +143,3 @@ async fn reading_services(settings: &Settings) -> Result<Services, StartError> {
 
 /// In the place of a key where none is needed.
 const NO_KEY: &str = "none is needed here; ";
-
-/// Tells the operator how to sign in for the first time.
-fn announce(first_admin: Option<&FirstAdmin>) {
-    let Some(admin) = first_admin else { return };
-    if let Some(password) = &admin.password {
-        log::info!("first administrator: user {} with password {}", admin.user_name, password.expose());
-    }
-    if let Some(file) = &admin.file {
-        log::info!("the password stands in {} too; sign in, change it, remove the file", file.display());
-    }
-}

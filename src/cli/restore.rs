@@ -11,6 +11,7 @@ use crate::store::embedded::maintenance;
 
 use super::Outcome;
 use super::backup::STANDARD;
+use super::output::say;
 
 /// What to read.
 #[derive(Debug, Args)]
@@ -39,9 +40,10 @@ impl RestoreCommand {
             Ok::<_, io::Error>(maintenance::restore(&directory, &options, &mut *input, self.force))
         });
         let restored = restored.await?.map_err(|error| format!("{}: {error}", file.display()))??;
-        println!(
+        say!(
             "read {} documents and {} keys of indexes, all sound; restored to {place}",
-            restored.documents, restored.entries
+            restored.documents,
+            restored.entries
         );
         Ok(())
     }

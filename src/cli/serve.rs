@@ -3,11 +3,10 @@
 use crate::app::{Application, StartError};
 use crate::settings::Settings;
 
-use super::{Outcome, announce};
+use super::Outcome;
 
 pub(super) async fn run(settings: Settings) -> Outcome {
     let application = Application::build(settings).await?;
-    announce(application.first_admin());
     log::info!("next: sign in by POST /rest/auth/login with user_name and password, as README.md shows");
     Ok(application.run().await.map_err(listen_error)?)
 }

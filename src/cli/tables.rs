@@ -12,6 +12,7 @@ use crate::service::export::Access;
 use crate::service::import::{Form, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 
 use super::Outcome;
+use super::output::{counted, note, say};
 
 /// How a file of objects is read.
 #[derive(Debug, Args)]
@@ -59,9 +60,7 @@ pub(super) async fn import(
     let imported = import_objects(services, importer, &query, content).await?;
     tell(&imported.report, file)?;
     if let Some(earlier) = imported.earlier {
-        println!(
-            "this was done at {earlier}, and nothing was written now; say --again to create these objects once more"
-        );
+        say!("this was done at {earlier}, and nothing was written now; say --again to create these objects once more");
     }
     Ok(())
 }
@@ -92,25 +91,27 @@ pub(super) fn read_encoding(name: &str) -> Result<TextEncoding, String> {
 fn tell(report: &ImportReport, file: &Path) -> Outcome {
     for error in &report.errors {
         let place = if error.field.is_empty() { String::new() } else { format!("{}: ", error.field) };
-        eprintln!("{}, line {}: {place}{}", file.display(), error.line, error.reason);
+        note(format_args!("{}, line {}: {place}{}", file.display(), error.line, error.reason));
     }
     if report.errors_left_out > 0 {
-        eprintln!("and {} more", report.errors_left_out);
+        note(format_args!("and {} more", report.errors_left_out));
     }
     if report.failed > 0 {
         return Err(match report.created + report.updated {
-            0 => format!("{} lines cannot be imported, see above; nothing was changed", report.failed),
+            0 => format!("{} cannot be imported, see above; nothing was changed", counted(report.failed as u64, "line")),
             stored => format!(
-                "{} lines cannot be imported, see above; {stored} others were stored before: the store takes so many in several steps",
-                report.failed
+                "{} cannot be imported, see above; {stored} others were stored before: the store takes so many in several steps",
+                counted(report.failed as u64, "line")
             ),
         }
         .into());
     }
     let would = if report.dry_run { "would be " } else { "" };
-    println!(
+    say!(
         "objects: {} {would}created, {} {would}updated, {} unchanged",
-        report.created, report.updated, report.unchanged
+        report.created,
+        report.updated,
+        report.unchanged
     );
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The embedded store has one process at a time; stop the service before using this on it. On MongoDB the service may run.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, IsTerminal, Write};
 
 use bson::doc;
 use bson::raw::RawDocument;
@@ -92,20 +92,20 @@ impl From<StoreError> for UserCommandError {
 }
 
 impl UserCommand {
-    /// Carries the command out, reading passwords from `input` and writing what is to be seen to `output`.
+    /// Carries the command out; `typed` asks for a password, and `output` gets what is to be seen.
     ///
     /// # Errors
     /// [`UserCommandError`], with a sentence for the operator.
     pub async fn run(
         &self,
         services: &Services,
-        input: &mut (dyn BufRead + Send),
+        typed: &mut (dyn FnMut() -> io::Result<Secret> + Send),
         output: &mut (dyn Write + Send),
     ) -> Result<(), UserCommandError> {
         match self {
             Self::Add { user_name, group, generate } => {
                 let group_id = group_named(services, group).await?;
-                let password = password(*generate, input, output)?;
+                let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
                 let created = users::create_user(services, &operator(), &body).await?;
                 let id = integer(&created, "public_id").unwrap_or_default();
@@ -114,7 +114,7 @@ impl UserCommand {
             }
             Self::Passwd { user_name, generate } => {
                 let id = user_named(services, user_name).await?;
-                let password = password(*generate, input, output)?;
+                let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"password": password.expose()};
                 users::change_password(services, &operator(), id, &IfMatch::Absent, &body).await?;
                 show(*generate, &password, output)?;
@@ -141,19 +141,21 @@ fn operator() -> Caller {
     Caller { user_id: OPERATOR, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
 }
 
-fn password(
-    generate: bool,
-    input: &mut (dyn BufRead + Send),
-    output: &mut (dyn Write + Send),
-) -> Result<Secret, UserCommandError> {
-    if generate {
-        return Ok(made_up_password());
+/// A password from the standard input: a line, or, on a terminal, typed twice without being shown.
+///
+/// # Errors
+/// When nothing can be read, or the two are not the same.
+pub(super) fn typed_password() -> io::Result<Secret> {
+    if !io::stdin().is_terminal() {
+        let mut line = String::new();
+        io::stdin().read_line(&mut line)?;
+        return Ok(line.trim_end_matches(['\r', '\n']).into());
     }
-    write!(output, "new password (visible as you type): ")?;
-    output.flush()?;
-    let mut line = String::new();
-    input.read_line(&mut line)?;
-    Ok(line.trim_end_matches(['\r', '\n']).into())
+    let password = rpassword::prompt_password("new password (not shown): ")?;
+    if rpassword::prompt_password("the same again: ")? == password {
+        return Ok(password.into());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "the two passwords are not the same; nothing was changed"))
 }
 
 /// A made-up password is shown once it is one.

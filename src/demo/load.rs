@@ -48,7 +48,9 @@ impl fmt::Display for Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// There is something in the store already; nothing was changed.
-    #[error("the store already holds {what}; the demo fills an empty one: set store.uri to another place")]
+    #[error(
+        "the store already holds {what}; the demo fills an empty one, for instance with --set store.uri=embedded:demo"
+    )]
     NotEmpty {
         /// `types`, `categories` or `objects`.
         what: &'static str,

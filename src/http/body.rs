@@ -182,6 +182,9 @@ async fn parsed<T: Send + 'static>(
 const SHORT: usize = 8 * 1024;
 
 fn document(text: &str) -> Result<Document, ApiError> {
+    if text.trim_ascii().is_empty() {
+        return Err(malformed("it is empty; send a JSON object".to_owned()));
+    }
     json::read::document_from_str(text).map_err(|error| malformed(error.to_string()))
 }
 

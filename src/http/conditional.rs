@@ -20,16 +20,22 @@ impl FromRequest for Precondition {
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(Self(if_match(request))))
+        ready(if_match(request).map(Self))
     }
 }
 
-fn if_match(request: &HttpRequest) -> IfMatch {
+fn if_match(request: &HttpRequest) -> Result<IfMatch, ApiError> {
     if !request.headers().contains_key(header::IF_MATCH) {
-        return IfMatch::Absent;
+        return Ok(IfMatch::Absent);
     }
     let tags: Vec<String> = tags(request, &header::IF_MATCH).collect();
-    if tags.iter().any(|tag| tag == "*") { IfMatch::Any } else { IfMatch::Tags(strong(tags)) }
+    if tags.iter().any(|tag| tag == "*") {
+        return Ok(IfMatch::Any);
+    }
+    if tags.iter().any(|tag| opaque(tag.strip_prefix("W/").unwrap_or(tag)).is_none()) {
+        return Err(ApiError::parameter("If-Match", "a tag stands in quotes, as in the ETag of an answer, or write *"));
+    }
+    Ok(IfMatch::Tags(strong(tags)))
 }
 
 /// `If-Match` compares strongly: a weak tag never matches.
@@ -78,10 +84,12 @@ mod tests {
     #[test]
     fn if_match_reads_lists_and_ignores_weak_tags() {
         let request = TestRequest::get().insert_header(("If-Match", "\"a\", W/\"b\" , \"c-gzip\"")).to_http_request();
-        assert_eq!(if_match(&request), IfMatch::Tags(vec!["a".to_owned(), "c".to_owned()]));
+        assert_eq!(if_match(&request).ok(), Some(IfMatch::Tags(vec!["a".to_owned(), "c".to_owned()])));
         let request = TestRequest::get().insert_header(("If-Match", "*")).to_http_request();
-        assert_eq!(if_match(&request), IfMatch::Any);
-        assert_eq!(if_match(&TestRequest::get().to_http_request()), IfMatch::Absent);
+        assert_eq!(if_match(&request).ok(), Some(IfMatch::Any));
+        assert_eq!(if_match(&TestRequest::get().to_http_request()).ok(), Some(IfMatch::Absent));
+        let request = TestRequest::get().insert_header(("If-Match", "a")).to_http_request();
+        assert!(if_match(&request).expect_err("it has no quotes").to_string().contains("quotes"));
     }
 
     #[test]

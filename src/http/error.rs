@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 use serde_json::json;
@@ -119,7 +119,6 @@ impl ApiError {
     pub fn of(code: ErrorCode) -> Self {
         let message = match code {
             ErrorCode::NotFound => "there is nothing under this path".to_owned(),
-            ErrorCode::MethodNotAllowed => "this path does not know the method; see Allow".to_owned(),
             ErrorCode::UriTooLong => {
                 "path and query are longer than server.limits.max_uri_bytes; send the parameters of \
                 a list in a body to POST /rest/objects/query"
@@ -130,6 +129,13 @@ impl ApiError {
             code => code.meaning().replace('`', ""),
         };
         Self::new(code, message)
+    }
+
+    /// 405 that names the methods which the path takes.
+    pub fn method_not_allowed(method: &Method, allowed: &str) -> Self {
+        // A client can make up methods of any length.
+        let method: String = method.as_str().chars().take(20).collect();
+        Self::new(ErrorCode::MethodNotAllowed, format!("this path does not take {method}; it takes {allowed}"))
     }
 
     /// The error for a status that something below produced without a body of ours.

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpResponse, ResponseError};
@@ -22,6 +22,7 @@ use super::edge::headers::secure;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
 use super::error::ApiError;
+use super::links::LinkSettings;
 use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
@@ -52,6 +53,8 @@ const LONG: u64 = 64 * 1024;
 pub struct Outermost {
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// How the addresses of clients are told.
+    pub links: LinkSettings,
     /// When answers are compressed.
     pub compression: CompressionSettings,
     /// The value of `Strict-Transport-Security`, under TLS.
@@ -85,7 +88,7 @@ pub async fn outermost(
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
-        let error = error.unwrap_or_else(|| ApiError::of_status(status));
+        let error = error.unwrap_or_else(|| unsaid(&response));
         if status == 400 && is_of_a_question(error.code()) {
             settings.metrics.refused(&error.code().name());
         }
@@ -96,7 +99,7 @@ pub async fn outermost(
     if matches!(response.response().body().size(), BodySize::Sized(LONG..) | BodySize::Stream) {
         response = response.map_body(|_, body| BoxBody::new(Counted { body, _ticket: ticket }));
     }
-    note(&response, &id, begun, &settings.metrics);
+    note(&response, &id, begun, &settings);
     let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
     let headers = response.headers_mut();
     secure(&path, headers, settings.hsts.as_ref());
@@ -125,6 +128,15 @@ impl MessageBody for Counted {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Pin::new(&mut self.body).poll_next(context)
+    }
+}
+
+/// The error for an answer that something below gave without a body of ours.
+fn unsaid(response: &ServiceResponse<BoxBody>) -> ApiError {
+    let allowed = response.headers().get(header::ALLOW).and_then(|methods| methods.to_str().ok());
+    match allowed.filter(|_| response.status() == StatusCode::METHOD_NOT_ALLOWED) {
+        Some(methods) => ApiError::method_not_allowed(response.request().method(), methods),
+        None => ApiError::of_status(response.status()),
     }
 }
 
@@ -170,20 +182,21 @@ fn use_plural_path(request: &mut ServiceRequest) {
 }
 
 /// Counts the answer and writes its line in the log.
-fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, metrics: &Metrics) {
+fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, settings: &Outermost) {
     let (request, time) = (response.request(), begun.elapsed());
     let route = request.match_pattern();
     let route = route.as_deref().unwrap_or("-");
     let method = known(request.method());
-    metrics.answered(route, method, response.status().as_str(), time);
+    settings.metrics.answered(route, method, response.status().as_str(), time);
     if !logging::requests_are_logged() {
         return;
     }
+    let address = settings.links.client_address(request);
     let user = request.extensions().get::<Arc<Caller>>().map(|caller| caller.user_id);
     let header = request.headers().get(&TRACEPARENT).and_then(|header| header.to_str().ok());
     let trace = header.and_then(Trace::parse);
     let (status, ms) = (response.status().as_u16(), logging::milliseconds(time));
-    logging::request(&RequestLine { id, user, method, route, status, ms, trace });
+    logging::request(&RequestLine { id, address, user, method, route, status, ms, trace });
 }
 
 /// The method, if it is one that a route can have: a client can make up others without end.

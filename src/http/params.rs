@@ -347,14 +347,21 @@ fn read_projection(
     now: DateTime,
     effort: &Effort,
 ) -> Result<Projection, ApiError> {
-    let names = || serde_json::from_str::<Vec<String>>(text);
-    let document = if text.trim_start().starts_with('[') {
-        let names = names().map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?;
-        names.into_iter().map(|name| (name, bson::Bson::Int32(1))).collect()
-    } else {
-        read_document("projection", text)?
+    let document = match text.trim_start().as_bytes().first() {
+        Some(b'{') | None => read_document("projection", text)?,
+        Some(b'[') => {
+            let names = serde_json::from_str::<Vec<String>>(text);
+            kept(names.map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?)
+        }
+        // `a,b`, as in a URL that somebody types.
+        Some(_) => kept(text.split(',').map(|name| name.trim().to_owned())),
     };
     Ok(Projection::parse_with(&document, filter, limits, now, effort)?)
+}
+
+/// The projection that keeps these fields.
+fn kept(names: impl IntoIterator<Item = String>) -> Document {
+    names.into_iter().map(|name| (name, bson::Bson::Int32(1))).collect()
 }
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {

@@ -27,7 +27,7 @@ impl FromRequest for PathTokenId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("token_id").unwrap_or_default();
-        ready(positive(segment).map(Self).ok_or_else(|| ApiError::of(ErrorCode::NotFound)))
+        ready(positive(segment).map(Self).ok_or_else(|| no_id(segment)))
     }
 }
 
@@ -48,7 +48,7 @@ impl FromRequest for PathId {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let segment = request.match_info().get("public_id").unwrap_or_default();
-        ready(positive(segment).map(Self).ok_or_else(|| ApiError::of(ErrorCode::NotFound)))
+        ready(positive(segment).map(Self).ok_or_else(|| no_id(segment)))
     }
 }
 
@@ -67,7 +67,7 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
     let mut ids = Vec::new();
     for part in segment.split(',') {
         let wrong = || {
-            let message = format!("{part:?} is no id; write positive integers with commas between them");
+            let message = format!("{part:?} is no id; write whole numbers from 1 with commas between them");
             ApiError::new(ErrorCode::IdInvalid, message)
         };
         let id = positive(part).ok_or_else(wrong)?;
@@ -76,6 +76,13 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
         }
     }
     Ok(PathIds(ids))
+}
+
+/// 404 for what stands in the place of an id.
+fn no_id(segment: &str) -> ApiError {
+    let message =
+        format!("there is nothing under {segment:?}: ids are whole numbers from 1; names are asked for by filter");
+    ApiError::new(ErrorCode::NotFound, message)
 }
 
 /// A positive integer, digits only.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, web};
-use serde_json::json;
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Map, Value, json};
 
 use super::envelope;
 use super::error::ApiError;
@@ -15,17 +15,44 @@ use crate::service::migrations::{self, State};
 /// Whoever asks whether the service is ready does not wait for long.
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
+/// Where clients and people go on from here.
+const LINKS: [(&str, &str); 11] = [
+    ("categories", "/rest/categories/"),
+    ("docs", "/docs/"),
+    ("export", "/rest/export/objects"),
+    ("groups", "/rest/groups/"),
+    ("import", "/rest/import/objects"),
+    ("login", "/rest/auth/login"),
+    ("objects", "/rest/objects/"),
+    ("openapi", "/openapi.json"),
+    ("rights", "/rest/rights/"),
+    ("types", "/rest/types/"),
+    ("users", "/rest/users/"),
+];
+
+operation! {
+    /// Lead people who type the address of the service to the page that describes it.
+    home: responses((status = 302, description = "The page is at `Location`."))
+}
+pub(super) async fn home() -> HttpResponse {
+    HttpResponse::Found().insert_header((header::LOCATION, "/docs/")).finish()
+}
+
 operation! {
     /// Say what this service is and whether its store can be reached.
     service: responses((status = 200, body = ServiceInfo))
 }
-pub(super) async fn service(state: web::Data<HttpState>) -> HttpResponse {
+pub(super) async fn service(state: web::Data<HttpState>, request: HttpRequest) -> HttpResponse {
     let store = &state.services.store;
     let reachable = store.ping().await.is_ok();
+    let origin = state.links.origin(&request);
+    let links: Map<String, Value> =
+        LINKS.iter().map(|(name, path)| ((*name).to_owned(), format!("{origin}{path}").into())).collect();
     let body = json!({
         "name": env!("CARGO_PKG_NAME"),
         "version": env!("CARGO_PKG_VERSION"),
         "store": {"kind": store.kind(), "reachable": reachable},
+        "links": links,
     });
     envelope::json(StatusCode::OK, body.to_string().into_bytes(), |_| {})
 }

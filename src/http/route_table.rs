@@ -64,8 +64,10 @@ pub fn names_own_user(route: &RouteInfo, path: &str, caller: &Caller) -> bool {
 /// The segments of a pattern with those of a path that fits it.
 fn segments<'a>(pattern: &'static str, path: &'a str) -> Option<Vec<(&'static str, &'a str)>> {
     let path = path.split('?').next().unwrap_or_default();
-    let path = path.strip_prefix(BASE).filter(|rest| rest.starts_with('/')).unwrap_or(path);
-    let pattern = pattern.strip_prefix(BASE).unwrap_or(pattern);
+    let (path, pattern) = match path.strip_prefix(BASE).filter(|rest| rest.starts_with('/')) {
+        Some(rest) => (rest, pattern.strip_prefix(BASE)?),
+        None => (path, pattern.strip_prefix(BASE).unwrap_or(pattern)),
+    };
     if pattern.split('/').count() != path.split('/').count() {
         return None;
     }

@@ -9,6 +9,7 @@ use actix_web::http::header;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
+use serde_json::json;
 
 use super::caller::{Budget, authorize};
 use super::route_table::{Access, RouteInfo, described};
@@ -37,6 +38,7 @@ macro_rules! routes {
 }
 
 routes! {
+    GET "/", Public, root::home;
     GET "/health/live", Public, root::live;
     GET "/health/ready", Public, root::ready;
     GET "/rest/", Public, root::service;
@@ -187,5 +189,6 @@ impl Routes {
 async fn add_slash(request: HttpRequest) -> HttpResponse {
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let location = format!("{}/{query}", request.path());
-    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, location)).finish()
+    let body = json!({"message": "the path ends with a slash; ask again there", "location": location});
+    HttpResponse::PermanentRedirect().insert_header((header::LOCATION, location)).json(body)
 }

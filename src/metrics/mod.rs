@@ -2,16 +2,20 @@
 //!
 //! One set for each service, made with it. Noting something costs a look into a map and an atomic addition or two.
 
+mod sign_ins;
 mod tally;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use prometheus::core::Collector;
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
+pub use self::sign_ins::{SignIn, SignIns};
 pub use self::tally::Tally;
 
 /// Upper bounds of the times that are told apart, in seconds: from what memory answers to what a time budget ends.
@@ -29,10 +33,12 @@ pub struct Metrics {
     refused_queries: IntCounterVec,
     cache_lookups: IntCounterVec,
     panics: IntCounter,
-    embedded: Embedded,
+    sign_ins: IntCounterVec,
+    /// Made by the first figure: there are none on another store.
+    embedded: OnceLock<Embedded>,
 }
 
-/// Figures of the embedded store; all are 0 on another one.
+/// Figures of the embedded store.
 #[derive(Debug)]
 struct Embedded {
     file_bytes: IntGauge,
@@ -72,6 +78,7 @@ impl Metrics {
     /// When two of them have one name, which the tests would show.
     pub fn new() -> Self {
         let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self())).expect("it is the only one");
         let build =
             IntGaugeVec::new(Opts::new("inventory_build_info", "1, with the version of this build."), &["version"]);
         let build = add(&registry, build);
@@ -113,7 +120,13 @@ impl Metrics {
                 &registry,
                 IntCounter::new("inventory_panics_total", "Defects that were met while a request was handled."),
             ),
-            embedded: Embedded::new(&registry),
+            sign_ins: counters(
+                &registry,
+                "inventory_sign_ins_total",
+                "Sign-ins with a name and a password, by outcome (accepted, refused, held_back).",
+                &["outcome"],
+            ),
+            embedded: OnceLock::new(),
             registry,
         }
     }
@@ -141,13 +154,28 @@ impl Metrics {
 
     /// The embedded store committed so many units at once.
     pub fn committed(&self, units: usize) {
-        self.embedded.commits.inc();
+        let embedded = self.embedded();
+        embedded.commits.inc();
         // There are no more than a few hundred in a group.
-        self.embedded.group_units.observe(f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+        embedded.group_units.observe(f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+    }
+
+    fn embedded(&self) -> &Embedded {
+        self.embedded.get_or_init(|| Embedded::new(&self.registry))
     }
 
     /// All of it as text, with figures that are looked up for the occasion.
-    pub fn text(&self, caches: &[(&str, &Tally)], panics: u64, embedded: Option<EmbeddedFigures>) -> String {
+    pub fn text(
+        &self,
+        caches: &[(&str, &Tally)],
+        sign_ins: &SignIns,
+        panics: u64,
+        embedded: Option<EmbeddedFigures>,
+    ) -> String {
+        for (outcome, count) in sign_ins.counts() {
+            let counter = self.sign_ins.with_label_values(&[outcome]);
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
         for (cache, tally) in caches {
             let (hits, misses) = tally.take();
             self.cache_lookups.with_label_values(&[cache, "hit"]).inc_by(hits);
@@ -155,7 +183,7 @@ impl Metrics {
         }
         self.panics.inc_by(panics.saturating_sub(self.panics.get()));
         if let Some(figures) = embedded {
-            let own = &self.embedded;
+            let own = self.embedded();
             for (gauge, value) in [
                 (&own.file_bytes, figures.file_bytes),
                 (&own.disk_bytes, figures.disk_bytes),
@@ -232,11 +260,13 @@ mod tests {
 
     #[test]
     fn what_was_noted_is_told() {
-        let (metrics, tally) = (Metrics::new(), Tally::default());
+        let (metrics, tally, sign_ins) = (Metrics::new(), Tally::default(), SignIns::default());
         metrics.answered("/rest/types/", "GET", "200", Duration::from_millis(3));
         metrics.store_call("find", "ok", Duration::from_millis(1));
         metrics.refused("query_unknown_operator");
+        assert!(!metrics.text(&[], &sign_ins, 0, None).contains("inventory_embedded"), "there is no embedded store");
         metrics.committed(3);
+        sign_ins.note(SignIn::Refused);
         tally.note(true);
         tally.note(true);
         tally.note(false);
@@ -248,7 +278,7 @@ mod tests {
             unused_age: Duration::from_millis(1500),
             queue_length: 1,
         };
-        let text = metrics.text(&[("types", &tally)], 2, Some(figures));
+        let text = metrics.text(&[("types", &tally)], &sign_ins, 2, Some(figures));
         for line in [
             r#"inventory_http_request_duration_seconds_count{method="GET",route="/rest/types/",status="200"} 1"#,
             r#"inventory_http_request_duration_seconds_bucket{method="GET",route="/rest/types/",status="200",le="0.005"} 1"#,
@@ -264,12 +294,22 @@ mod tests {
             "inventory_embedded_unused_age_seconds 1.5",
             "inventory_http_requests_under_way 1",
             "inventory_panics_total 2",
+            r#"inventory_sign_ins_total{outcome="refused"} 1"#,
+            r#"inventory_sign_ins_total{outcome="accepted"} 0"#,
             &format!("inventory_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")),
         ] {
             assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
         }
+        for usual in [
+            "process_resident_memory_bytes",
+            "process_cpu_seconds_total",
+            "process_open_fds",
+            "process_start_time_seconds",
+        ] {
+            assert!(text.contains(usual), "{usual}");
+        }
         drop(under_way);
-        let text = metrics.text(&[("types", &tally)], 2, None);
+        let text = metrics.text(&[("types", &tally)], &sign_ins, 2, None);
         assert!(text.contains("inventory_http_requests_under_way 0") && text.contains("inventory_panics_total 2"));
         assert!(text.contains(r#"{cache="types",outcome="hit"} 2"#), "what was told is not told twice");
     }

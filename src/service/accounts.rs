@@ -15,6 +15,8 @@ use crate::auth::{AuthError, AuthSettings, Authorization, Passwords, Secret, Thr
 use crate::clock::Clock;
 use crate::domain::document::flag;
 use crate::domain::user;
+use crate::domain::violation::clipped;
+use crate::metrics::{SignIn, SignIns};
 use crate::query::Filter;
 use crate::service::credentials::{self, Credential};
 use crate::service::directory::{Caller, Directory};
@@ -72,6 +74,7 @@ pub struct Accounts {
     keys: Keys,
     api_tokens: ApiTokens,
     throttle: Throttle,
+    sign_ins: SignIns,
     clock: Arc<dyn Clock>,
     max_time: Duration,
     basic: Option<BasicCallers>,
@@ -109,12 +112,18 @@ impl Accounts {
         let api_tokens = ApiTokens::new(Arc::clone(&store), max_time);
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
-        Ok(Self { store, directory, passwords, tokens, keys, api_tokens, throttle, clock, max_time, basic })
+        let sign_ins = SignIns::default();
+        Ok(Self { store, directory, passwords, tokens, keys, api_tokens, throttle, sign_ins, clock, max_time, basic })
     }
 
     /// Hashes passwords under the same bounds as signing in does.
     pub fn passwords(&self) -> &Passwords {
         &self.passwords
+    }
+
+    /// How sign-ins ended since the start.
+    pub fn sign_ins(&self) -> &SignIns {
+        &self.sign_ins
     }
 
     /// The keys that tokens are signed with.
@@ -211,13 +220,32 @@ impl Accounts {
         Ok(current.map(|account| Arc::clone(&account.caller)))
     }
 
+    /// Checks name and password, counts the outcome, and warns of a failure: a row of them is somebody who guesses.
     async fn identify(
         &self,
         user_name: &str,
         password: Secret,
         address: Option<IpAddr>,
     ) -> Result<Identified, AccountError> {
-        let attempt = Attempt { user_name, address };
+        let identified = self.try_identify(Attempt { user_name, address }, password).await;
+        let outcome = match &identified {
+            Ok(_) => SignIn::Accepted,
+            Err(AccountError::Auth(AuthError::WrongCredentials)) => SignIn::Refused,
+            Err(AccountError::Auth(AuthError::TooManyAttempts { .. })) => SignIn::HeldBack,
+            // Nothing of the caller's.
+            Err(_) => return identified,
+        };
+        self.sign_ins.note(outcome);
+        if outcome != SignIn::Accepted {
+            let from = address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+            let reason = if outcome == SignIn::HeldBack { "too many failures" } else { "wrong name or password" };
+            log::warn!("sign-in of {:?} from {from} refused: {reason}", clipped(user_name.to_owned()));
+        }
+        identified
+    }
+
+    async fn try_identify(&self, attempt: Attempt<'_>, password: Secret) -> Result<Identified, AccountError> {
+        let user_name = attempt.user_name;
         let delay = self.brake(attempt)?;
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;

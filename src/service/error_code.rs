@@ -143,10 +143,9 @@ impl ErrorCode {
 
     /// The code that clients get under this name.
     pub fn named(name: &str) -> Option<Self> {
-        match name.strip_prefix("query_") {
-            Some(number) => number.parse().ok().map(Self::Query).filter(|code| code.name() == name),
-            None => Self::ALL.iter().copied().find(|code| code.pattern() == name),
-        }
+        let named = Self::ALL.iter().copied().find(|code| code.name() == name);
+        let numbered = || name.strip_prefix("query_")?.parse().ok().map(Self::Query).filter(|code| code.name() == name);
+        named.or_else(numbered)
     }
 }
 

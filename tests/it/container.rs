@@ -19,7 +19,7 @@ fn base_images_can_be_chosen_and_have_a_tag() {
     let images: Vec<&String> = instructions.iter().filter(|line| line.starts_with("FROM ")).collect();
     assert_eq!(images.len(), 2);
     assert!(images.iter().all(|line| line.starts_with("FROM ${")), "{images:?}");
-    for argument in instructions.iter().filter(|line| line.starts_with("ARG ")) {
+    for argument in instructions.iter().filter(|line| line.starts_with("ARG ") && line.contains("_IMAGE=")) {
         let (_, image) = argument.split_once('=').expect("a default");
         let (_, tag) = image.rsplit_once(':').expect("a tag");
         assert_ne!(tag, "latest");

@@ -41,9 +41,22 @@ async fn the_line_of_a_request_names_id_route_status_and_trace_and_nothing_of_it
     ask(&service).await;
     let line = service.wait_for_line("probe-1");
     let (_, message) = line.split_once("] ").expect("a message");
-    assert!(message.starts_with("probe-1 user=- GET /rest/types/ 401 "), "{line}");
+    assert!(message.starts_with("probe-1 address=127.0.0.1 user=- GET /rest/types/ 401 "), "{line}");
     assert!(message.ends_with(&format!(" ms trace={TRACE} parent=b7ad6b7169203331")), "{line}");
     assert!(!line.contains("confidential") && !line.contains("no-good-token"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_sign_in_is_a_warning_with_name_and_address_and_without_the_password() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let service = service(&directory, "text");
+    let body = serde_json::json!({"user_name": "ada\nlovelace", "password": "not-the-password"});
+    let login = reqwest::Client::new().post(format!("{}/rest/auth/login", service.origin)).json(&body);
+    assert_eq!(login.send().await.expect("an answer").status(), 401);
+    let line = service.wait_for_line("sign-in of");
+    assert!(line.contains("WARN"), "{line}");
+    assert!(line.ends_with(r#"sign-in of "ada\nlovelace" from 127.0.0.1 refused: wrong name or password"#), "{line}");
+    assert!(!line.contains("not-the-password"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -54,7 +67,7 @@ async fn lines_are_json_when_a_setting_says_so() {
     let line: serde_json::Value = serde_json::from_str(&service.wait_for_line("probe-1")).expect("a line of JSON");
     let request = line["request"].as_object().expect("members");
     let names: Vec<&str> = request.keys().map(String::as_str).collect();
-    assert_eq!(names, ["id", "method", "route", "status", "ms", "trace_id", "parent_id"]);
+    assert_eq!(names, ["id", "address", "method", "route", "status", "ms", "trace_id", "parent_id"]);
     assert_eq!(
         (&line["level"], &request["route"], &request["status"]),
         (&"INFO".into(), &"/rest/types/".into(), &401.into())

@@ -32,6 +32,7 @@ mod logs;
 mod metrics;
 mod mongo;
 mod moving;
+mod programs;
 mod projections;
 mod render;
 mod settings;

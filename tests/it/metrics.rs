@@ -71,6 +71,25 @@ async fn requests_store_calls_refusals_and_lookups_are_counted() {
 }
 
 #[tokio::test]
+async fn sign_ins_are_counted_by_how_they_ended() {
+    let app = TestApp::embedded_with(&[("metrics.token", TOKEN)]).await;
+    let count = async |outcome: &str| {
+        number(&metrics(&app).await, &format!("inventory_sign_ins_total{{outcome=\"{outcome}\"}}"))
+    };
+    let before = (count("accepted").await, count("refused").await);
+    let url = format!("{}/rest/auth/login", app.origin);
+    for (password, status) in [(ADMIN_PASSWORD, 200), ("wrong", 401)] {
+        let body = serde_json::json!({"user_name": "admin", "password": password});
+        assert_eq!(send(app.anonymous(Method::POST, &url).json(&body)).await.status, status);
+    }
+    let after = (count("accepted").await, count("refused").await);
+    assert!(
+        ((after.0 - before.0) - 1.0).abs() < 0.5 && ((after.1 - before.1) - 1.0).abs() < 0.5,
+        "{before:?} {after:?}"
+    );
+}
+
+#[tokio::test]
 async fn an_address_of_their_own_answers_everybody() {
     let directory = TempDir::new().expect("a temporary directory");
     let uri = format!("embedded:{}", directory.path().join("data").display());

@@ -36,7 +36,7 @@ impl Console {
     /// What the command prints when this is typed.
     async fn run(&self, command: UserCommand, typed: &str) -> Result<String, UserCommandError> {
         let mut output = Vec::new();
-        command.run(&self.services, &mut typed.as_bytes(), &mut output).await?;
+        command.run(&self.services, &mut || Ok(typed.into()), &mut output).await?;
         Ok(String::from_utf8(output).expect("text"))
     }
 
@@ -52,7 +52,7 @@ fn add(user_name: &str, group: &str) -> UserCommand {
 #[tokio::test]
 async fn an_added_user_signs_in_and_is_listed() {
     let console = Console::new().await;
-    console.run(add("Ada", "admin"), "a long password\n").await.expect("a user");
+    console.run(add("Ada", "admin"), "a long password").await.expect("a user");
     assert!(console.can_sign_in("ada", "a long password").await);
     let list = console.run(UserCommand::List, "").await.expect("a list");
     let lines: Vec<Vec<&str>> = list.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
@@ -63,7 +63,7 @@ async fn an_added_user_signs_in_and_is_listed() {
 async fn a_forgotten_password_is_replaced() {
     let console = Console::new().await;
     let passwd = |generate| UserCommand::Passwd { user_name: "ADMIN".to_owned(), generate };
-    console.run(passwd(false), "another password\r\n").await.expect("a new password");
+    console.run(passwd(false), "another password").await.expect("a new password");
     assert!(console.can_sign_in("admin", "another password").await);
     assert!(!console.can_sign_in("admin", ADMIN_PASSWORD).await);
     let printed = console.run(passwd(true), "").await.expect("a new password");
@@ -74,7 +74,7 @@ async fn a_forgotten_password_is_replaced() {
 #[tokio::test]
 async fn a_locked_user_stays_out_until_unlocked() {
     let console = Console::new().await;
-    console.run(add("ada", "user"), "a long password\n").await.expect("a user");
+    console.run(add("ada", "user"), "a long password").await.expect("a user");
     console.run(UserCommand::Lock { user_name: "Ada".to_owned() }, "").await.expect("locked");
     assert!(!console.can_sign_in("ada", "a long password").await);
     console.run(UserCommand::Unlock { user_name: "Ada".to_owned() }, "").await.expect("unlocked");
@@ -99,7 +99,7 @@ async fn a_refusal_says_what_is_wrong() {
     let console = Console::new().await;
     let refusal = async |command, typed: &str| console.run(command, typed).await.expect_err("refused").to_string();
     assert_eq!(refusal(add("ada", "nobody"), "").await, "there is no group nobody");
-    assert_eq!(refusal(add("ada", "user"), "short\n").await, "password: must have at least 8 characters");
+    assert_eq!(refusal(add("ada", "user"), "short").await, "password: must have at least 8 characters");
     let passwd = UserCommand::Passwd { user_name: "ada".to_owned(), generate: true };
     assert_eq!(refusal(passwd, "").await, "there is no user ada");
 }

@@ -6,6 +6,7 @@ use crate::settings::StoreSettings;
 use crate::store::embedded::Findings;
 use crate::store::embedded::maintenance;
 
+use super::super::output::say;
 use super::Outcome;
 
 /// Says what is wrong with the store in the directory; ends well when nothing is, or nothing is any more.
@@ -14,27 +15,28 @@ pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool
     if repair {
         let repaired = tokio::task::spawn_blocking(move || maintenance::repair(&path, &options)).await??;
         let Some(kept) = &repaired.kept else {
-            println!("{}; nothing had to be repaired", read(&repaired.before));
+            say!("{}; nothing had to be repaired", read(&repaired.before));
             return Ok(());
         };
-        list(&repaired.before);
-        println!("{}; indexes, counters and notes were made anew from the documents", read(&repaired.after));
-        println!("the file as it was is kept as {}; remove it when you do not need it", kept.display());
+        list(&repaired.before)?;
+        say!("{}; indexes, counters and notes were made anew from the documents", read(&repaired.after));
+        say!("the file as it was is kept as {}; remove it when you do not need it", kept.display());
         return verdict(directory, &repaired.after);
     }
     let findings = tokio::task::spawn_blocking(move || maintenance::check(&path, &options)).await??;
-    list(&findings);
-    println!("{}", read(&findings));
+    list(&findings)?;
+    say!("{}", read(&findings));
     verdict(directory, &findings)
 }
 
-fn list(findings: &Findings) {
+fn list(findings: &Findings) -> Outcome {
     for problem in &findings.problems {
-        println!("{problem}");
+        say!("{problem}");
     }
     if findings.unlisted > 0 {
-        println!("and {} more", findings.unlisted);
+        say!("and {} more", findings.unlisted);
     }
+    Ok(())
 }
 
 fn read(findings: &Findings) -> String {
@@ -43,7 +45,7 @@ fn read(findings: &Findings) -> String {
 
 fn verdict(directory: &Path, findings: &Findings) -> Outcome {
     if findings.is_sound() {
-        println!("the store is sound");
+        say!("the store is sound");
         return Ok(());
     }
     let remedy = if findings.documents_are_sound() {

@@ -13,6 +13,7 @@ use crate::settings::{Settings, StoreUri};
 use crate::store::inspection::{Finding, Verdict};
 
 use super::Outcome;
+use super::output::say;
 
 /// What is to be checked; without a flag: the settings and the store.
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ impl CheckCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         if self.ready {
             let answer = tokio::task::spawn_blocking(move || ready::ask(&settings.server)).await?;
-            println!("{}", answer?);
+            say!("{}", answer?);
             return Ok(());
         }
         if self.deep || self.repair {
@@ -48,7 +49,7 @@ impl CheckCommand {
         findings.extend(server::look(&settings).await?);
         findings.extend(store::look(&settings, &SystemClock).await?);
         for finding in &findings {
-            println!("{finding}");
+            say!("{finding}");
         }
         match findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count() {
             0 => Ok(()),

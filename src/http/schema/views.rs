@@ -605,6 +605,8 @@ pub struct ServiceInfo {
     pub version: String,
     /// Where the data lies.
     pub store: StoreInfo,
+    /// Where to go on, by name: the lists, the description of the interface and its page.
+    pub links: BTreeMap<String, String>,
 }
 
 /// Where the data lies.

@@ -8,8 +8,8 @@ use super::people::Person;
 use crate::support::app::{on_each_store, send};
 
 /// Routes that need no token, and none else: docs/api.md, Signing in.
-const PUBLIC: [&str; 7] =
-    ["/health/live", "/health/ready", "/rest/", "/rest/auth/login", "/openapi.json", "/docs/", "/docs/{file}"];
+const PUBLIC: [&str; 8] =
+    ["/", "/health/live", "/health/ready", "/rest/", "/rest/auth/login", "/openapi.json", "/docs/", "/docs/{file}"];
 
 fn path_of(pattern: &str) -> String {
     let path = pattern.replace("{public_id}", "1").replace("{public_ids}", "1,2").replace("{token_id}", "1");

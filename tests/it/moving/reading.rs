@@ -120,7 +120,7 @@ fn commands_that_only_read_make_no_directory() {
         &["migrate", "--status"],
     ] {
         let refused = complaint(&run(directory.path(), arguments));
-        assert!(refused.contains("there is no store in data; see store.uri"), "{refused}");
+        assert!(refused.contains("there is no store in data; the first start of the service makes one"), "{refused}");
     }
     assert!(!directory.path().join("data").exists() && !directory.path().join("package").exists());
 }

@@ -84,6 +84,14 @@ pub(crate) struct Location {
 }
 
 impl Location {
+    /// For work on a store that is there; nothing is made where there is none.
+    pub(crate) fn existing(directory: &Path, options: &Options) -> Result<Self, OpenError> {
+        if !has_store(directory)? {
+            return Err(OpenError::NoStore(directory.to_owned()));
+        }
+        Self::prepare(directory, options)
+    }
+
     /// Makes the directory if there is none.
     pub(crate) fn prepare(directory: &Path, options: &Options) -> Result<Self, OpenError> {
         Self::on(Arc::new(Disk), directory, options)

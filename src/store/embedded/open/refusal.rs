@@ -13,7 +13,7 @@ pub enum OpenError {
     #[error("{} is not a directory; name the directory that shall hold the store", .0.display())]
     NotADirectory(PathBuf),
     /// There is nothing to look at.
-    #[error("there is no store in {}; see store.uri", .0.display())]
+    #[error("there is no store in {}; the first start of the service makes one, or see store.uri", .0.display())]
     NoStore(PathBuf),
     /// There was a store when this process opened it.
     #[error("{} is gone: somebody removed it, or its file system is not mounted any more; put it back, nothing is made in its place", .0.display())]

@@ -98,7 +98,7 @@ fn timed_out(error: StoreError) -> StoreError {
 /// # Errors
 /// When there is no store, it is in use or damaged, or the copy cannot be written.
 pub fn backup(directory: &Path, options: &Options) -> Result<File, OpenError> {
-    let location = Location::prepare(directory, options)?;
+    let location = Location::existing(directory, options)?;
     let (database, catalog) = location.open_verified()?;
     let snapshot =
         Snapshot::take(&database, catalog).map_err(|error| location.unusable(failure::of_engine(error.into())))?;

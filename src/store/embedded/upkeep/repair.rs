@@ -59,7 +59,7 @@ pub struct Repaired {
 /// # Errors
 /// When there is no store, or it is in use. What is damaged is a finding, even if it cannot be opened for that.
 pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError> {
-    check_at(&Location::prepare(directory, options)?)
+    check_at(&Location::existing(directory, options)?)
 }
 
 /// Makes anew what can be made from sound documents: indexes, counters, notes. The file as it was is kept.
@@ -67,7 +67,7 @@ pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError>
 /// # Errors
 /// When documents themselves are damaged, or there is nothing to open; nothing has changed then.
 pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairError> {
-    repair_at(&Location::prepare(directory, options)?)
+    repair_at(&Location::existing(directory, options)?)
 }
 
 /// Copies the store into a file without holes, which takes its place. Checks it first.
@@ -76,7 +76,7 @@ pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairErr
 /// [`OpenError::Damaged`] when it is not sound; then, as after every error, the old file is in its place, but where
 /// the directory could not be synced: then the new one may be, which holds the same.
 pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenError> {
-    space::compact(&Location::prepare(directory, options)?)
+    space::compact(&Location::existing(directory, options)?)
 }
 
 pub(crate) fn check_at(location: &Location) -> Result<Findings, OpenError> {

@@ -1,0 +1,62 @@
+//! What commands print, and what becomes of them when nobody takes it.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// The status of a program that a closed pipe ended, as shells tell it: 128 and the number of the signal.
+pub const CLOSED_PIPE: u8 = 141;
+
+/// The standard output took no more.
+#[derive(Debug, thiserror::Error)]
+#[error("the standard output cannot be written: {0}")]
+struct NotWritten(io::Error);
+
+/// The standard output of a command. Its errors say that they are of the output.
+pub(super) struct Output(io::Stdout);
+
+/// The standard output of this process.
+pub(super) fn stdout() -> Output {
+    Output(io::stdout())
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(not_written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(not_written)
+    }
+}
+
+fn not_written(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), NotWritten(error))
+}
+
+/// Whether a command ended because whoever read its output had enough, as `head` has.
+pub fn is_closed_pipe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let Some(error) = error.downcast_ref::<io::Error>() else { return false };
+    let written = error.get_ref().and_then(|inner| inner.downcast_ref::<NotWritten>());
+    written.is_some() && error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Prints a line of the answer. Use it as [`say!`].
+pub(super) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
+    writeln!(stdout(), "{text}")
+}
+
+/// Prints a line for people beside the answer, on the standard error output; what cannot be told there is not told.
+pub(crate) fn note(text: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Prints a line of the answer to a command, and ends the function with an error when nobody takes it.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::cli::output::line(format_args!($($text)*))? };
+}
+pub(super) use say;
+
+/// `1 line`, `2 lines`.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}

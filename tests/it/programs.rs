@@ -1,0 +1,118 @@
+//! The commands as programs among others: closed pipes, full disks, directories without a store, shells and `man`.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A command in a directory of its own, which is empty.
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, arguments).output().expect("the binary starts")
+}
+
+fn empty() -> TempDir {
+    TempDir::new().expect("a temporary directory")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A store with something in it.
+fn with_a_store() -> TempDir {
+    let directory = empty();
+    let made = run(directory.path(), &["demo", "--objects", "200"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    directory
+}
+
+#[test]
+fn a_command_whose_reader_has_enough_ends_quietly() {
+    let directory = with_a_store();
+    let commands: [&[&str]; 6] =
+        [&["check"], &["check", "--deep"], &["openapi"], &["user", "list"], &["man"], &["backup", "-"]];
+    for arguments in commands {
+        // The reader is gone before the first line.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = command(directory.path(), arguments).stdout(writer).output().expect("the binary starts");
+        let complaint = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(141), "{arguments:?}: {complaint}");
+        assert!(!complaint.contains("panicked") && !complaint.contains("inventory-service:"), "{complaint}");
+    }
+}
+
+#[test]
+fn an_answer_that_has_no_room_is_an_error_in_words() {
+    let directory = with_a_store();
+    let commands: [&[&str]; 4] = [&["check"], &["check", "--deep"], &["openapi"], &["user", "list"]];
+    for arguments in commands {
+        let full = File::options().write(true).open("/dev/full").expect("the device");
+        let ended = command(directory.path(), arguments).stdout(full).output().expect("the binary starts");
+        let complaint = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {complaint}");
+        assert!(complaint.contains("the standard output cannot be written: No space left on device"), "{complaint}");
+    }
+}
+
+#[test]
+fn commands_on_a_store_make_none() {
+    let commands: [&[&str]; 7] = [
+        &["user", "list"],
+        &["user", "add", "ada"],
+        &["check", "--deep"],
+        &["check", "--repair"],
+        &["compact"],
+        &["backup", "../file"],
+        &["export", "../directory"],
+    ];
+    for arguments in commands {
+        let above = empty();
+        let directory = above.path().join("here");
+        fs::create_dir(&directory).expect("a directory");
+        let uri = ["--set", "store.uri=embedded:nowhere"];
+        let ended = run(&directory, &[&uri, arguments].concat());
+        let complaint = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {complaint}");
+        assert!(complaint.contains("there is no store in nowhere"), "{arguments:?}: {complaint}");
+        assert_eq!(fs::read_dir(above.path()).expect("it can be read").count(), 1, "{arguments:?}");
+        assert_eq!(fs::read_dir(&directory).expect("it can be read").count(), 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_password_for_a_user_is_a_line_of_the_standard_input() {
+    let directory = with_a_store();
+    let password = directory.path().join("password");
+    fs::write(&password, "a long password\n").expect("it is written");
+    let typed = File::open(&password).expect("it is there");
+    let mut add = command(directory.path(), &["user", "add", "ada"]);
+    let added = add.stdin(typed).output().expect("the binary starts");
+    assert!(text(&added.stdout).contains("ada, added to the group user"), "{}", text(&added.stderr));
+}
+
+#[test]
+fn shells_complete_the_commands_and_man_describes_them() {
+    let directory = empty();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&run(directory.path(), &["completions", shell]).stdout);
+        assert!(script.contains("inventory-service") && script.contains("compact"), "{shell}: {script}");
+    }
+    let pages = text(&run(directory.path(), &["man"]).stdout);
+    assert!(pages.contains(".TH inventory-service 1"), "{pages}");
+    assert!(pages.contains("inventory\\-service\\-compact") || pages.contains("inventory-service-compact"), "{pages}");
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = text(&run(empty().path(), &["--version"]).stdout);
+    let expected = concat!("inventory-service ", env!("CARGO_PKG_VERSION"));
+    assert!(version.starts_with(expected), "{version}");
+}
