@@ -1,5 +1,5 @@
 //! How long a large store takes to open after a kill, and what saving for that costs each commit. Not part of the gate:
-//! it runs when told how many documents to make, and prints the figures that `docs/architecture.md` and the default of
+//! it runs when told how many documents to make, and prints the figures that `docs/performance.md` and the default of
 //! `quick_repair_from_bytes` rest on.
 
 use std::path::{Path, PathBuf};
