@@ -31,3 +31,4 @@ pub mod render;
 pub mod service;
 pub mod settings;
 pub mod store;
+pub mod suggest;

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,6 +32,11 @@ use tokio::time::timeout;
 
 pub use self::means::Means;
 pub use self::memory::{Pool, Share};
+
+/// Whether a time is over.
+pub fn is_over(end: Instant) -> bool {
+    Instant::now() >= end
+}
 
 /// Requests of a user that may wait for their first turn; more are refused at once.
 const WAITING: usize = 256;

@@ -10,9 +10,10 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 use crate::admission;
 use crate::json;
-use crate::query::{Effort, Filter, Limits, ListQuery, Projection, Sort};
-use crate::service::ErrorCode;
+use crate::query::{Effort, Filter, Limits, Projection, Sort};
+use crate::service::{ErrorCode, ListQuery};
 use crate::settings::UnknownParameters;
+use crate::suggest;
 
 /// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
 #[derive(Debug, Clone, Copy)]
@@ -400,15 +401,9 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    // Comparing takes time in proportion to the length of the name, and a long one is no misspelt parameter.
-    let comparable = known.iter().filter(|known| name.len() <= known.len() + FURTHEST);
-    let measured = comparable.map(|known| (strsim::damerau_levenshtein(name, known), known));
-    match measured.min_by_key(|(distance, _)| *distance) {
-        Some((..=FURTHEST, nearest)) => format!("is no parameter of this route; did you mean {nearest}?"),
-        _ if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
-        _ => format!("is no parameter of this route; those are {}", known.join(", ")),
+    match suggest::nearest(name, known) {
+        Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
+        None if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
+        None => format!("is no parameter of this route; those are {}", known.join(", ")),
     }
 }
-
-/// A name that differs in more characters is no misspelling of another.
-const FURTHEST: usize = 3;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bson::Bson;
 
 use super::error::EvalError;
-use crate::admission::{Means, Share};
+use crate::admission::{self, Means, Share};
 
 /// How long a text may be: as a document of MongoDB's.
 const MAX_TEXT: usize = 16 * 1024 * 1024;
@@ -100,7 +100,7 @@ impl Budget {
         if self.is_brief {
             return Err(EvalError::unfinished());
         }
-        if self.means.is_gone() || self.end.is_some_and(|end| Instant::now() >= end) {
+        if self.means.is_gone() || self.end.is_some_and(admission::is_over) {
             return Err(EvalError::timeout());
         }
         self.steps.set(0);

@@ -11,9 +11,9 @@ use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::raw::View;
 use super::regex::Regex;
-use super::suggest::nearest;
 use super::tree::{InSet, Node, Operand, Test};
 use super::types::TypeSet;
+use crate::suggest::hint;
 
 /// The operators of a field.
 pub(super) const OPERATORS: [&str; 27] = [
@@ -162,7 +162,7 @@ fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) 
         "$geoIntersects" => Some(server(parser, "$geoIntersects")),
         "$minDistance" | "$maxDistance" if parser.server.is_some() => None,
         _ => {
-            let hint = nearest(name, &OPERATORS);
+            let hint = hint(name, &OPERATORS);
             return parser.bad(format!("unknown operator{hint}"));
         }
     })

@@ -12,8 +12,8 @@ use super::filter::Limits;
 use super::number::Number;
 use super::operators::{parse_field, part_of_reference};
 use super::schema::Schema;
-use super::suggest::nearest;
 use super::tree::Node;
+use crate::suggest::hint;
 
 /// Whether a value is cheap to compare with and has nothing inside.
 fn is_plain(value: &Bson) -> bool {
@@ -214,7 +214,7 @@ impl Parser {
             "$alwaysFalse" => self.constant(value, Node::Never),
             "$sampleRate" => self.sample(value),
             _ => {
-                let hint = nearest(name, &TOP_OPERATORS);
+                let hint = hint(name, &TOP_OPERATORS);
                 self.bad(format!(
                     "unknown operator{hint}; a field whose name begins with $ is reached with $expr and $getField"
                 ))

@@ -12,12 +12,12 @@ use bson::{DateTime, Document, cstr, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-use super::objects::{exists, remove_found, unknown_type};
+use super::objects::{exists, remove_found, require_type, takes_objects, unknown_type};
 use super::once::{Hash, Once};
 use super::precondition::IfMatch;
 use super::references::OnReferences;
 use super::references::changeable;
-use super::resource::{self, Objects, Resource, Types};
+use super::resource::{self, Objects, Resource};
 use super::services::Services;
 use super::targets::Targets;
 use super::type_catalog::{TypeEntry, Types as Catalog};
@@ -516,7 +516,7 @@ async fn store(
     let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
     let references = drafts.iter().flat_map(|draft| &draft.references);
     let referred: BTreeSet<i64> = references.map(|reference| reference.object_id).collect();
-    let of_types = types.iter().map(|id| exists(Types::COLLECTION, *id));
+    let of_types = types.iter().map(|id| takes_objects(*id));
     let conditions: Vec<Condition> =
         of_types.chain(referred.iter().map(|id| exists(Objects::COLLECTION, *id))).collect();
     for _ in 0..resource::ATTEMPTS {
@@ -531,6 +531,14 @@ async fn store(
             }
             Err(StoreError::Condition { index }) => {
                 let gone = types.iter().nth(index);
+                if let Some(id) = gone {
+                    match require_type(services, *id).await {
+                        // It is back by now.
+                        Ok(()) => continue,
+                        Err(ServiceError::Violations(_)) => {}
+                        Err(refused) => return Err(refused),
+                    }
+                }
                 let lost = index.checked_sub(types.len()).and_then(|index| referred.iter().nth(index));
                 return Ok(concerned(drafts, |draft| match (gone, lost) {
                     (Some(id), _) => {

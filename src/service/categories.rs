@@ -7,13 +7,14 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
 use super::error::ServiceError;
+use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Resource};
 use super::services::Services;
 use super::type_catalog::{self, TypeEntry};
 use crate::domain::document::integer;
 use crate::domain::{self, Violation, Violations, category_input};
-use crate::query::{Filter, ListQuery, Sort, Update};
+use crate::query::{Filter, Sort, Update};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
 
 /// What the rules of the forest are serialised by: no filter can say "no cycles".

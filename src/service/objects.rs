@@ -9,19 +9,20 @@ use bson::{Bson, Document, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable};
 use super::resource::{self, Decision, Listed, Objects, Resource, Types};
 use super::services::Services;
 use super::shown::{self, Shown};
 use super::targets::Targets;
-use super::type_catalog::TypeEntry;
+use super::type_catalog::{TypeEntry, inactive};
 use crate::domain::acl::Permission;
-use crate::domain::document::integer;
+use crate::domain::document::{flag, integer, text};
 use crate::domain::object_fields::{Accepted, FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::{Violation, Violations};
-use crate::query::{Filter, ListQuery, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
 /// Most ids in one bulk delete.
@@ -119,12 +120,13 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
     }
     let Some(entry) = entry.filter(|_| violations.is_empty()) else { return Err(ServiceError::Violations(violations)) };
     let (type_id, now) = (entry.object_type.public_id, services.now());
-    let mut conditions = vec![exists(Types::COLLECTION, type_id)];
+    let mut conditions = vec![takes_objects(type_id)];
     conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
     let build = |id| input.created(id, type_id, &accepted.fields, now);
     match resource::create::<Objects>(services, input.public_id, conditions, build).await {
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
-            Err(ServiceError::Violations(unknown_type(Some(type_id)).into()))
+            require_type(services, type_id).await?;
+            Err(ServiceError::Contended(format!("type {type_id}")))
         }
         outcome => Shown::of(services, caller, lost_target(&accepted.references, 1, outcome)?).await,
     }
@@ -133,6 +135,26 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
 pub(super) fn unknown_type(type_id: Option<i64>) -> Violation {
     let message = type_id.map_or_else(|| "is required".to_owned(), |id| format!("type {id} does not exist"));
     Violation::new("/type_id", message)
+}
+
+/// The condition that the type exists and is active when the unit takes effect.
+pub(super) fn takes_objects(type_id: i64) -> Condition {
+    let is_active = Filter::none_of("active", vec![false.into()]);
+    Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id).and(is_active) }
+}
+
+/// Says why a type takes no objects by now, as it is stored.
+///
+/// # Errors
+/// A violation when it is gone, [`ErrorCode::TypeInactive`].
+pub(super) async fn require_type(services: &Services, type_id: i64) -> Result<(), ServiceError> {
+    match resource::find::<Types>(services, type_id).await? {
+        None => Err(ServiceError::Violations(unknown_type(Some(type_id)).into())),
+        Some(stored) if flag(&stored, "active") == Some(false) => {
+            Err(inactive(text(&stored, "name").unwrap_or_default()))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// The condition that something with this id exists when the unit takes effect.

@@ -7,12 +7,13 @@ use bson::{Document, doc};
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 pub use super::kinds::{Categories, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users};
+use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::services::Services;
 use crate::domain::Violation;
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
-use crate::query::{Filter, ListQuery};
+use crate::query::Filter;
 use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit};
 
 /// How often a change is tried again when others change the same document at the same time.
@@ -33,21 +34,6 @@ pub enum Listed {
     Pieces(Pieces),
     /// How they are found.
     Explained(Explanation),
-}
-
-impl ListQuery {
-    /// The question to the store.
-    pub fn to_find(&self, services: &Services) -> FindQuery {
-        FindQuery {
-            filter: self.filter.clone(),
-            projection: self.projection.clone(),
-            sort: self.sort.clone(),
-            skip: (self.page - 1).saturating_mul(self.limit),
-            limit: self.limit,
-            max_time: services.max_time,
-            max_bytes: usize::MAX,
-        }
-    }
 }
 
 /// Pages of more documents than this are not held in memory.

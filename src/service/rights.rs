@@ -7,13 +7,14 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::list_query::ListQuery;
 use super::resource::Listed;
 use super::services::Services;
 use super::views;
 use crate::admission::{self, Means};
 use crate::auth::rights::{self, RightNode, Rights};
 use crate::domain::document::raw;
-use crate::query::{Budget, ListQuery, SortValue};
+use crate::query::{Budget, SortValue};
 use crate::service::directory::Caller;
 use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, TotalFrom};
 

@@ -180,9 +180,13 @@ impl TypeEntry {
         if self.object_type.active {
             return Ok(());
         }
-        let message = format!("type {} is inactive; its objects can only be read", self.object_type.name);
-        Err(ServiceError::refused(ErrorCode::TypeInactive, message))
+        Err(inactive(&self.object_type.name))
     }
+}
+
+/// What is said of an inactive type.
+pub(super) fn inactive(name: &str) -> ServiceError {
+    ServiceError::refused(ErrorCode::TypeInactive, format!("type {name} is inactive; its objects can only be read"))
 }
 
 fn reuse(before: Option<&Types>, document: &RawDocument) -> Option<Arc<TypeEntry>> {

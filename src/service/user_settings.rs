@@ -7,13 +7,14 @@ use bson::{Document, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::quota::Kept;
 use super::reach;
 use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::services::Services;
 use crate::domain::setting_input;
-use crate::query::{Filter, ListQuery, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};
 
 /// All settings of a user, by identifier, in pieces.

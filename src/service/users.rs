@@ -8,6 +8,7 @@ use super::credentials::{self, NewPassword};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::promotion;
 use super::reach::{self, Holder, Standing};
@@ -18,7 +19,7 @@ use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::user::FIRST_ADMIN;
 use crate::domain::{document, user_input};
-use crate::query::{Filter, ListQuery, Sort, SortKey};
+use crate::query::{Filter, Sort, SortKey};
 use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS};
 use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 

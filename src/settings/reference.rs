@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::BASE;
 use super::sources::{SECRETS, variable};
+use crate::suggest;
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +62,8 @@ pub(super) fn nearest(name: &str) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &Key| {
         // A right name in a wrong section is nearer than a similar name in the right one.
-        let moved = strsim::damerau_levenshtein(&last(name), &last(&known.name));
-        (strsim::damerau_levenshtein(name, &known.name).min(moved + 2), known.name.len())
+        let moved = suggest::distance(&last(name), &last(&known.name));
+        (suggest::distance(name, &known.name).min(moved + 2), known.name.len())
     };
     keys().into_iter().min_by_key(distance).map(|key| key.name)
 }

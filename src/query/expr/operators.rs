@@ -6,7 +6,7 @@ use super::{
     accumulate, arithmetic, array, boolean, convert, date, hashed_key, object, regex, rounding, set, string,
     trigonometry, variables,
 };
-use crate::query::suggest::nearest;
+use crate::suggest::hint;
 
 const JAVASCRIPT: Shape = Shape::Refused("it runs JavaScript on the server");
 const SERVER: Shape = Shape::Refused("only a MongoDB server has what it asks for");
@@ -70,7 +70,7 @@ pub(super) fn find(name: &str) -> Option<&'static Operator> {
 /// `, did you mean $size?` where the name is like one of an operator, else nothing.
 pub(super) fn nearest_to(name: &str) -> String {
     let known: Vec<&str> = all().map(|operator| operator.name).collect();
-    nearest(name, &known)
+    hint(name, &known)
 }
 
 /// Whether there is one.

@@ -6,7 +6,7 @@ use super::call::{Call, Names, Operator, Shape};
 use super::evaluate::Node;
 use super::operators;
 use crate::query::error::{Location, QueryError};
-use crate::query::suggest::nearest;
+use crate::suggest::hint;
 
 /// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
 const MAX_DEPTH: usize = 180;
@@ -60,7 +60,7 @@ impl<'a> Parser<'a> {
         code: i32,
     ) -> Result<(), QueryError> {
         let Some(name) = operand.keys().find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
-        let message = format!("{operator} has no such argument{}", nearest(name, known));
+        let message = format!("{operator} has no such argument{}", hint(name, known));
         self.within(name, |parser| parser.refuse(code, message))
     }
 

@@ -8,8 +8,8 @@ use crate::query::error::{Location, QueryError, code};
 use crate::query::expr::Divisor;
 use crate::query::raw::kind;
 use crate::query::regex::Regex;
-use crate::query::suggest::nearest;
 use crate::query::types::TypeSet;
+use crate::suggest::hint;
 
 /// How deep schemas may nest.
 const MAX_DEPTH: usize = 150;
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
             } else if KEYWORDS.contains(&keyword.as_str()) {
                 continue;
             } else {
-                format!("unknown keyword of $jsonSchema{}", nearest(keyword, &KEYWORDS))
+                format!("unknown keyword of $jsonSchema{}", hint(keyword, &KEYWORDS))
             };
             return self.within(keyword, |reader| reader.fail(message));
         }

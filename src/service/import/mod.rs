@@ -29,6 +29,7 @@ use self::write::Finish;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::export::Access;
+use super::objects::require_type;
 use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
 use super::services::Services;
@@ -199,6 +200,7 @@ pub async fn import_objects(
             add_in_order(&mut report, written);
             return Ok(Imported::now(report));
         }
+        require_type(services, query.type_id).await?;
     }
     Err(ServiceError::Contended("the objects of the type".to_owned()))
 }

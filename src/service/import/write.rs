@@ -9,9 +9,9 @@ use super::report::{Action, ImportReport, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
-use crate::service::objects::exists;
+use crate::service::objects::{exists, takes_objects};
 use crate::service::once::Once;
-use crate::service::resource::{self, Objects, Resource, Types};
+use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Change, Condition, StoreError, Unit};
 
@@ -85,7 +85,7 @@ pub(super) async fn write(
         let (mut unit, mut lines) = (Unit::default(), Vec::with_capacity(group.len()));
         let referred: BTreeSet<i64> = group.iter().flat_map(|it| &it.references).map(|it| it.object_id).collect();
         if has_new {
-            unit = unit.given(exists(Types::COLLECTION, type_id));
+            unit = unit.given(takes_objects(type_id));
             unit.conditions.extend(looked_at.map(|at| Condition::Unchanged { scope: SCOPE.into(), at }));
         }
         unit.conditions.extend(referred.difference(&made).map(|id| exists(Objects::COLLECTION, *id)));

@@ -1,6 +1,7 @@
 //! Many clients at once: what is promised holds whatever overlaps.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -10,6 +11,7 @@ use crate::support::app::{fields, on_each_store, send};
 
 const CLIENTS: usize = 32;
 const POSTS: usize = 8;
+const ROUNDS: usize = 20;
 
 on_each_store! {
     async fn objects_posted_at_once_all_get_ids_of_their_own(app) {
@@ -27,6 +29,35 @@ on_each_store! {
         assert_eq!(list.json()["total"], CLIENTS * POSTS);
         let stored: BTreeSet<i64> = list.results("/public_id").iter().filter_map(Value::as_i64).collect();
         assert_eq!(stored, ids);
+    }
+
+    async fn an_inactive_type_gets_no_object_though_its_creation_had_begun(app) {
+        let kind = app.create_type("kind", &[("turn", "number")]).await;
+        let (path, body) = (format!("/types/{kind}"), json!({"type_id": kind, "author_id": 1, "fields": []}));
+        let total = async || app.get("/objects/?limit=1").await.json()["total"].as_u64().expect("a number");
+        for _ in 0..ROUNDS {
+            let is_over = AtomicBool::new(false);
+            let client = async || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = app.post("/objects/", &body).await;
+                    assert!(answer.status == 200 || answer.status == 403, "{}", answer.text);
+                }
+            };
+            let switch = async {
+                assert_eq!(app.patch(&path, &json!({"active": false})).await.status, 202);
+                let stored = total().await;
+                is_over.store(true, Ordering::Relaxed);
+                stored
+            };
+            let clients = join_all((0..8).map(|_| client()));
+            let (stored, _) = tokio::join!(switch, clients);
+            // MongoDB shows for a moment what is taken back.
+            assert!(total().await <= stored);
+            assert_eq!(app.patch(&path, &json!({"active": true})).await.status, 202);
+        }
+        let many = json!([body, body]);
+        assert_eq!(app.patch(&path, &json!({"active": false})).await.status, 202);
+        assert_eq!(app.post("/objects/bulk", &many).await.json()["created"], 0);
     }
 
     async fn of_two_puts_with_one_tag_exactly_one_succeeds(app) {

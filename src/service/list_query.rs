@@ -1,0 +1,37 @@
+//! What a list is asked for.
+
+use super::services::Services;
+use crate::query::{Filter, Projection, Sort};
+use crate::store::FindQuery;
+
+/// Which page of which documents.
+#[derive(Debug, Clone)]
+pub struct ListQuery {
+    /// Which documents.
+    pub filter: Filter,
+    /// In which order; ends with a unique key, so that pages are stable.
+    pub sort: Sort,
+    /// The page, from 1.
+    pub page: u64,
+    /// Documents on a page, at least 1.
+    pub limit: u64,
+    /// Which of their fields.
+    pub projection: Option<Projection>,
+    /// Whether to tell how the page is found instead of giving it.
+    pub explain: bool,
+}
+
+impl ListQuery {
+    /// The question to the store.
+    pub fn to_find(&self, services: &Services) -> FindQuery {
+        FindQuery {
+            filter: self.filter.clone(),
+            projection: self.projection.clone(),
+            sort: self.sort.clone(),
+            skip: (self.page - 1).saturating_mul(self.limit),
+            limit: self.limit,
+            max_time: services.max_time,
+            max_bytes: usize::MAX,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! "Did you mean": the known name that is nearest to a misspelt one.
+
+/// Longer names are no misspelt ones. Comparing takes time in proportion to the length of the name.
+const LONGEST: usize = 64;
+
+/// The nearest of the known names, if it differs in a third of the letters at the most.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
+    let furthest = (name.chars().count() / 3).max(1);
+    let measured = known.iter().map(|candidate| (distance(name, candidate), *candidate));
+    measured.filter(|(distance, _)| *distance <= furthest).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
+/// `, did you mean $regex?` when a known name is near, else nothing.
+pub fn hint(name: &str, known: &[&str]) -> String {
+    nearest(name, known).map(|candidate| format!(", did you mean {candidate}?")).unwrap_or_default()
+}
+
+/// How many letters must be changed, added, dropped, or swapped with their neighbour, whatever their case.
+pub fn distance(left: &str, right: &str) -> usize {
+    strsim::osa_distance(&left.to_lowercase(), &right.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_could_be_meant() {
+        let known = ["filter", "limit", "page"];
+        assert_eq!(nearest("fliter", &known), Some("filter"));
+        assert_eq!(nearest("LIMITS", &known), Some("limit"));
+        assert_eq!(nearest("colour", &known), None);
+        assert_eq!(nearest(&"limit".repeat(20), &known), None);
+        assert_eq!(hint("pgae", &known), ", did you mean page?");
+    }
+}
