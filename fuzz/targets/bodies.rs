@@ -1,4 +1,4 @@
 //! Gives the fuzzer's bytes to the laws in `laws/bodies.rs`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| inventory_service::laws::bodies::hold(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| inventory_fuzz::bodies::hold(bytes));
