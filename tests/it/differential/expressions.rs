@@ -240,7 +240,8 @@ impl Generator<'_> {
             12 => Bson::from("$$ROOT"),
             13 => Bson::from("$$REMOVE"),
             14 => Bson::from("$$CURRENT.a"),
-            15..=16 => bson!({ "$literal": self.random.pick(&self.material.pool).clone() }),
+            15 => bson!({ "$literal": self.random.pick(&self.material.pool).clone() }),
+            16 => bson!({ "$const": self.random.pick(&self.material.pool).clone() }),
             17 => Bson::Null,
             _ => literal(scalar(&mut self.random)),
         }

@@ -74,8 +74,29 @@ impl Known {
 const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
 
 /// Functions of decimals whose last digits may differ.
-const TRANSCENDENTAL: [&str; 10] =
-    ["$exp", "$ln", "$log", "$log10", "$pow", "$sqrt", "$sin", "$atan2", "$tanh", "$degreesToRadians"];
+const TRANSCENDENTAL: [&str; 21] = [
+    "$exp",
+    "$ln",
+    "$log",
+    "$log10",
+    "$pow",
+    "$sqrt",
+    "$sin",
+    "$cos",
+    "$tan",
+    "$asin",
+    "$acos",
+    "$atan",
+    "$atan2",
+    "$sinh",
+    "$cosh",
+    "$tanh",
+    "$asinh",
+    "$acosh",
+    "$atanh",
+    "$degreesToRadians",
+    "$radiansToDegrees",
+];
 
 /// Compares the answers to the question of the case, which is what the bench has stored; may ask the server again.
 pub(super) async fn verdict(bench: &Bench, case: &Case, answers: &Answers) -> Verdict {
