@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::Filter;
-use crate::store::{Documents, Picture, Store, StoreError};
+use crate::store::{Documents, Dump, Store, StoreError};
 
 use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
 use super::place::{above, draft_of};
@@ -45,12 +45,12 @@ pub async fn export(
 ) -> Result<Manifest, MovingError> {
     let replaces = may_take(place, force)?;
     let draft = Draft::make(place)?;
-    let mut picture = store.picture().await?;
+    let mut dump = store.dump().await?;
     let mut files = Vec::new();
     for part in Part::ALL {
         let total = store.count(part.collection(), &Filter::all(), COUNT_TIME).await.unwrap_or_default();
         progress.begin(part.things(), total);
-        files.push(write_part(&mut *picture, part, &draft.path, progress).await?);
+        files.push(write_part(&mut *dump, part, &draft.path, progress).await?);
         progress.end();
     }
     if let Some(tables) = tables {
@@ -62,7 +62,7 @@ pub async fn export(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         made_at: now.to_rfc3339_opts(SecondsFormat::Millis, true),
         store: store.kind().to_owned(),
-        of_one_moment: picture.is_of_one_moment(),
+        of_one_moment: dump.is_of_one_moment(),
         files,
     };
     draft.finish(place, &manifest, replaces)?;
@@ -156,7 +156,7 @@ fn create(path: &Path) -> io::Result<File> {
 
 /// Writes a file; while a piece is written, the next one is read.
 async fn write_part(
-    picture: &mut dyn Picture,
+    dump: &mut dyn Dump,
     part: Part,
     directory: &Path,
     progress: &dyn Progress,
@@ -164,7 +164,7 @@ async fn write_part(
     let path = directory.join(part.file());
     let mut sink = Some(Sink::create(&path, part).map_err(MovingError::at(&path))?);
     let mut writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>> = None;
-    let mut pieces = picture.documents(part.collection(), &part.order()).await?;
+    let mut pieces = dump.documents(part.collection(), &part.order()).await?;
     while let Some(piece) = pieces.next().await {
         let piece = piece?;
         let count = piece.len() as u64;

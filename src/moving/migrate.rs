@@ -18,7 +18,7 @@ use crate::query::{Filter, Sort};
 use crate::service::migrations::{self, INCOMPLETE, State};
 use crate::store::collections::{self, MIGRATIONS};
 use crate::store::copying::COUNTERS;
-use crate::store::{Change, Documents, Picture, Store, StoreError, Unit};
+use crate::store::{Change, Documents, Dump, Store, StoreError, Unit};
 
 use super::MovingError;
 
@@ -71,7 +71,7 @@ pub async fn migrate(
         State::Incomplete(source) => return Err(MovingError::SourceIncomplete(source)),
         State::Done | State::Pending(_) => {}
     }
-    let mut source = from.picture().await?;
+    let mut source = from.dump().await?;
     let of_one_moment = source.is_of_one_moment();
     let is_marked = match migrations::state(to, migrations::ALL, MAX_TIME).await? {
         State::Incomplete(begun) if begun == name => {
@@ -106,7 +106,7 @@ pub async fn migrate(
 /// What the store holds, for people: collections with numbers of documents.
 async fn holdings(store: &dyn Store) -> Result<Vec<String>, StoreError> {
     let mut held = Vec::new();
-    for name in names(&*store.picture().await?) {
+    for name in names(&*store.dump().await?) {
         let count = store.count(&name, &Filter::all(), MAX_TIME).await?;
         if count > 0 && name != COUNTERS {
             held.push(format!("{name} ({count})"));
@@ -115,8 +115,8 @@ async fn holdings(store: &dyn Store) -> Result<Vec<String>, StoreError> {
     Ok(held)
 }
 
-fn names(picture: &dyn Picture) -> BTreeSet<String> {
-    picture.collections().iter().cloned().collect()
+fn names(dump: &dyn Dump) -> BTreeSet<String> {
+    dump.collections().iter().cloned().collect()
 }
 
 /// Marks the target as one that is not whole.
@@ -128,8 +128,8 @@ async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
 }
 
 /// The collections that are not equal in both.
-async fn pending(source: &mut dyn Picture, to: &dyn Store) -> Result<Vec<String>, MovingError> {
-    let (ours, mut theirs) = (names(source), to.picture().await?);
+async fn pending(source: &mut dyn Dump, to: &dyn Store) -> Result<Vec<String>, MovingError> {
+    let (ours, mut theirs) = (names(source), to.dump().await?);
     let all: BTreeSet<String> = ours.union(&names(&*theirs)).cloned().collect();
     let mut pending = Vec::new();
     for name in all.into_iter().filter(|name| name != MIGRATIONS && name != COUNTERS) {
@@ -147,7 +147,7 @@ async fn pending(source: &mut dyn Picture, to: &dyn Store) -> Result<Vec<String>
 /// Brings these collections over; returns how many documents were written.
 async fn copy(
     from: &dyn Store,
-    source: &mut dyn Picture,
+    source: &mut dyn Dump,
     to: &dyn Store,
     pending: Vec<String>,
     progress: &dyn Progress,
@@ -181,7 +181,7 @@ async fn expected(from: &dyn Store, name: &str) -> u64 {
 
 /// While some documents are stored, the next ones are read.
 async fn copy_collection(
-    source: &mut dyn Picture,
+    source: &mut dyn Dump,
     to: &dyn Store,
     name: &str,
     progress: &dyn Progress,
@@ -234,12 +234,12 @@ fn is_of_the_store(collection: &str, document: &RawDocument) -> bool {
     collection == MIGRATIONS && integer(document, "_id").is_none()
 }
 
-async fn tally(picture: &mut dyn Picture, name: &str) -> Result<Tally, StoreError> {
+async fn tally(dump: &mut dyn Dump, name: &str) -> Result<Tally, StoreError> {
     let mut tally = Tally::default();
-    if !picture.collections().iter().any(|known| known == name) {
+    if !dump.collections().iter().any(|known| known == name) {
         return Ok(tally);
     }
-    let mut pieces = picture.documents(name, &Sort::default()).await?;
+    let mut pieces = dump.documents(name, &Sort::default()).await?;
     while let Some(piece) = pieces.next().await {
         piece?.iter().filter(|document| !is_of_the_store(name, document)).for_each(|document| tally.add(document));
     }
@@ -247,8 +247,8 @@ async fn tally(picture: &mut dyn Picture, name: &str) -> Result<Tally, StoreErro
 }
 
 /// Every collection with its number of documents when both hold the same, else the first that differs.
-async fn compare(source: &mut dyn Picture, to: &dyn Store) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
-    let mut target = to.picture().await?;
+async fn compare(source: &mut dyn Dump, to: &dyn Store) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
+    let mut target = to.dump().await?;
     let all: BTreeSet<String> = names(source).union(&names(&*target)).cloned().collect();
     let mut collections = Vec::new();
     for name in all {
@@ -271,12 +271,12 @@ async fn compare(source: &mut dyn Picture, to: &dyn Store) -> Result<Result<Vec<
     Ok(Ok(collections))
 }
 
-async fn counters(picture: &mut dyn Picture) -> Result<BTreeMap<String, i64>, StoreError> {
+async fn counters(dump: &mut dyn Dump) -> Result<BTreeMap<String, i64>, StoreError> {
     let mut counters = BTreeMap::new();
-    if !picture.collections().iter().any(|known| known == COUNTERS) {
+    if !dump.collections().iter().any(|known| known == COUNTERS) {
         return Ok(counters);
     }
-    let mut pieces = picture.documents(COUNTERS, &Sort::default()).await?;
+    let mut pieces = dump.documents(COUNTERS, &Sort::default()).await?;
     while let Some(piece) = pieces.next().await {
         for counter in piece?.iter() {
             if let (Ok(of), Some(value)) = (counter.get_str("_id"), integer(counter, "value")) {

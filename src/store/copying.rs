@@ -1,4 +1,4 @@
-//! What copying a whole store takes: a look at everything as of one moment, in any collection that there is.
+//! What copying a whole store takes: a dump of everything as of one moment, in any collection that there is.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -13,7 +13,7 @@ pub const COUNTERS: &str = "service.counters";
 
 /// Everything that is stored, at one moment. For commands, not for requests: it is held as long as it is used.
 #[async_trait]
-pub trait Picture: Send {
+pub trait Dump: Send {
     /// The names of all collections in alphabetical order, those of other tools and [`COUNTERS`] too.
     fn collections(&self) -> &[String];
 

@@ -12,7 +12,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::Filter;
 
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
 pub struct Measured {
@@ -103,8 +103,8 @@ impl Store for Measured {
         self.timed("inspect", self.inner.inspect(collections, now)).await
     }
 
-    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
-        self.timed("picture", self.inner.picture()).await
+    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
+        self.timed("dump", self.inner.dump()).await
     }
 
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {

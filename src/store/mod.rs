@@ -33,7 +33,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
-pub use self::copying::Picture;
+pub use self::copying::Dump;
 pub use self::error::StoreError;
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
 pub use self::hint::Hint;
@@ -142,7 +142,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store is away.
-    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
         Err(StoreError::Unsupported { what: "copying everything".to_owned() })
     }
 

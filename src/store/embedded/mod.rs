@@ -52,7 +52,7 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
 use crate::store::inspection::Finding;
 use crate::store::{
-    CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit, revision,
+    CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit, revision,
 };
 
 use self::open::location::Location;
@@ -296,7 +296,7 @@ impl Store for EmbeddedStore {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
 
-    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
+    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
         Ok(Box::new(dump::Everything::of(self.snapshot()?)))
     }
 

@@ -18,6 +18,7 @@ mod commit;
 mod conditions;
 mod connect;
 mod counters;
+mod dump;
 mod error;
 mod explain;
 mod find;
@@ -25,7 +26,6 @@ mod guarded;
 mod indexes;
 mod inspect;
 mod marks;
-mod picture;
 mod presence;
 mod progress;
 mod reliance;
@@ -59,7 +59,7 @@ use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Picture, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::admission::{self, Turn};
 use crate::query::Filter;
 
@@ -301,19 +301,19 @@ impl Store for MongoStore {
         self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
-    async fn picture(&self) -> Result<Box<dyn Picture>, StoreError> {
-        let session = self.run(COPY_BOUND, async |inner| picture::Everything::open(&inner).await).await?;
+    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
+        let session = self.run(COPY_BOUND, async |inner| dump::Everything::open(&inner).await).await?;
         Ok(Box::new(session))
     }
 
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
         let collection = collection.to_owned();
-        self.run(COPY_BOUND, async move |inner| picture::append(&inner, &collection, &documents).await).await
+        self.run(COPY_BOUND, async move |inner| dump::append(&inner, &collection, &documents).await).await
     }
 
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         let collection = collection.to_owned();
-        self.run(COPY_BOUND, async move |inner| picture::clear(&inner, &collection).await).await
+        self.run(COPY_BOUND, async move |inner| dump::clear(&inner, &collection).await).await
     }
 
     fn largest_unit(&self) -> usize {

@@ -6,13 +6,13 @@ use bson::{Document, doc};
 use futures::TryStreamExt;
 use inventory_service::query::{Filter, Sort};
 use inventory_service::store::copying::COUNTERS;
-use inventory_service::store::{Change, Documents, Picture, Store, StoreError, Unit};
+use inventory_service::store::{Change, Documents, Dump, Store, StoreError, Unit};
 
 use super::support::{BUDGET, raw, store_all, thing};
 use super::{COLLECTIONS, PLAIN, THINGS};
 
-async fn read(picture: &mut dyn Picture, collection: &str, order: &Sort) -> Vec<Document> {
-    let pieces = picture.documents(collection, order).await.expect("they can be read");
+async fn read(dump: &mut dyn Dump, collection: &str, order: &Sort) -> Vec<Document> {
+    let pieces = dump.documents(collection, order).await.expect("they can be read");
     let pieces: Vec<Documents> = pieces.try_collect().await.expect("they can be read");
     let decode = |document| Document::try_from(document).expect("a document");
     pieces.iter().flat_map(|piece| piece.iter().map(decode).collect::<Vec<_>>()).collect()
@@ -26,22 +26,22 @@ fn packed(documents: &[Document]) -> Documents {
     packed
 }
 
-pub(crate) async fn a_picture_shows_one_moment_in_the_order_of_an_index(store: Arc<dyn Store>) {
+pub(crate) async fn a_dump_shows_one_moment_in_the_order_of_an_index(store: Arc<dyn Store>) {
     let things: Vec<Document> = [3, 1, 2].into_iter().map(|id| thing(id, doc! {})).collect();
     store_all(&*store, THINGS, &things).await;
-    let mut picture = store.picture().await.expect("a picture");
-    assert!(picture.collections().iter().any(|name| name == THINGS));
-    if picture.is_of_one_moment() {
+    let mut dump = store.dump().await.expect("a dump");
+    assert!(dump.collections().iter().any(|name| name == THINGS));
+    if dump.is_of_one_moment() {
         store_all(&*store, THINGS, &[thing(4, doc! {})]).await;
         let removal = Change::DeleteMany { collection: THINGS, filter: Filter::equals("_id", 1) };
         store.commit(Unit::of(removal)).await.expect("a removal");
     }
     let sorted = [things[1].clone(), things[2].clone(), things[0].clone()];
-    assert_eq!(read(&mut *picture, THINGS, &Sort::by("public_id", false)).await, sorted);
-    let mut found = read(&mut *picture, THINGS, &Sort::default()).await;
+    assert_eq!(read(&mut *dump, THINGS, &Sort::by("public_id", false)).await, sorted);
+    let mut found = read(&mut *dump, THINGS, &Sort::default()).await;
     found.sort_by_key(|document| document.get_i32("_id").expect("an _id"));
     assert_eq!(found, sorted);
-    assert_eq!(read(&mut *picture, "contract.never.used", &Sort::default()).await, Vec::<Document>::new());
+    assert_eq!(read(&mut *dump, "contract.never.used", &Sort::default()).await, Vec::<Document>::new());
 }
 
 pub(crate) async fn what_is_appended_is_found_by_its_keys(store: Arc<dyn Store>) {
@@ -67,8 +67,8 @@ pub(crate) async fn a_cleared_collection_begins_anew(store: Arc<dyn Store>) {
 
 pub(crate) async fn counters_travel_as_documents(store: Arc<dyn Store>) {
     store.append(COUNTERS, packed(&[doc! {"_id": THINGS, "value": 41_i64}])).await.expect("a counter");
-    let mut picture = store.picture().await.expect("a picture");
-    let counters = read(&mut *picture, COUNTERS, &Sort::default()).await;
+    let mut dump = store.dump().await.expect("a dump");
+    let counters = read(&mut *dump, COUNTERS, &Sort::default()).await;
     assert!(counters.contains(&doc! {"_id": THINGS, "value": 41_i64}), "{counters:?}");
     assert_eq!(store.reserve_ids(THINGS, 1).await.expect("an id"), 42);
 }

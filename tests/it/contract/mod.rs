@@ -187,7 +187,7 @@ pub(crate) mod all {
             preparing_again_keeps_everything
         }
         copying {
-            a_picture_shows_one_moment_in_the_order_of_an_index
+            a_dump_shows_one_moment_in_the_order_of_an_index
             what_is_appended_is_found_by_its_keys
             a_cleared_collection_begins_anew
             counters_travel_as_documents

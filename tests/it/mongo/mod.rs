@@ -20,7 +20,7 @@ macro_rules! on_both {
 
 mod away;
 mod deployment;
-mod pictures;
+mod dumps;
 mod races;
 mod reads;
 mod units;

@@ -60,8 +60,8 @@ on_each_kind! {
         let refused = open_to_read(&settings(&uri)).await.err().expect("there is none").to_string();
         assert!(refused.starts_with("there is no store in "), "{refused}");
         let store = open_store(&settings(&uri).store).await.expect("it opens");
-        let picture = store.picture().await.expect("a picture");
-        assert!(picture.collections().iter().all(|name| name == "service.counters"), "{:?}", picture.collections());
+        let dump = store.dump().await.expect("a dump");
+        assert!(dump.collections().iter().all(|name| name == "service.counters"), "{:?}", dump.collections());
     }
 
     async fn an_export_a_dry_run_and_a_migration_make_no_indexes_in_what_they_read(place) {

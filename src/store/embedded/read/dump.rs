@@ -15,12 +15,12 @@ use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{Deadline, Reader};
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
-use crate::store::{Documents, Picture, StoreError};
+use crate::store::{Documents, Dump, StoreError};
 
 /// Above every key of an index: keys begin with the number of a type, which is less.
 const ABOVE_ALL: [u8; 16] = [0xff; 16];
 
-/// See [`Picture`].
+/// See [`Dump`].
 pub(crate) struct Everything {
     snapshot: Arc<Snapshot>,
     names: Vec<String>,
@@ -55,7 +55,7 @@ impl Everything {
 }
 
 #[async_trait]
-impl Picture for Everything {
+impl Dump for Everything {
     fn collections(&self) -> &[String] {
         &self.names
     }

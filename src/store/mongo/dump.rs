@@ -22,7 +22,7 @@ use super::find::plain_order;
 use super::marks::REMOVALS;
 use crate::query::{Filter, Sort};
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
-use crate::store::{Documents, FindQuery, Picture, StoreError};
+use crate::store::{Documents, Dump, FindQuery, StoreError};
 
 /// Documents the server packs into one answer.
 const BATCH: u32 = 2000;
@@ -33,7 +33,7 @@ const SETTLING: Duration = Duration::from_secs(20);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// See [`Picture`].
+/// See [`Dump`].
 pub(super) struct Everything {
     inner: Arc<Inner>,
     collections: Vec<String>,
@@ -102,7 +102,7 @@ fn find(collection: &str, moment: Option<Timestamp>, order: Document) -> Documen
 }
 
 #[async_trait]
-impl Picture for Everything {
+impl Dump for Everything {
     fn collections(&self) -> &[String] {
         &self.collections
     }

@@ -11,7 +11,7 @@ use inventory_service::domain::document::integer;
 use inventory_service::query::Sort;
 use inventory_service::store::collections::{OBJECTS, TYPES};
 use inventory_service::store::mongo::MongoStore;
-use inventory_service::store::{Picture, Store, StoreError, Unit};
+use inventory_service::store::{Dump, Store, StoreError, Unit};
 
 use super::{connect, database, insert, object, object_type, store_on};
 use crate::moving::settings;
@@ -35,8 +35,8 @@ async fn later(last: &AtomicI64) {
 }
 
 /// The numbers of the documents of a collection; after each piece others have written something.
-async fn numbers(picture: &mut dyn Picture, collection: &str, last: &AtomicI64) -> Result<Vec<i64>, StoreError> {
-    let mut pieces = picture.documents(collection, &Sort::by("public_id", false)).await?;
+async fn numbers(dump: &mut dyn Dump, collection: &str, last: &AtomicI64) -> Result<Vec<i64>, StoreError> {
+    let mut pieces = dump.documents(collection, &Sort::by("public_id", false)).await?;
     let mut numbers = Vec::new();
     while let Some(piece) = pieces.next().await {
         numbers.extend(piece?.iter().filter_map(|document| integer(document, "public_id")));
@@ -59,11 +59,11 @@ async fn all_collections_are_read_as_of_one_moment_while_others_write() {
     let (last, stop) = (Arc::new(AtomicI64::new(2500)), Arc::new(AtomicBool::new(false)));
     let writer = tokio::spawn(write_pairs(Arc::clone(&store), Arc::clone(&last), Arc::clone(&stop)));
     later(&last).await;
-    let mut picture = store.picture().await.expect("a picture");
-    assert!(picture.is_of_one_moment());
+    let mut dump = store.dump().await.expect("a dump");
+    assert!(dump.is_of_one_moment());
     later(&last).await;
-    let objects = numbers(&mut *picture, OBJECTS, &last).await.expect("objects");
-    let types = numbers(&mut *picture, TYPES, &last).await.expect("types");
+    let objects = numbers(&mut *dump, OBJECTS, &last).await.expect("objects");
+    let types = numbers(&mut *dump, TYPES, &last).await.expect("types");
     stop.store(true, Ordering::Relaxed);
     writer.await.expect("it wrote");
     assert_eq!(objects, types);
@@ -76,7 +76,7 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
     let server = Mongod::start(program, Deployment::ReplicaSet).await;
     let store = connect(&server.fresh_uri()).await;
     store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("an object");
-    let mut picture = store.picture().await.expect("a picture");
+    let mut dump = store.dump().await.expect("a dump");
     let admin = server.client().await.database("admin");
     let forget = doc! { "setParameter": 1, "minSnapshotHistoryWindowInSeconds": 0 };
     admin.run_command(forget).await.expect("it forgets soon");
@@ -84,7 +84,7 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
     let error = loop {
         number += 1;
         store.commit(Unit::of(insert(OBJECTS, object(number, 1)))).await.expect("an object");
-        match picture.documents(OBJECTS, &Sort::default()).await {
+        match dump.documents(OBJECTS, &Sort::default()).await {
             Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             Err(error) => break error.in_full(),
         }
@@ -95,7 +95,7 @@ async fn a_moment_that_the_server_has_forgotten_is_an_error_with_the_remedy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standalone_server_says_that_it_has_no_moments() {
     let Some((store, ..)) = store_on(Deployment::Standalone).await else { return };
-    assert!(!store.picture().await.expect("a picture").is_of_one_moment());
+    assert!(!store.dump().await.expect("a dump").is_of_one_moment());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
