@@ -49,11 +49,11 @@ pub struct Throttle {
     settings: ThrottleSettings,
     /// Keyed at random, so that nobody can choose names that fall together.
     hasher: RandomState,
-    entries: Mutex<HashMap<Key, Entry>>,
+    entries: Mutex<HashMap<Subject, Entry>>,
 }
 
 /// A hash of the user name or address, never the text itself: it may be long, and people type passwords there.
-type Key = u64;
+type Subject = u64;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -102,14 +102,14 @@ impl Throttle {
     }
 
     /// The keys of an attempt, each with the number of failures from which on it is refused.
-    fn keys(&self, attempt: Attempt<'_>) -> impl Iterator<Item = (Key, u32)> {
+    fn keys(&self, attempt: Attempt<'_>) -> impl Iterator<Item = (Subject, u32)> {
         let name = (self.name_key(attempt.user_name), self.settings.user_failures);
         let address =
             attempt.address.map(|address| (self.hasher.hash_one(network(address)), self.settings.address_failures));
         std::iter::once(name).chain(address)
     }
 
-    fn name_key(&self, user_name: &str) -> Key {
+    fn name_key(&self, user_name: &str) -> Subject {
         self.hasher.hash_one(user_name.to_lowercase())
     }
 
@@ -135,12 +135,12 @@ impl Throttle {
 
     /// Drops what is forgotten; if that is not enough, the half that counts least, so that a flood of made-up names does
     /// not wash away the names that are under attack.
-    fn make_room(&self, entries: &mut HashMap<Key, Entry>, now: Duration) {
+    fn make_room(&self, entries: &mut HashMap<Subject, Entry>, now: Duration) {
         entries.retain(|_, entry| self.remaining(*entry, now) > 0);
         if entries.len() < self.settings.max_entries {
             return;
         }
-        let mut ranks: Vec<(u32, Duration, Key)> =
+        let mut ranks: Vec<(u32, Duration, Subject)> =
             entries.iter().map(|(key, entry)| (self.remaining(*entry, now), entry.last, *key)).collect();
         ranks.sort_unstable();
         for (_, _, key) in &ranks[..ranks.len().div_ceil(2)] {
@@ -148,7 +148,7 @@ impl Throttle {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Subject, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

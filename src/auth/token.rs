@@ -121,13 +121,13 @@ pub struct Tokens {
 /// The keys in use, with what they found good. New keys bring a new cache, so that no token outlives its key.
 struct KeyRing {
     /// Oldest first.
-    keys: Vec<Key>,
+    keys: Vec<ReadyKey>,
     /// By hash, so that memory holds no token.
     checked: Cache<[u8; 32], TokenClaims>,
     capacity: u64,
 }
 
-struct Key {
+struct ReadyKey {
     id: String,
     created_at: DateTime<Utc>,
     encoding: EncodingKey,
@@ -153,7 +153,7 @@ impl Tokens {
     /// From now on these keys check tokens, and the newest of them signs.
     pub fn use_keys(&self, keys: &[SigningKey]) {
         let capacity = self.ring.load().capacity;
-        self.ring.store(Arc::new(KeyRing::new(keys.iter().map(Key::new).collect(), capacity)));
+        self.ring.store(Arc::new(KeyRing::new(keys.iter().map(ReadyKey::new).collect(), capacity)));
     }
 
     /// How long tokens are good.
@@ -212,22 +212,22 @@ impl fmt::Debug for Tokens {
 }
 
 impl KeyRing {
-    fn new(mut keys: Vec<Key>, capacity: u64) -> Self {
+    fn new(mut keys: Vec<ReadyKey>, capacity: u64) -> Self {
         keys.sort_by_key(|key| key.created_at);
         Self { keys, checked: Cache::new(capacity), capacity }
     }
 
-    fn key(&self, id: &str) -> Option<&Key> {
+    fn key(&self, id: &str) -> Option<&ReadyKey> {
         self.keys.iter().find(|key| key.id == id)
     }
 
     /// The newest key that every instance knows; the oldest when all are too new for that.
-    fn signing_key(&self, now: DateTime<Utc>) -> Option<&Key> {
+    fn signing_key(&self, now: DateTime<Utc>) -> Option<&ReadyKey> {
         self.keys.iter().rev().find(|key| key.created_at + KEY_GRACE <= now).or(self.keys.first())
     }
 }
 
-impl Key {
+impl ReadyKey {
     fn new(key: &SigningKey) -> Self {
         Self {
             id: key.id.clone(),

@@ -29,7 +29,7 @@ pub(super) fn absorbed(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec
 /// theirs.
 pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     if nodes.iter().any(has_expression) {
-        nodes.sort_by_cached_key(Key::of);
+        nodes.sort_by_cached_key(Precedence::of);
     }
     nodes
 }
@@ -40,7 +40,7 @@ pub(super) fn sorted_in_and(nodes: Vec<Node>) -> Vec<Node> {
         return nodes;
     }
     let mut nodes = with_schemas_as(nodes, Schema::parts);
-    nodes.sort_by_cached_key(Key::in_and);
+    nodes.sort_by_cached_key(Precedence::in_and);
     nodes
 }
 
@@ -68,10 +68,10 @@ pub(super) fn has_expression(node: &Node) -> bool {
 
 /// What MongoDB compares of two conditions: their sorts, their paths, then what is in them, part by part.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct Precedence {
     rank: u8,
     path: String,
-    parts: Vec<Key>,
+    parts: Vec<Precedence>,
 }
 
 const AND: u8 = 0;
@@ -82,7 +82,7 @@ const EXPRESSION: u8 = 23;
 const SCHEMA: u8 = 31;
 const COMPARISONS: [(&str, u8); 5] = [("$eq", 26), ("$gt", 27), ("$gte", 28), ("$lt", 29), ("$lte", 30)];
 
-impl Key {
+impl Precedence {
     fn of(node: &Node) -> Self {
         match node {
             Node::And(nodes) => Self::list(AND, nodes.iter().map(Self::in_and)),

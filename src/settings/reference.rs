@@ -8,7 +8,7 @@ use crate::suggest;
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct Setting {
     /// For instance `server.port`.
     pub name: String,
     /// Its default, as TOML.
@@ -18,7 +18,7 @@ pub struct Key {
 }
 
 /// All settings, in the order of `config/base.toml`.
-pub fn keys() -> Vec<Key> {
+pub fn keys() -> Vec<Setting> {
     let (mut keys, mut section, mut comment) = (Vec::new(), String::new(), Vec::new());
     for line in BASE.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix('#') {
@@ -28,7 +28,7 @@ pub fn keys() -> Vec<Key> {
             comment.clear();
         } else if let Some((name, default)) = line.split_once(" = ") {
             let (name, meaning) = (format!("{section}.{name}"), comment.join(" "));
-            keys.push(Key { name, default: default.to_owned(), meaning });
+            keys.push(Setting { name, default: default.to_owned(), meaning });
             comment.clear();
         } else {
             comment.clear();
@@ -60,7 +60,7 @@ fn escaped(text: &str) -> String {
 /// The setting that somebody who wrote `name` may have meant.
 pub(super) fn nearest(name: &str) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let distance = |known: &Key| {
+    let distance = |known: &Setting| {
         // A right name in a wrong section is nearer than a similar name in the right one.
         let moved = suggest::distance(&last(name), &last(&known.name));
         (suggest::distance(name, &known.name).min(moved + 2), known.name.len())

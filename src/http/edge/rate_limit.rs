@@ -37,7 +37,7 @@ pub struct RateLimits<C: Clock = DefaultClock> {
 
 /// One kind of client with its pace.
 struct Limit<C: Clock> {
-    limiter: RateLimiter<Key, DashMapStateStore<Key>, C, StateInformationMiddleware>,
+    limiter: RateLimiter<Bucket, DashMapStateStore<Bucket>, C, StateInformationMiddleware>,
     clock: C,
     pace: Pace,
     max_keys: usize,
@@ -47,7 +47,7 @@ struct Limit<C: Clock> {
 
 /// Who is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum Bucket {
     /// A hash of a user or of an address.
     Own(u64),
     /// A place that several share.
@@ -119,14 +119,14 @@ impl<C: Clock + Clone> Limit<C> {
         }
     }
 
-    fn key(&self, hash: u64) -> Key {
+    fn key(&self, hash: u64) -> Bucket {
         if self.limiter.len() < self.max_keys {
-            return Key::Own(hash);
+            return Bucket::Own(hash);
         }
         if self.without_room.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_BETWEEN_CLEANINGS) {
             self.limiter.retain_recent();
         }
-        Key::Shared(hash % SHARED_PLACES)
+        Bucket::Shared(hash % SHARED_PLACES)
     }
 
     fn allowance(&self, remaining: u32) -> Allowance {

@@ -9,10 +9,10 @@
 //! held in memory while they are worked on, objects a batch at a time, beside the ids of all of them.
 
 mod compare;
-mod few;
+mod definitions;
 pub mod line;
 mod lines;
-mod many;
+mod objects;
 mod rules;
 
 use std::collections::{HashMap, HashSet};
@@ -158,7 +158,7 @@ impl Import<'_> {
             self.report.turn_to(part);
             let summary = match part {
                 Part::Objects => self.check_objects().await?,
-                _ => self.check_few(part).await?,
+                _ => self.check_definitions(part).await?,
             };
             self.summaries.push(summary);
         }

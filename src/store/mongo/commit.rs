@@ -51,7 +51,7 @@ use super::conditions::{Scopes, advance_scopes, broken, check};
 use super::connect::Topology;
 use super::counters::{catch_up, raise, whole_number};
 use super::error::{command_error, is_refused};
-use super::marks::{Key, Marks, Wait, clear_abandoned};
+use super::marks::{Marked, Marks, Wait, clear_abandoned};
 use super::reliance::{look, look_together, relies};
 use super::thinning::thin_out;
 use super::transaction::Transaction;
@@ -251,11 +251,11 @@ async fn exclusive(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> R
     outcome
 }
 
-async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<Key>, Failure> {
+async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<Marked>, Failure> {
     let mut keys = Vec::new();
     for change in &unit.changes {
         if let Some(document) = removed(change) {
-            keys.push(Key { collection: collection_of(change).to_owned(), document: id_of(document)? });
+            keys.push(Marked { collection: collection_of(change).to_owned(), document: id_of(document)? });
         }
     }
     if relies(&unit.conditions) {
@@ -268,10 +268,10 @@ async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Res
     Ok(keys)
 }
 
-fn scope_key(condition: &Condition) -> Option<Key> {
+fn scope_key(condition: &Condition) -> Option<Marked> {
     match condition {
         Condition::Unchanged { scope, .. } => {
-            Some(Key { collection: SCOPES.to_owned(), document: Bson::from(&**scope) })
+            Some(Marked { collection: SCOPES.to_owned(), document: Bson::from(&**scope) })
         }
         Condition::Exists { .. } | Condition::None { .. } => None,
     }

@@ -36,14 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 /// What a mark is about.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Key {
+pub(super) struct Marked {
     /// The collection of the marked document.
     pub(super) collection: String,
     /// The `_id` of the marked document.
     pub(super) document: Bson,
 }
 
-impl Key {
+impl Marked {
     fn of(mark: &RawDocument) -> Option<Self> {
         let id = mark.get_document("_id").ok()?;
         let collection = id.get_str("collection").ok()?.to_owned();
@@ -83,7 +83,7 @@ impl Wait {
 #[derive(Debug)]
 pub(super) struct Marks {
     token: ObjectId,
-    keys: Vec<Key>,
+    keys: Vec<Marked>,
     /// When all of them were known to be young.
     renewed: Mutex<Instant>,
 }
@@ -93,7 +93,7 @@ impl Marks {
     pub(super) async fn acquire(
         inner: &Inner,
         session: &mut ClientSession,
-        mut keys: Vec<Key>,
+        mut keys: Vec<Marked>,
     ) -> Result<Self, Failure> {
         // Everybody takes them in the same order, so that no two units wait for each other.
         keys.sort_by_cached_key(|key| (key.collection.clone(), key.document.to_string()));
@@ -134,7 +134,7 @@ impl Marks {
         Ok(())
     }
 
-    fn upsert(&self, key: &Key) -> Result<RawDocumentBuf, StoreError> {
+    fn upsert(&self, key: &Marked) -> Result<RawDocumentBuf, StoreError> {
         let statement = doc! { "q": { "_id": key.id(), "token": self.token }, "u": self.stamp(), "upsert": true };
         RawDocumentBuf::try_from(&statement).map_err(StoreError::backend)
     }
@@ -148,8 +148,8 @@ impl Marks {
         self.keys.is_empty()
     }
 
-    fn mine<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Document {
-        let ids: Vec<Document> = keys.into_iter().map(Key::id).collect();
+    fn mine<'a>(&self, keys: impl IntoIterator<Item = &'a Marked>) -> Document {
+        let ids: Vec<Document> = keys.into_iter().map(Marked::id).collect();
         doc! { "_id": { "$in": ids }, "token": self.token }
     }
 
@@ -215,19 +215,19 @@ fn all<T>(keys: &[T], count: u64) -> Result<(), Failure> {
 }
 
 /// All marks that stand. There are few at any time, mostly none.
-pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Result<Vec<Key>, Failure> {
+pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Result<Vec<Marked>, Failure> {
     let marks = inner.collection(REMOVALS);
     let question = marks.find(doc! {}).projection(doc! { "_id": 1 }).max_time(inner.write_bound());
     let mut answer = question.session(&mut *session).await.map_err(at(REMOVALS))?;
     let mut keys = Vec::new();
     while answer.advance(session).await.map_err(at(REMOVALS))? {
-        keys.extend(Key::of(answer.current()));
+        keys.extend(Marked::of(answer.current()));
     }
     Ok(keys)
 }
 
 /// Takes the mark down if nobody owns it any more.
-pub(super) async fn clear_abandoned(inner: &Inner, session: &mut ClientSession, key: &Key) -> Result<(), Failure> {
+pub(super) async fn clear_abandoned(inner: &Inner, session: &mut ClientSession, key: &Marked) -> Result<(), Failure> {
     let age = i64::try_from(ABANDONED_AFTER.as_millis()).expect("some seconds");
     let abandoned = doc! { "_id": key.id(), "$expr": { "$lt": ["$at", { "$subtract": ["$$NOW", age] }] } };
     let marks = inner.collection(REMOVALS);

@@ -12,7 +12,7 @@ use super::Inner;
 use super::change::Failure;
 use super::conditions::Named;
 use super::error::command_error;
-use super::marks::{Key, standing};
+use super::marks::{Marked, standing};
 use super::rounds::{Rounds, refuse};
 use super::waiting::query_bound;
 use crate::store::{Condition, StoreError};
@@ -21,9 +21,9 @@ use crate::store::{Condition, StoreError};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reliance {
     /// Per [`Condition::Exists`] its position among the conditions and the document that was found.
-    found: Vec<(usize, Option<Key>)>,
+    found: Vec<(usize, Option<Marked>)>,
     /// All marks of the collections concerned.
-    marked: Vec<Key>,
+    marked: Vec<Marked>,
 }
 
 impl Reliance {
@@ -33,12 +33,12 @@ impl Reliance {
     }
 
     /// A document that was found, but may be about to go.
-    pub(super) fn in_doubt(&self) -> Option<&Key> {
+    pub(super) fn in_doubt(&self) -> Option<&Marked> {
         self.documents().find(|key| self.marked.contains(key))
     }
 
     /// The documents that were found.
-    pub(super) fn documents(&self) -> impl Iterator<Item = &Key> {
+    pub(super) fn documents(&self) -> impl Iterator<Item = &Marked> {
         self.found.iter().filter_map(|(_, key)| key.as_ref())
     }
 }
@@ -66,7 +66,7 @@ pub(super) async fn look(
     for (index, condition) in conditions.iter().enumerate() {
         if let Condition::Exists { collection, filter } = condition {
             let document = named.any(inner, session, collection, filter).await?;
-            let key = document.map(|document| Key { collection: (*collection).to_owned(), document });
+            let key = document.map(|document| Marked { collection: (*collection).to_owned(), document });
             let is_missing = key.is_none();
             reliance.found.push((index, key));
             if is_missing {

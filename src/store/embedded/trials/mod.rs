@@ -17,12 +17,12 @@ mod operations;
 mod pages;
 mod policy;
 mod power;
+mod refusals;
 mod room;
 mod slots;
 mod space;
 mod unsynced;
 mod waiting;
-mod words;
 mod workload;
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Condition, FindQuery, StoreError};
 
 use super::compare::{created, difference, replaced};
-use super::few::DIFFERS;
+use super::definitions::DIFFERS;
 use super::lines::{Batches, Line};
 use super::rules::{self, integer};
 use super::{Action, Import, MAX_TIME, Summary, UNIT_BYTES, carry_out};

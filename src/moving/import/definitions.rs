@@ -21,7 +21,7 @@ use super::rules::{self, KnownType, integer};
 use super::{Action, Import, MAX_TIME, Summary};
 
 /// What a document is found by: `public_id`, or of a setting user and identifier.
-type Key = (i64, String);
+type DefinitionKey = (i64, String);
 
 /// A document as it would be afterwards.
 struct After {
@@ -32,9 +32,9 @@ struct After {
 
 impl Import<'_> {
     /// Checks the lines of a file and plans what to do.
-    pub(super) async fn check_few(&mut self, part: Part) -> Result<Summary, MovingError> {
+    pub(super) async fn check_definitions(&mut self, part: Part) -> Result<Summary, MovingError> {
         let stored = self.stored(part).await?;
-        let mut after: BTreeMap<Key, After> = stored
+        let mut after: BTreeMap<DefinitionKey, After> = stored
             .iter()
             .map(|(key, (_, document))| (key.clone(), After { document: document.clone(), line: None }))
             .collect();
@@ -71,7 +71,7 @@ impl Import<'_> {
     }
 
     /// What is stored, by key.
-    async fn stored(&self, part: Part) -> Result<BTreeMap<Key, (RawDocumentBuf, Document)>, MovingError> {
+    async fn stored(&self, part: Part) -> Result<BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>, MovingError> {
         let query = FindQuery::new(Filter::all(), MAX_TIME);
         let found = self.store.find(part.collection(), &query).await?;
         let mut stored = BTreeMap::new();
@@ -86,7 +86,12 @@ impl Import<'_> {
     }
 
     /// The document of a line with its number, under its key; nothing when it has none, or an earlier line has the same.
-    fn key_of(&mut self, part: Part, line: Line, after: &BTreeMap<Key, After>) -> Option<(Key, (Document, u64))> {
+    fn key_of(
+        &mut self,
+        part: Part,
+        line: Line,
+        after: &BTreeMap<DefinitionKey, After>,
+    ) -> Option<(DefinitionKey, (Document, u64))> {
         let number = line.number;
         let document = match line.content {
             Ok(document) => document,
@@ -149,8 +154,8 @@ impl Import<'_> {
     fn check_together(
         &mut self,
         part: Part,
-        after: &BTreeMap<Key, After>,
-        stored: &BTreeMap<Key, (RawDocumentBuf, Document)>,
+        after: &BTreeMap<DefinitionKey, After>,
+        stored: &BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>,
     ) {
         self.unique(after, "/_id", |document| document.get("_id").map(ToString::to_string));
         match part {
@@ -168,8 +173,13 @@ impl Import<'_> {
         }
     }
 
-    fn unique(&mut self, after: &BTreeMap<Key, After>, field: &str, value: impl Fn(&Document) -> Option<String>) {
-        let mut seen: HashMap<String, (&Key, Option<u64>)> = HashMap::new();
+    fn unique(
+        &mut self,
+        after: &BTreeMap<DefinitionKey, After>,
+        field: &str,
+        value: impl Fn(&Document) -> Option<String>,
+    ) {
+        let mut seen: HashMap<String, (&DefinitionKey, Option<u64>)> = HashMap::new();
         for (key, after) in after {
             let Some(value) = value(&after.document) else { continue };
             let Some((other, line)) = seen.get(&value) else {
@@ -185,8 +195,8 @@ impl Import<'_> {
 
     fn administrator_stays(
         &mut self,
-        after: &BTreeMap<Key, After>,
-        stored: &BTreeMap<Key, (RawDocumentBuf, Document)>,
+        after: &BTreeMap<DefinitionKey, After>,
+        stored: &BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>,
     ) {
         if after.values().any(|after| is_active_admin(&after.document)) {
             return;
@@ -198,7 +208,7 @@ impl Import<'_> {
         }
     }
 
-    fn forest(&mut self, after: &BTreeMap<Key, After>) {
+    fn forest(&mut self, after: &BTreeMap<DefinitionKey, After>) {
         let parents: HashMap<i64, Option<i64>> =
             after.iter().map(|(key, after)| (key.0, integer(&after.document, "parent"))).collect();
         for (key, after) in after {
@@ -226,7 +236,7 @@ impl Import<'_> {
     }
 
     /// Keeps what later files may refer to.
-    fn learn(&mut self, part: Part, after: &BTreeMap<Key, After>) {
+    fn learn(&mut self, part: Part, after: &BTreeMap<DefinitionKey, After>) {
         let ids = || after.keys().map(|(id, _)| *id);
         match part {
             Part::Groups => self.world.groups = ids().collect(),
@@ -250,7 +260,7 @@ impl Import<'_> {
 /// What is said of a line that would replace something.
 pub(super) const DIFFERS: &str = "is another one in the store; say --update to replace what is there";
 
-fn key(part: Part, document: &Document) -> Option<Key> {
+fn key(part: Part, document: &Document) -> Option<DefinitionKey> {
     match part {
         Part::Settings => Some((integer(document, "user_id")?, document.get_str("identifier").ok()?.to_owned())),
         _ => Some((integer(document, "public_id")?, String::new())),
