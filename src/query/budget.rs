@@ -49,6 +49,9 @@ pub struct Budget {
 }
 
 /// How much may be done while a query is parsed.
+///
+/// A client's query is parsed at once with little effort. Where that does not do, it is parsed again as work, from the
+/// beginning: so both ways give the same refusals.
 #[derive(Debug, Clone)]
 pub enum Effort {
     /// What takes some microseconds. What takes longer fails with [`EvalError::unfinished`].

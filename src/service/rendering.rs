@@ -190,7 +190,8 @@ async fn get_together(
     Ok((Documents::of_one(&object), found))
 }
 
-/// The part of a view that a projection asks for; the budget is the whole page's.
+/// The part of a view that a projection asks for; the budget is the whole page's. Views are written as JSON at once, so the
+/// JSON is read back here: projections of views are rare.
 ///
 /// # Errors
 /// What the projection reports.

@@ -3,6 +3,12 @@
 //! First everything is checked, by the rules for single objects, and what the store has to be asked is asked for many
 //! lines at a time. Then everything is written: on the embedded store as one unit, on MongoDB, whose transactions are
 //! bounded, in groups of which each is a unit. What ends between two groups is completed by repeating it.
+//!
+//! 1. `rows` reads the file.
+//! 2. `found` asks the store for what the lines name.
+//! 3. `plan` decides on each line and changes nothing.
+//! 4. `write` commits. When others changed something meanwhile, its unit is refused, and the lines are planned anew.
+//! 5. `journal` keeps the ids of lines that name none, where a file is several units.
 
 mod found;
 mod journal;
