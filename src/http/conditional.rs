@@ -72,7 +72,16 @@ pub(super) fn quoted(tag: &str) -> HeaderValue {
 
 fn tags(request: &HttpRequest, name: &HeaderName) -> impl Iterator<Item = String> {
     let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty())
+    values.flat_map(parts).map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty())
+}
+
+/// What stands between the commas of a list; a comma within quotes belongs to its tag.
+fn parts(list: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    list.split(move |letter| {
+        is_quoted ^= letter == '"';
+        letter == ',' && !is_quoted
+    })
 }
 
 #[cfg(test)]
@@ -88,6 +97,8 @@ mod tests {
         let request = TestRequest::get().insert_header(("If-Match", "*")).to_http_request();
         assert_eq!(if_match(&request).ok(), Some(IfMatch::Any));
         assert_eq!(if_match(&TestRequest::get().to_http_request()).ok(), Some(IfMatch::Absent));
+        let request = TestRequest::get().insert_header(("If-Match", "\"a,b\", \"c\"")).to_http_request();
+        assert_eq!(if_match(&request).ok(), Some(IfMatch::Tags(vec!["a,b".to_owned(), "c".to_owned()])));
         let request = TestRequest::get().insert_header(("If-Match", "a")).to_http_request();
         assert!(if_match(&request).expect_err("it has no quotes").to_string().contains("quotes"));
     }
