@@ -40,7 +40,7 @@ use crate::service::{Services, type_catalog};
 use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
-use crate::store::{Measured, Store, StoreError, collections};
+use crate::store::{Copying, FileStore, Measured, Store, StoreError, collections};
 
 /// Between the first attempts to reach a store.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -57,6 +57,7 @@ pub struct Application {
     listener: TcpListener,
     monitor: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
+    file: Option<Arc<dyn FileStore>>,
     cors: CorsPolicy,
     first_admin: Option<FirstAdmin>,
     routes: fn() -> Routes,
@@ -147,8 +148,10 @@ impl Application {
     pub async fn build(settings: Settings) -> Result<Self, StartError> {
         let mut patience = Patience::new(Duration::from_secs(settings.store.start_wait_s));
         loop {
-            let attempt = match open_store(&settings.store).await {
-                Ok(store) => Self::with_store(settings.clone(), store, Arc::new(SystemClock)).await,
+            let attempt = match open(&settings.store).await {
+                Ok(Opened { store, file }) => {
+                    Self::with_store(settings.clone(), store, file, Arc::new(SystemClock)).await
+                }
                 Err(error) => Err(error),
             };
             match attempt {
@@ -162,16 +165,20 @@ impl Application {
         }
     }
 
-    /// The same with any store and clock.
+    /// The same with any store and clock; `file` is what lies below the store, where that is a file.
     ///
     /// # Errors
     /// As [`Application::build`].
     pub async fn with_store(
         settings: Settings,
         store: Arc<dyn Store>,
+        file: Option<Arc<dyn FileStore>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::new());
+        if let Some(file) = &file {
+            file.report_to(&metrics);
+        }
         let store = Measured::around(store, Arc::clone(&metrics));
         let (services, first_admin) = build_services(&settings, store, clock).await?;
         let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
@@ -205,6 +212,7 @@ impl Application {
             },
             links,
             metrics,
+            file: file.clone(),
             metrics_token: settings.metrics.token().cloned(),
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
@@ -224,6 +232,7 @@ impl Application {
             listener,
             monitor,
             certificates,
+            file,
             cors,
             first_admin,
             routes,
@@ -291,7 +300,7 @@ impl Application {
     /// Answers `inventory-service backup`, where there is a file to back up.
     fn control(&self) -> Option<Control> {
         let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
-        let started = Control::start(Arc::clone(&self.services().store), &directory);
+        let started = Control::start(Arc::clone(self.file.as_ref()?), &directory);
         started
             .inspect_err(|error| {
                 log::warn!("no backups while the service runs: the socket in {}: {error}", directory.display());
@@ -452,18 +461,38 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
     Ok(migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?)
 }
 
-/// Opens the store that the settings name.
+/// A store that is open.
+pub struct Opened {
+    /// The store.
+    pub store: Arc<dyn Copying>,
+    /// The same one, where it is a file.
+    pub file: Option<Arc<dyn FileStore>>,
+}
+
+/// Opens the store that the settings name; makes an embedded one where none is.
 ///
 /// # Errors
 /// [`StartError::Store`] with what is wrong and what to do.
-pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
+pub async fn open(settings: &StoreSettings) -> Result<Opened, StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
-        StoreUri::Embedded(directory) => open_embedded(settings, directory, EmbeddedStore::open).await,
+        StoreUri::Embedded(directory) => {
+            let store = open_embedded(settings, directory, EmbeddedStore::open).await?;
+            Ok(Opened { store: Arc::clone(&store) as Arc<dyn Copying>, file: Some(store) })
+        }
         StoreUri::MongoDb(uri) => {
-            Ok(Arc::new(MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?))
+            let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
+            Ok(Opened { store: Arc::new(store), file: None })
         }
     }
+}
+
+/// The same for commands, which need the store alone.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_store(settings: &StoreSettings) -> Result<Arc<dyn Copying>, StartError> {
+    Ok(open(settings).await?.store)
 }
 
 /// Opens an embedded store in a thread that may block.
@@ -471,7 +500,7 @@ async fn open_embedded(
     settings: &StoreSettings,
     directory: PathBuf,
     open: fn(&Path, &Options) -> Result<EmbeddedStore, OpenError>,
-) -> Result<Arc<dyn Store>, StartError> {
+) -> Result<Arc<EmbeddedStore>, StartError> {
     let options = settings.embedded_options();
     match tokio::task::spawn_blocking(move || open(&directory, &options)).await {
         Ok(opened) => Ok(Arc::new(opened?)),
@@ -486,7 +515,7 @@ async fn open_embedded(
 ///
 /// # Errors
 /// As [`open_store`]; when there is no store, or its documents are not stored as this version needs them.
-pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = match settings.store.location()? {
         StoreUri::Embedded(directory) if !has_store(&directory)? => return Err(OpenError::NoStore(directory).into()),
         StoreUri::Embedded(_) => open_store(&settings.store).await?,
@@ -501,10 +530,10 @@ pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Store>, StartE
 ///
 /// # Errors
 /// As [`open_store`]; when there is no store.
-pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Store>, StartError> {
+pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Copying>, StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
-        StoreUri::Embedded(directory) => open_embedded(settings, directory, EmbeddedStore::open_aside).await,
+        StoreUri::Embedded(directory) => Ok(open_embedded(settings, directory, EmbeddedStore::open_aside).await?),
         StoreUri::MongoDb(uri) => {
             let store = MongoStore::connect(&uri, settings.mongo_options()).await.map_err(failed)?;
             if store.has_any(collections::ALL).await.map_err(failed)? {
@@ -521,7 +550,7 @@ pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Store>, Star
 ///
 /// # Errors
 /// As [`open_aside`]; when the documents are not stored as this version needs them.
-pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = open_aside(&settings.store).await?;
     migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;
     if matches!(settings.store.location()?, StoreUri::Embedded(_)) {

@@ -15,7 +15,7 @@ use bson::{Bson, doc};
 use inventory_service::query::{Filter, Limits, Sort};
 use inventory_service::store::collections::{ALL, OBJECTS};
 use inventory_service::store::embedded::{EmbeddedStore, Options, maintenance};
-use inventory_service::store::{Change, FindQuery, Store, Unit};
+use inventory_service::store::{Change, FileStore, FindQuery, Store, Unit};
 use tokio::task::JoinSet;
 use tracking_allocator::{AllocationGroupId, AllocationRegistry, AllocationTracker, Allocator};
 

@@ -1,6 +1,7 @@
 //! `inventory-service export`: writes the inventory into a directory that `import` reads.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -66,12 +67,12 @@ impl ExportCommand {
         let style = self.style.read()?;
         let progress = progress::on_stderr();
         let now = SystemClock.now();
+        let store = app::open_to_read(&settings).await?;
         let manifest = if self.csv {
-            let services = reading_services(&settings).await?;
+            let services = reading_services(&settings, Arc::clone(&store) as _).await?;
             let tables = Tables { services: &services, style };
-            export(&*services.store, &self.directory, self.force, now, Some(tables), &*progress).await?
+            export(&*store, &self.directory, self.force, now, Some(tables), &*progress).await?
         } else {
-            let store = app::open_to_read(&settings).await?;
             export(&*store, &self.directory, self.force, now, None, &*progress).await?
         };
         for file in &manifest.files {

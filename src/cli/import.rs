@@ -37,7 +37,11 @@ pub struct ImportCommand {
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
         if let Some(type_name) = &self.table.type_name {
-            let services = if self.dry_run { reading_services(&settings).await? } else { services(&settings).await? };
+            let services = if self.dry_run {
+                reading_services(&settings, app::open_to_read(&settings).await?).await?
+            } else {
+                services(&settings).await?
+            };
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
         }
         if self.path.is_file() {

@@ -25,7 +25,7 @@ use crate::app::{self, StartError};
 use crate::clock::SystemClock;
 use crate::service::Services;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Copying, Store};
 
 use self::user::UserCommandError;
 
@@ -126,18 +126,17 @@ async fn services(settings: &Settings) -> Result<Services, StartError> {
 }
 
 /// The store for commands that move data: ready for this version, but without users of its own making.
-async fn bare_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+async fn bare_store(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = app::open_store(&settings.store).await?;
     app::make_ready(settings, &*store, &SystemClock).await?;
     Ok(store)
 }
 
-/// The use cases for commands that only read: on a store that is there, in which nothing is made or changed.
-async fn reading_services(settings: &Settings) -> Result<Services, StartError> {
+/// The use cases for commands that only read, on a store that [`app::open_to_read`] gave; nothing is made or changed.
+async fn reading_services(settings: &Settings, store: Arc<dyn Store>) -> Result<Services, StartError> {
     let mut settings = settings.clone();
     // Nothing is signed here, and without one a key would be made and stored.
     settings.auth.signing_key.get_or_insert_with(|| NO_KEY.repeat(4).into());
-    let store = app::open_to_read(&settings).await?;
     app::services_on(&settings, store, Arc::new(SystemClock)).await
 }
 

@@ -56,8 +56,8 @@ fn text(state: &HttpState) -> HttpResponse {
         ("user_names", services.directory.name_lookups()),
         ("types", services.types.lookups()),
     ];
-    let text =
-        state.metrics.text(&caches, services.accounts.sign_ins(), state.panics.count(), services.store.figures());
+    let file = state.file.as_ref().map(|file| file.figures());
+    let text = state.metrics.text(&caches, services.accounts.sign_ins(), state.panics.count(), file);
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
 }
 

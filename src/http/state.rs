@@ -17,6 +17,7 @@ use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::query::{Effort, Filter};
 use crate::service::Services;
+use crate::store::FileStore;
 
 /// The services and the settings that belong to HTTP; one for the whole process.
 pub struct HttpState {
@@ -28,6 +29,8 @@ pub struct HttpState {
     pub links: LinkSettings,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The store's file, where it is one; its figures are metrics.
+    pub file: Option<Arc<dyn FileStore>>,
     /// What a monitor has to show on the address of the service.
     pub metrics_token: Option<Secret>,
     /// The time budget of a request as a whole.

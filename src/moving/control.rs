@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::store::Store;
+use crate::store::FileStore;
 
 use super::package::hexadecimal;
 
@@ -48,7 +48,7 @@ impl Control {
     ///
     /// # Errors
     /// When the socket cannot be made: the directory cannot be written, or its path is too long for a socket.
-    pub fn start(store: Arc<dyn Store>, directory: &Path) -> io::Result<Self> {
+    pub fn start(store: Arc<dyn FileStore>, directory: &Path) -> io::Result<Self> {
         let path = directory.join(SOCKET);
         // One process at a time has the store, so a socket that is there is left from an earlier one.
         match std::fs::remove_file(&path) {
@@ -81,7 +81,7 @@ impl Drop for Control {
     }
 }
 
-async fn answer(connection: UnixStream, store: Arc<dyn Store>, owner: u32) {
+async fn answer(connection: UnixStream, store: Arc<dyn FileStore>, owner: u32) {
     // The file's mode says the same; here it also holds for the moment before it is set.
     if !connection.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0) {
         return;

@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::json::write::write_canonical;
 use crate::progress::Progress;
 use crate::query::Filter;
-use crate::store::{Documents, Dump, Store, StoreError};
+use crate::store::{Copying, Documents, Dump, StoreError};
 
 use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
 use super::place::{above, draft_of};
@@ -36,7 +36,7 @@ const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 /// # Errors
 /// [`MovingError`]; what was at `place` is then as it was.
 pub async fn export(
-    store: &dyn Store,
+    store: &dyn Copying,
     place: &Path,
     force: bool,
     now: DateTime<Utc>,

@@ -18,7 +18,7 @@ use crate::query::{Filter, Sort};
 use crate::service::migrations::{self, INCOMPLETE, State};
 use crate::store::collections::{self, MIGRATIONS};
 use crate::store::copying::COUNTERS;
-use crate::store::{Change, Documents, Dump, Store, StoreError, Unit};
+use crate::store::{Change, Copying, Documents, Dump, StoreError, Unit};
 
 use super::MovingError;
 
@@ -60,8 +60,8 @@ impl Tally {
 /// # Errors
 /// [`MovingError`]; the target is marked as incomplete then, unless it was refused before anything was changed.
 pub async fn migrate(
-    from: &dyn Store,
-    to: &dyn Store,
+    from: &dyn Copying,
+    to: &dyn Copying,
     name: &str,
     force: bool,
     progress: &dyn Progress,
@@ -104,7 +104,7 @@ pub async fn migrate(
 }
 
 /// What the store holds, for people: collections with numbers of documents.
-async fn holdings(store: &dyn Store) -> Result<Vec<String>, StoreError> {
+async fn holdings(store: &dyn Copying) -> Result<Vec<String>, StoreError> {
     let mut held = Vec::new();
     for name in names(&*store.dump().await?) {
         let count = store.count(&name, &Filter::all(), MAX_TIME).await?;
@@ -120,7 +120,7 @@ fn names(dump: &dyn Dump) -> BTreeSet<String> {
 }
 
 /// Marks the target as one that is not whole.
-async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
+async fn mark(to: &dyn Copying, name: &str) -> Result<(), StoreError> {
     let clear = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
     let document = raw(&doc! {"_id": INCOMPLETE, "from": name});
     let unit = Unit::of(clear).and(Change::Insert { collection: MIGRATIONS, document });
@@ -128,7 +128,7 @@ async fn mark(to: &dyn Store, name: &str) -> Result<(), StoreError> {
 }
 
 /// The collections that are not equal in both.
-async fn pending(source: &mut dyn Dump, to: &dyn Store) -> Result<Vec<String>, MovingError> {
+async fn pending(source: &mut dyn Dump, to: &dyn Copying) -> Result<Vec<String>, MovingError> {
     let (ours, mut theirs) = (names(source), to.dump().await?);
     let all: BTreeSet<String> = ours.union(&names(&*theirs)).cloned().collect();
     let mut pending = Vec::new();
@@ -146,9 +146,9 @@ async fn pending(source: &mut dyn Dump, to: &dyn Store) -> Result<Vec<String>, M
 
 /// Brings these collections over; returns how many documents were written.
 async fn copy(
-    from: &dyn Store,
+    from: &dyn Copying,
     source: &mut dyn Dump,
-    to: &dyn Store,
+    to: &dyn Copying,
     pending: Vec<String>,
     progress: &dyn Progress,
 ) -> Result<u64, MovingError> {
@@ -175,14 +175,14 @@ async fn copy(
 }
 
 /// About how many documents there are, for the progress alone.
-async fn expected(from: &dyn Store, name: &str) -> u64 {
+async fn expected(from: &dyn Copying, name: &str) -> u64 {
     from.count(name, &Filter::all(), MAX_TIME).await.unwrap_or_default()
 }
 
 /// While some documents are stored, the next ones are read.
 async fn copy_collection(
     source: &mut dyn Dump,
-    to: &dyn Store,
+    to: &dyn Copying,
     name: &str,
     progress: &dyn Progress,
 ) -> Result<u64, MovingError> {
@@ -247,7 +247,7 @@ async fn tally(dump: &mut dyn Dump, name: &str) -> Result<Tally, StoreError> {
 }
 
 /// Every collection with its number of documents when both hold the same, else the first that differs.
-async fn compare(source: &mut dyn Dump, to: &dyn Store) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
+async fn compare(source: &mut dyn Dump, to: &dyn Copying) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
     let mut target = to.dump().await?;
     let all: BTreeSet<String> = names(source).union(&names(&*target)).cloned().collect();
     let mut collections = Vec::new();

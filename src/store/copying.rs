@@ -1,11 +1,11 @@
-//! What copying a whole store takes: a dump of everything as of one moment, in any collection that there is.
+//! Copying a whole store: a dump of everything as of one moment, and a door for copies. Commands use it, no request does.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
 use crate::query::Sort;
 
-use super::{Documents, StoreError};
+use super::{Documents, Store, StoreError};
 
 /// The counters that `public_id`s come from, as documents `{_id: collection, value: Int64}`: the largest number that was
 /// given or stored. Each store shows its counters under this name and takes them from it, however it keeps them.
@@ -29,4 +29,28 @@ pub trait Dump: Send {
         collection: &str,
         order: &Sort,
     ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError>;
+}
+
+/// A store whose whole contents can be copied out of it and into it.
+#[async_trait]
+pub trait Copying: Store {
+    /// Everything that is stored, to be copied.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store is away.
+    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError>;
+
+    /// Stores new documents as they are, in a collection of any name; on the embedded store all or none. Only for stores
+    /// that nobody else uses: no revision moves. Of counters, only those move that documents of [`COUNTERS`] name.
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Duplicate`] when a unique index refuses a document.
+    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError>;
+
+    /// Takes away everything that is in a collection, and its counter. Only for stores that nobody else uses. The indexes
+    /// are there again after [`Store::prepare`].
+    ///
+    /// # Errors
+    /// MUST be [`StoreError::Unavailable`] when the store is away.
+    async fn clear(&self, collection: &str) -> Result<(), StoreError>;
 }

@@ -1,6 +1,5 @@
 //! A store whose calls are counted and timed.
 
-use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,11 +7,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bson::DateTime;
 
-use crate::metrics::{EmbeddedFigures, Metrics};
+use crate::metrics::Metrics;
 use crate::query::Filter;
 
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 
 /// Passes everything on to another store.
 pub struct Measured {
@@ -23,7 +22,6 @@ pub struct Measured {
 impl Measured {
     /// The store, with its calls noted in `metrics`.
     pub fn around(inner: Arc<dyn Store>, metrics: Arc<Metrics>) -> Arc<dyn Store> {
-        inner.report_to(&metrics);
         Arc::new(Self { inner, metrics })
     }
 
@@ -101,30 +99,6 @@ impl Store for Measured {
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
-    }
-
-    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
-        self.timed("dump", self.inner.dump()).await
-    }
-
-    async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
-        self.timed("append", self.inner.append(collection, documents)).await
-    }
-
-    async fn clear(&self, collection: &str) -> Result<(), StoreError> {
-        self.timed("clear", self.inner.clear(collection)).await
-    }
-
-    async fn backup(&self) -> Result<File, StoreError> {
-        self.timed("backup", self.inner.backup()).await
-    }
-
-    fn report_to(&self, metrics: &Arc<Metrics>) {
-        self.inner.report_to(metrics);
-    }
-
-    fn figures(&self) -> Option<EmbeddedFigures> {
-        self.inner.figures()
     }
 
     fn largest_unit(&self) -> usize {

@@ -12,6 +12,7 @@ pub mod copying;
 pub mod embedded;
 mod error;
 mod explanation;
+mod file_store;
 mod hint;
 pub mod inspection;
 mod measured;
@@ -21,21 +22,19 @@ pub mod pieces;
 mod revision;
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
-pub use self::copying::Dump;
+pub use self::copying::{Copying, Dump};
 pub use self::error::StoreError;
 pub use self::explanation::{Explanation, IndexUse, KeyUse, SortedBy, Step, TotalFrom};
+pub use self::file_store::FileStore;
 pub use self::hint::Hint;
 use self::inspection::Finding;
 pub use self::measured::Measured;
@@ -137,51 +136,6 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
-
-    /// Everything that is stored, to be copied.
-    ///
-    /// # Errors
-    /// MUST be [`StoreError::Unavailable`] when the store is away.
-    async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
-        Err(StoreError::Unsupported { what: "copying everything".to_owned() })
-    }
-
-    /// Stores new documents as they are, in a collection of any name, as quickly as can be; on the embedded store all or none.
-    /// Only for stores that nobody else uses: no revision moves, and of counters those alone that the documents of
-    /// [`copying::COUNTERS`] name.
-    ///
-    /// # Errors
-    /// MUST be [`StoreError::Duplicate`] when a unique index refuses a document.
-    async fn append(&self, _collection: &str, _documents: Documents) -> Result<(), StoreError> {
-        Err(StoreError::Unsupported { what: "taking copies".to_owned() })
-    }
-
-    /// Takes away everything that is in a collection, and its counter. Under the same restriction as [`Store::append`]; its
-    /// indexes are there again after [`Store::prepare`].
-    ///
-    /// # Errors
-    /// MUST be [`StoreError::Unavailable`] when the store is away.
-    async fn clear(&self, _collection: &str) -> Result<(), StoreError> {
-        Err(StoreError::Unsupported { what: "taking copies".to_owned() })
-    }
-
-    /// A copy of the whole store as of one moment, in a file without a name that is gone when it is closed. Others read and
-    /// write meanwhile.
-    ///
-    /// # Errors
-    /// MUST be [`StoreError::Unsupported`] where the store is no file, [`StoreError::Timeout`] when the copy takes too long,
-    /// [`StoreError::Unavailable`] while another one is made or when there is no room for it.
-    async fn backup(&self) -> Result<File, StoreError> {
-        Err(StoreError::Unsupported { what: "a backup in a file".to_owned() })
-    }
-
-    /// Where the store is to note what happens inside it, beyond what a caller sees. Costs nothing while nobody asked.
-    fn report_to(&self, _: &Arc<Metrics>) {}
-
-    /// Figures of the moment, where the store has some. Costs no round trip.
-    fn figures(&self) -> Option<EmbeddedFigures> {
-        None
-    }
 
     /// How many changes one unit may have; work with more of them is several units. Where it is [`usize::MAX`], memory alone
     /// bounds a unit.

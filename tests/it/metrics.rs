@@ -1,9 +1,6 @@
 //! `/metrics`: who gets it, and what is counted.
 
-use std::sync::Arc;
-
-use inventory_service::app::{Application, open_store};
-use inventory_service::clock::SystemClock;
+use inventory_service::app::Application;
 use inventory_service::settings::Settings;
 use reqwest::Method;
 use tempfile::TempDir;
@@ -102,8 +99,7 @@ async fn an_address_of_their_own_answers_everybody() {
         ("auth.argon2.memory_kib", "8"),
     ]);
     let settings = settings.expect("valid settings");
-    let store = open_store(&settings.store).await.expect("the store opens");
-    let application = Application::with_store(settings, store, Arc::new(SystemClock)).await.expect("an application");
+    let application = Application::build(settings).await.expect("an application");
     let monitor = application.monitor_address().expect("an address");
     tokio::spawn(application.run_without_signals());
     let answer = reqwest::get(format!("http://{monitor}/metrics")).await.expect("an answer");

@@ -52,7 +52,8 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
 use crate::store::inspection::Finding;
 use crate::store::{
-    CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit, revision,
+    CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery, Page, Pieces, Store, StoreError, Unit,
+    revision,
 };
 
 use self::open::location::Location;
@@ -296,6 +297,17 @@ impl Store for EmbeddedStore {
         Ok(inspect::inspect(&*self.snapshot()?, collections))
     }
 
+    fn largest_unit(&self) -> usize {
+        usize::MAX
+    }
+
+    fn kind(&self) -> &'static str {
+        explain::KIND
+    }
+}
+
+#[async_trait]
+impl Copying for EmbeddedStore {
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
         Ok(Box::new(dump::Everything::of(self.snapshot()?)))
     }
@@ -307,7 +319,10 @@ impl Store for EmbeddedStore {
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         self.writer.clear(collection.to_owned()).await
     }
+}
 
+#[async_trait]
+impl FileStore for EmbeddedStore {
     async fn backup(&self) -> Result<File, StoreError> {
         let turn = Arc::clone(&self.backing_up).try_lock_owned();
         let turn = turn.map_err(|_| failure::unavailable(&"another backup is being made"))?;
@@ -324,17 +339,9 @@ impl Store for EmbeddedStore {
         self.writer.report_to(metrics);
     }
 
-    fn figures(&self) -> Option<EmbeddedFigures> {
+    fn figures(&self) -> EmbeddedFigures {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
         let (file_bytes, disk_bytes) = (self.location.file_bytes(), self.location.taken_bytes());
-        Some(EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() })
-    }
-
-    fn largest_unit(&self) -> usize {
-        usize::MAX
-    }
-
-    fn kind(&self) -> &'static str {
-        explain::KIND
+        EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() }
     }
 }

@@ -467,7 +467,7 @@ impl Writer {
         self.finish(transaction, catalog, None)
     }
 
-    /// See [`Store::clear`](crate::store::Store::clear).
+    /// See [`Copying::clear`](crate::store::Copying::clear).
     fn clear(&mut self, collection: &str) -> Result<(), StoreError> {
         let mut catalog = self.catalog.clone();
         let Some(number) = catalog.get(collection).map(|known| known.number) else { return Ok(()) };

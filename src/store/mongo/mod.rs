@@ -59,7 +59,7 @@ use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
 use crate::admission::{self, Turn};
 use crate::query::Filter;
 
@@ -301,6 +301,21 @@ impl Store for MongoStore {
         self.run(INSPECT_BOUND, async move |inner| inspect::inspect(&inner, &collections, now).await).await
     }
 
+    fn largest_unit(&self) -> usize {
+        UNIT_CHANGES
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+}
+
+#[async_trait]
+impl Copying for MongoStore {
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
         let session = self.run(COPY_BOUND, async |inner| dump::Everything::open(&inner).await).await?;
         Ok(Box::new(session))
@@ -314,17 +329,5 @@ impl Store for MongoStore {
     async fn clear(&self, collection: &str) -> Result<(), StoreError> {
         let collection = collection.to_owned();
         self.run(COPY_BOUND, async move |inner| dump::clear(&inner, &collection).await).await
-    }
-
-    fn largest_unit(&self) -> usize {
-        UNIT_CHANGES
-    }
-
-    fn is_remote(&self) -> bool {
-        true
-    }
-
-    fn kind(&self) -> &'static str {
-        KIND
     }
 }

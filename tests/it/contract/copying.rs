@@ -6,7 +6,7 @@ use bson::{Document, doc};
 use futures::TryStreamExt;
 use inventory_service::query::{Filter, Sort};
 use inventory_service::store::copying::COUNTERS;
-use inventory_service::store::{Change, Documents, Dump, Store, StoreError, Unit};
+use inventory_service::store::{Change, Copying, Documents, Dump, StoreError, Unit};
 
 use super::support::{BUDGET, raw, store_all, thing};
 use super::{COLLECTIONS, PLAIN, THINGS};
@@ -26,7 +26,7 @@ fn packed(documents: &[Document]) -> Documents {
     packed
 }
 
-pub(crate) async fn a_dump_shows_one_moment_in_the_order_of_an_index(store: Arc<dyn Store>) {
+pub(crate) async fn a_dump_shows_one_moment_in_the_order_of_an_index(store: Arc<dyn Copying>) {
     let things: Vec<Document> = [3, 1, 2].into_iter().map(|id| thing(id, doc! {})).collect();
     store_all(&*store, THINGS, &things).await;
     let mut dump = store.dump().await.expect("a dump");
@@ -44,7 +44,7 @@ pub(crate) async fn a_dump_shows_one_moment_in_the_order_of_an_index(store: Arc<
     assert_eq!(read(&mut *dump, "contract.never.used", &Sort::default()).await, Vec::<Document>::new());
 }
 
-pub(crate) async fn what_is_appended_is_found_by_its_keys(store: Arc<dyn Store>) {
+pub(crate) async fn what_is_appended_is_found_by_its_keys(store: Arc<dyn Copying>) {
     let things: Vec<Document> = (1..=1500).map(|id| thing(id, doc! {"kind": id % 3})).collect();
     store.append(THINGS, packed(&things)).await.expect("they can be stored");
     let of_kind = store.count(THINGS, &Filter::equals("kind", 1), BUDGET).await.expect("a number");
@@ -55,7 +55,7 @@ pub(crate) async fn what_is_appended_is_found_by_its_keys(store: Arc<dyn Store>)
     store.append(PLAIN, packed(&[doc! {"_id": 5}])).await.expect("another collection");
 }
 
-pub(crate) async fn a_cleared_collection_begins_anew(store: Arc<dyn Store>) {
+pub(crate) async fn a_cleared_collection_begins_anew(store: Arc<dyn Copying>) {
     store_all(&*store, THINGS, &[thing(7, doc! {"tags": ["a", "b"]})]).await;
     store.clear(THINGS).await.expect("it can be cleared");
     store.prepare(COLLECTIONS).await.expect("it can be prepared");
@@ -65,7 +65,7 @@ pub(crate) async fn a_cleared_collection_begins_anew(store: Arc<dyn Store>) {
     assert_eq!(store.count(THINGS, &Filter::equals("public_id", 7_i64), BUDGET).await.expect("a number"), 1);
 }
 
-pub(crate) async fn counters_travel_as_documents(store: Arc<dyn Store>) {
+pub(crate) async fn counters_travel_as_documents(store: Arc<dyn Copying>) {
     store.append(COUNTERS, packed(&[doc! {"_id": THINGS, "value": 41_i64}])).await.expect("a counter");
     let mut dump = store.dump().await.expect("a dump");
     let counters = read(&mut *dump, COUNTERS, &Sort::default()).await;

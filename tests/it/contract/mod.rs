@@ -14,11 +14,11 @@ mod units;
 use std::any::Any;
 use std::sync::Arc;
 
-use inventory_service::store::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal, SCOPES, Store};
+use inventory_service::store::{CollectionSpec, Copying, Equals, IndexKey, IndexSpec, Literal, SCOPES};
 
 /// A fresh store and whatever has to live as long as it.
 pub(crate) struct Fixture {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Copying>,
     /// Dropped after the store: a directory, a server.
     pub(crate) keep: Box<dyn Any + Send>,
     /// Cases that this store cannot keep, each with the reason.
@@ -98,7 +98,8 @@ macro_rules! cases {
                             return;
                         }
                         fixture.store.prepare($crate::contract::COLLECTIONS).await.expect("a new store can be prepared");
-                        $crate::contract::all::$module::$case(std::sync::Arc::clone(&fixture.store)).await;
+                        let store = std::sync::Arc::clone(&fixture.store);
+                        $crate::contract::all::$module::$case(store).await;
                         drop(fixture.store);
                         drop(fixture.keep);
                     })*

@@ -11,7 +11,7 @@ use inventory_service::domain::document::integer;
 use inventory_service::query::Sort;
 use inventory_service::store::collections::{OBJECTS, TYPES};
 use inventory_service::store::mongo::MongoStore;
-use inventory_service::store::{Dump, Store, StoreError, Unit};
+use inventory_service::store::{Copying, Dump, Store, StoreError, Unit};
 
 use super::{connect, database, insert, object, object_type, store_on};
 use crate::moving::settings;

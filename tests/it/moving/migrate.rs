@@ -8,7 +8,7 @@ use inventory_service::progress::Silent;
 use inventory_service::query::{Filter, Update};
 use inventory_service::service::migrations::{self, MigrationError, State};
 use inventory_service::store::collections::{CREDENTIALS, MIGRATIONS, OBJECTS, TYPES};
-use inventory_service::store::{Change, Documents, Store, Unit};
+use inventory_service::store::{Change, Copying, Documents, Store, Unit};
 
 use super::{Place, content, open};
 
@@ -26,7 +26,7 @@ async fn places() -> Vec<(Place, Place)> {
     ways
 }
 
-async fn copy(from: &dyn Store, to: &dyn Store, force: bool) -> Result<Migrated, MovingError> {
+async fn copy(from: &dyn Copying, to: &dyn Copying, force: bool) -> Result<Migrated, MovingError> {
     migrate(from, to, "the source", force, &Silent).await
 }
 

@@ -23,7 +23,7 @@ use inventory_service::moving::package::{Manifest, hexadecimal};
 use inventory_service::progress::Silent;
 use inventory_service::service::Services;
 use inventory_service::settings::Settings;
-use inventory_service::store::{Store, collections};
+use inventory_service::store::{Copying, Store, collections};
 use tempfile::TempDir;
 
 use crate::support::app::ADMIN_PASSWORD;
@@ -87,19 +87,22 @@ impl Place {
     }
 
     /// An empty store, prepared.
-    pub(crate) async fn empty(&self) -> Arc<dyn Store> {
+    pub(crate) async fn empty(&self) -> Arc<dyn Copying> {
         open(&self.new_uri()).await
     }
 
     /// A store with the demo in it.
-    pub(crate) async fn demo(&self) -> Services {
-        let services = services(&self.new_uri()).await;
+    pub(crate) async fn demo(&self) -> Filled {
+        let settings = settings(&self.new_uri());
+        let store = open_store(&settings.store).await.expect("the store opens");
+        let clock = Arc::new(SystemClock);
+        let services = build_services(&settings, Arc::clone(&store) as _, clock).await.expect("services").0;
         demo::load(&services, 300, &Silent).await.expect("the demo loads");
-        services
+        Filled { services, store }
     }
 
     /// What `export` writes of the store.
-    pub(crate) async fn exported(&self, store: &dyn Store, name: &str) -> Manifest {
+    pub(crate) async fn exported(&self, store: &dyn Copying, name: &str) -> Manifest {
         export(store, &self.path(name), false, chrono::DateTime::UNIX_EPOCH, None, &Silent).await.expect("an export")
     }
 
@@ -118,6 +121,20 @@ impl Place {
     }
 }
 
+/// A store with something in it, to be copied, and the use cases on it.
+pub(crate) struct Filled {
+    services: Services,
+    pub(crate) store: Arc<dyn Copying>,
+}
+
+impl std::ops::Deref for Filled {
+    type Target = Services;
+
+    fn deref(&self) -> &Services {
+        &self.services
+    }
+}
+
 pub(crate) fn settings(uri: &str) -> Settings {
     let pairs = [
         ("store.uri", uri),
@@ -129,7 +146,7 @@ pub(crate) fn settings(uri: &str) -> Settings {
 }
 
 /// The store, prepared, without a first start.
-pub(crate) async fn open(uri: &str) -> Arc<dyn Store> {
+pub(crate) async fn open(uri: &str) -> Arc<dyn Copying> {
     let store = open_store(&settings(uri).store).await.expect("the store opens");
     store.prepare(collections::ALL).await.expect("collections");
     store

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inventory_service::admission::Admission;
-use inventory_service::app::{Application, open_store};
+use inventory_service::app::{Application, Opened, open};
 use inventory_service::clock::SystemClock;
 use inventory_service::settings::Settings;
 use inventory_service::store::Store;
@@ -93,8 +93,9 @@ impl TestApp {
         ];
         pairs.extend_from_slice(settings);
         let settings = Settings::defaults(&pairs).expect("valid settings");
-        let store = wrap(open_store(&settings.store).await.expect("the store opens"));
-        let application = Application::with_store(settings, Arc::clone(&store), Arc::new(SystemClock))
+        let Opened { store, file } = open(&settings.store).await.expect("the store opens");
+        let store = wrap(store);
+        let application = Application::with_store(settings, Arc::clone(&store), file, Arc::new(SystemClock))
             .await
             .expect("the application starts");
         let origin = format!("http://{}", application.address().expect("an address"));

@@ -20,7 +20,9 @@ use crate::store::embedded::file::storage::{Disk, Storage};
 use crate::store::embedded::open::location::Location;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
-use crate::store::{Change, CollectionSpec, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit};
+use crate::store::{
+    Change, CollectionSpec, Copying, FileStore, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
+};
 
 /// An operation on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,7 +19,7 @@ use crate::store::embedded::open::location::Location;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
-use crate::store::{Change, CollectionSpec, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Copying, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// Each so many operations one is tried; 1 tries all.
 const EVERY: &str = "INVENTORY_FAULTS_EVERY";

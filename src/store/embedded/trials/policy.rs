@@ -16,7 +16,7 @@ use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
-use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, FileStore, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 const THINGS: &str = "things";
 const COLLECTIONS: &[CollectionSpec] =

@@ -15,7 +15,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::open::refusal::OpenError;
-use crate::store::{Change, CollectionSpec, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
+use crate::store::{Change, CollectionSpec, Copying, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
 /// How many things are done in the random trial.
 const ROUNDS: &str = "INVENTORY_ROOM_ROUNDS";

@@ -52,7 +52,7 @@ pub enum RestoreError {
 /// Copies what the snapshot shows into a file in the directory that has no name any more.
 ///
 /// # Errors
-/// See [`Store::backup`](crate::store::Store::backup).
+/// See [`FileStore::backup`](crate::store::FileStore::backup).
 pub(crate) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
     room_for_another(location)?;
     let mut file = location.scratch().map_err(|error| failure::unavailable(&error))?;

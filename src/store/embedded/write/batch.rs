@@ -200,7 +200,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Stores documents of which none is there yet, or takes counters over; see [`Store::append`](crate::store::Store::append).
+    /// Stores documents of which none is there yet, or takes counters over; see [`Copying::append`](crate::store::Copying::append).
     ///
     /// # Errors
     /// What is wrong with a document; the batch can only be given up then, which is why it has [`Undo::Transaction`].
