@@ -8,7 +8,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::budget::{Budget, Effort};
 use super::error::{EvalError, QueryError};
 use super::matcher;
-use super::operators::OPERATORS;
+use super::operators;
 use super::parser::{Level, Parser, TOP_OPERATORS};
 use super::path::Path;
 use super::tree::{InSet, Node, Operand, Test};
@@ -124,7 +124,7 @@ impl Filter {
 
     /// The names of the operators of filters, those of expressions apart. Some are refused when they are used.
     pub fn operators() -> impl Iterator<Item = &'static str> {
-        TOP_OPERATORS.into_iter().chain(OPERATORS)
+        TOP_OPERATORS.into_iter().chain(operators::names())
     }
 
     /// The filter that every document matches.

@@ -15,36 +15,58 @@ use super::tree::{InSet, Node, Operand, Test};
 use super::types::TypeSet;
 use crate::suggest::hint;
 
-/// The operators of a field.
-pub(super) const OPERATORS: [&str; 27] = [
-    "$eq",
-    "$ne",
-    "$gt",
-    "$gte",
-    "$lt",
-    "$lte",
-    "$in",
-    "$nin",
-    "$not",
-    "$exists",
-    "$type",
-    "$size",
-    "$mod",
-    "$all",
-    "$elemMatch",
-    "$regex",
-    "$options",
-    "$bitsAllSet",
-    "$bitsAllClear",
-    "$bitsAnySet",
-    "$bitsAnyClear",
-    "$near",
-    "$nearSphere",
-    "$geoWithin",
-    "$geoIntersects",
-    "$within",
-    "$geoNear",
+/// What is said with one operator.
+struct Said<'a> {
+    /// The operator.
+    name: &'static str,
+    operand: &'a Bson,
+    /// The document that the operator stands in.
+    siblings: &'a Document,
+}
+
+/// Makes a test of what is said; none of `$options`, which belongs to `$regex`.
+type Parse = fn(&mut Parser, &Said<'_>) -> Result<Option<Test>, QueryError>;
+
+/// The operators of a field. [`Filter::operators`](super::Filter::operators) lists them.
+const OPERATORS: [(&str, Parse); 27] = [
+    ("$eq", |parser, said| operand(parser, said.operand).map(Test::Eq).map(Some)),
+    ("$ne", |parser, said| without_regex(parser, said).map(Test::Eq).map(not).map(Some)),
+    ("$gt", |parser, said| without_regex(parser, said).map(Test::Gt).map(Some)),
+    ("$gte", |parser, said| without_regex(parser, said).map(Test::Gte).map(Some)),
+    ("$lt", |parser, said| without_regex(parser, said).map(Test::Lt).map(Some)),
+    ("$lte", |parser, said| without_regex(parser, said).map(Test::Lte).map(Some)),
+    ("$in", |parser, said| list(parser, said).map(Some)),
+    ("$nin", |parser, said| list(parser, said).map(not).map(Some)),
+    ("$not", |parser, said| negated(parser, said.operand).map(not).map(Some)),
+    ("$exists", |_, said| Ok(Some(if truthy(said.operand) { Test::Exists } else { not(Test::Exists) }))),
+    ("$type", |parser, said| types(parser, said.operand).map(Test::Type).map(Some)),
+    ("$size", |parser, said| size(parser, said.operand).map(Test::Size).map(Some)),
+    ("$mod", |parser, said| modulo(parser, said.operand).map(Some)),
+    ("$all", |parser, said| all(parser, said.operand).map(Some)),
+    ("$elemMatch", |parser, said| elem_match(parser, said.operand).map(Some)),
+    ("$regex", |parser, said| regex(parser, said).map(Test::Regex).map(Some)),
+    ("$options", |parser, said| {
+        if said.siblings.contains_key("$regex") { Ok(None) } else { parser.bad("$options needs a $regex beside it") }
+    }),
+    ("$bitsAllSet", |parser, said| bits(parser, BitQuestion::AllSet, said.operand).map(Some)),
+    ("$bitsAllClear", |parser, said| bits(parser, BitQuestion::AllClear, said.operand).map(Some)),
+    ("$bitsAnySet", |parser, said| bits(parser, BitQuestion::AnySet, said.operand).map(Some)),
+    ("$bitsAnyClear", |parser, said| bits(parser, BitQuestion::AnyClear, said.operand).map(Some)),
+    ("$near", server),
+    ("$nearSphere", server),
+    ("$geoWithin", server),
+    ("$geoIntersects", server),
+    ("$within", server),
+    ("$geoNear", server),
 ];
+
+/// What may stand beside the operators that a MongoDB server answers.
+const DISTANCES: [&str; 2] = ["$minDistance", "$maxDistance"];
+
+/// The names of the operators of a field.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(name, _)| *name)
+}
 
 /// Parses `name: value` where `name` is a path.
 pub(super) fn parse_field(parser: &mut Parser, name: &str, value: &Bson) -> Result<Node, QueryError> {
@@ -83,8 +105,7 @@ fn is_operators_in_elem_match(document: &Document) -> bool {
 
 /// Other names with a dollar sign are those of members, under `$all`; there `$not` is one too.
 fn begins_with_operator(document: &Document) -> bool {
-    let distances = ["$minDistance", "$maxDistance"];
-    let is_operator = |first: &str| first != "$not" && OPERATORS.iter().chain(&distances).any(|name| *name == first);
+    let is_operator = |first: &str| first != "$not" && names().chain(DISTANCES).any(|name| name == first);
     document.keys().next().is_some_and(|first| is_operator(first))
 }
 
@@ -128,49 +149,19 @@ fn not(test: Test) -> Test {
     Test::Not(Box::new(test))
 }
 
-/// Parses one operator; nothing for `$options`, which belongs to `$regex`.
-fn operator(parser: &mut Parser, name: &str, value: &Bson, siblings: &Document) -> Result<Option<Test>, QueryError> {
-    Ok(match name {
-        "$eq" => Some(Test::Eq(operand(parser, value)?)),
-        "$ne" => Some(not(Test::Eq(without_regex(parser, name, value)?))),
-        "$gt" => Some(Test::Gt(without_regex(parser, name, value)?)),
-        "$gte" => Some(Test::Gte(without_regex(parser, name, value)?)),
-        "$lt" => Some(Test::Lt(without_regex(parser, name, value)?)),
-        "$lte" => Some(Test::Lte(without_regex(parser, name, value)?)),
-        "$in" => Some(list(parser, name, value)?),
-        "$nin" => Some(not(list(parser, name, value)?)),
-        "$not" => Some(not(negated(parser, value)?)),
-        "$exists" if truthy(value) => Some(Test::Exists),
-        "$exists" => Some(not(Test::Exists)),
-        "$type" => Some(Test::Type(types(parser, value)?)),
-        "$size" => Some(Test::Size(size(parser, value)?)),
-        "$mod" => Some(modulo(parser, value)?),
-        "$all" => Some(all(parser, value)?),
-        "$elemMatch" => Some(elem_match(parser, value)?),
-        "$regex" => Some(Test::Regex(regex(parser, value, siblings)?)),
-        "$options" if siblings.contains_key("$regex") => None,
-        "$options" => return parser.bad("$options needs a $regex beside it"),
-        "$bitsAllSet" => Some(bits(parser, BitQuestion::AllSet, value)?),
-        "$bitsAllClear" => Some(bits(parser, BitQuestion::AllClear, value)?),
-        "$bitsAnySet" => Some(bits(parser, BitQuestion::AnySet, value)?),
-        "$bitsAnyClear" => Some(bits(parser, BitQuestion::AnyClear, value)?),
-        "$near" => Some(server(parser, "$near")),
-        "$nearSphere" => Some(server(parser, "$nearSphere")),
-        "$geoNear" => Some(server(parser, "$geoNear")),
-        "$geoWithin" => Some(server(parser, "$geoWithin")),
-        "$within" => Some(server(parser, "$within")),
-        "$geoIntersects" => Some(server(parser, "$geoIntersects")),
-        "$minDistance" | "$maxDistance" if parser.server.is_some() => None,
-        _ => {
-            let hint = hint(name, &OPERATORS);
-            return parser.bad(format!("unknown operator{hint}"));
-        }
-    })
+fn operator(parser: &mut Parser, name: &str, operand: &Bson, siblings: &Document) -> Result<Option<Test>, QueryError> {
+    if let Some((name, parse)) = OPERATORS.iter().find(|(known, _)| *known == name) {
+        return parse(parser, &Said { name, operand, siblings });
+    }
+    if DISTANCES.contains(&name) && parser.server.is_some() {
+        return Ok(None);
+    }
+    parser.bad(format!("unknown operator{}", hint(name, &names().collect::<Vec<_>>())))
 }
 
-fn server(parser: &mut Parser, name: &'static str) -> Test {
-    parser.server = parser.server.or(Some(name));
-    Test::Server(name)
+fn server(parser: &mut Parser, said: &Said<'_>) -> Result<Option<Test>, QueryError> {
+    parser.server = parser.server.or(Some(said.name));
+    Ok(Some(Test::Server(said.name)))
 }
 
 /// What MongoDB takes for true: everything but false, zero, null and undefined.
@@ -182,16 +173,16 @@ fn truthy(value: &Bson) -> bool {
     }
 }
 
-fn without_regex(parser: &Parser, name: &str, value: &Bson) -> Result<Operand, QueryError> {
-    if matches!(value, Bson::RegularExpression(_)) {
-        return parser.bad(format!("{name} cannot compare to a regular expression; use $regex or $not"));
+fn without_regex(parser: &Parser, said: &Said<'_>) -> Result<Operand, QueryError> {
+    if matches!(said.operand, Bson::RegularExpression(_)) {
+        return parser.bad(format!("{} cannot compare to a regular expression; use $regex or $not", said.name));
     }
-    operand(parser, value)
+    operand(parser, said.operand)
 }
 
-fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryError> {
-    let Bson::Array(items) = value else {
-        return parser.bad(format!("{name} needs an array"));
+fn list(parser: &mut Parser, said: &Said<'_>) -> Result<Test, QueryError> {
+    let Bson::Array(items) = said.operand else {
+        return parser.bad(format!("{} needs an array", said.name));
     };
     let mut values = Vec::with_capacity(items.len());
     let mut regexes = Vec::new();
@@ -202,7 +193,7 @@ fn list(parser: &mut Parser, name: &str, value: &Bson) -> Result<Test, QueryErro
                     regexes.push(compile(parser, regex.pattern.as_str(), regex.options.as_str())?);
                 }
                 Bson::Document(document) if is_operators(document) => {
-                    return parser.bad(format!("{name} takes values, not operators"));
+                    return parser.bad(format!("{} takes values, not operators", said.name));
                 }
                 _ => values.push(operand(parser, item)?),
             }
@@ -300,13 +291,13 @@ fn elem_match(parser: &mut Parser, value: &Bson) -> Result<Test, QueryError> {
     parser.document(document, Level::Inner).map(|node| Test::ElemMatchDocument(Box::new(node.settled())))
 }
 
-fn regex(parser: &mut Parser, value: &Bson, siblings: &Document) -> Result<Regex, QueryError> {
-    let options = match siblings.get("$options") {
+fn regex(parser: &mut Parser, said: &Said<'_>) -> Result<Regex, QueryError> {
+    let options = match said.siblings.get("$options") {
         None => None,
         Some(Bson::String(options)) => Some(options.as_str()),
         Some(_) => return parser.bad("$options must be a text"),
     };
-    match value {
+    match said.operand {
         Bson::String(pattern) => compile(parser, pattern, options.unwrap_or_default()),
         Bson::RegularExpression(regex) if options.is_some() && !regex.options.as_str().is_empty() => {
             Err(parser.at.malformed(51075, "options are given both in the regular expression and in $options"))
