@@ -1,7 +1,9 @@
 //! The body of a group (docs/api.md, Groups) and the stored document that comes of it.
 
 use bson::{Bson, Document, doc};
+use validator::Validate;
 
+use super::rules::{broken, not_blank};
 use super::schema::{Kind, Member, Schema};
 use super::violation::quoted;
 use super::{Violation, Violations, default_to, title_case};
@@ -17,17 +19,21 @@ pub const GROUP: Schema = Schema {
     strict: false,
 };
 
+/// Rules for the values of a body.
+#[derive(Validate)]
+struct Rules<'a> {
+    #[validate(custom(function = not_blank, message = "must not be empty"))]
+    name: &'a str,
+}
+
 /// Checks a body and fills in the defaults. Rights may be names, or records as reads show them; `is_right` knows them all.
 ///
 /// # Errors
 /// Everything that is wrong with the body.
 pub fn read(body: &Document, is_right: impl Fn(&str) -> bool) -> Result<Document, Violations> {
     let mut accepted = GROUP.apply(body)?;
-    let mut violations = Violations::new();
     let name = accepted.get_str("name").unwrap_or_default().to_owned();
-    if name.trim().is_empty() {
-        violations.push(Violation::new("/name", "must not be empty"));
-    }
+    let mut violations = broken(&Rules { name: &name }, &["name"]);
     let sent = accepted.remove("rights");
     let sent = sent.as_ref().and_then(Bson::as_array).map_or(&[][..], Vec::as_slice);
     let rights = read_rights(sent, is_right, &mut violations);

@@ -1,7 +1,9 @@
 //! The body of a user's setting: docs/api.md, Settings of users.
 
 use bson::{Bson, Document, doc};
+use validator::{Validate, ValidationError};
 
+use super::rules::broken;
 use super::schema::{Kind, Member, Schema};
 use super::violation::quoted;
 use super::{Violation, Violations, default_to};
@@ -21,7 +23,24 @@ pub const SETTING: Schema = Schema {
 pub const SETTING_TYPES: [&str; 3] = ["GLOBAL", "APPLICATION", "SERVER"];
 
 /// In characters.
-const LONGEST_IDENTIFIER: usize = 256;
+const LONGEST_IDENTIFIER: u64 = 256;
+
+/// Rules for the values of a body.
+#[derive(Validate)]
+struct Rules<'a> {
+    #[validate(length(min = 1, max = "LONGEST_IDENTIFIER", message = "must have 1 to 256 characters"))]
+    identifier: Option<&'a str>,
+    #[validate(custom(function = is_setting_type))]
+    setting_type: &'a str,
+}
+
+fn is_setting_type(sent: &str) -> Result<(), ValidationError> {
+    if SETTING_TYPES.contains(&sent) {
+        return Ok(());
+    }
+    let message = format!("must be one of {}", SETTING_TYPES.join(", "));
+    Err(ValidationError::new("setting_type").with_message(message.into()))
+}
 
 /// Checks a body. The path names the user, and for a change the setting: the body may leave them out or say the same.
 ///
@@ -32,10 +51,6 @@ pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<D
     let mut violations = Violations::new();
     match (accepted.get_str("identifier").ok(), identifier) {
         (None, None) => violations.push(Violation::new("/identifier", "is required")),
-        (Some(""), None) => violations.push(Violation::new("/identifier", "must not be empty")),
-        (Some(sent), None) if sent.chars().count() > LONGEST_IDENTIFIER => {
-            violations.push(Violation::new("/identifier", "must have 1 to 256 characters"));
-        }
         (Some(sent), Some(path)) if sent != path => {
             let message = format!("is {}, but the path says {}; leave it out", quoted(sent), quoted(path));
             violations.push(Violation::new("/identifier", message));
@@ -45,9 +60,9 @@ pub fn read(body: &Document, user_id: i64, identifier: Option<&str>) -> Result<D
     if accepted.get_i64("user_id").is_ok_and(|sent| sent != user_id) {
         violations.push(Violation::new("/user_id", format!("the path says {user_id}; leave it out")));
     }
-    if !accepted.get_str("setting_type").is_ok_and(|sent| SETTING_TYPES.contains(&sent)) {
-        violations.push(Violation::new("/setting_type", format!("must be one of {}", SETTING_TYPES.join(", "))));
-    }
+    let new = accepted.get_str("identifier").ok().filter(|_| identifier.is_none());
+    let rules = Rules { identifier: new, setting_type: accepted.get_str("setting_type").unwrap_or_default() };
+    violations.append(broken(&rules, &["identifier", "setting_type"]));
     if !violations.is_empty() {
         return Err(violations);
     }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use bson::{Bson, Document};
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use validator::Validate;
 
+use super::rules::{broken, not_blank};
 use super::schema::{Kind, Member, Schema};
 use super::violation::quoted;
 use super::{Violation, Violations};
@@ -19,7 +21,17 @@ pub const TOKEN: Schema = Schema {
     strict: true,
 };
 
-const LONGEST_NAME: usize = 256;
+const LONGEST_NAME: u64 = 256;
+
+/// Rules for the values of a body.
+#[derive(Validate)]
+struct Rules<'a> {
+    #[validate(
+        length(max = "LONGEST_NAME", message = "must have 1 to 256 characters"),
+        custom(function = not_blank, message = "must have 1 to 256 characters")
+    )]
+    name: &'a str,
+}
 
 /// How long a token is good when nothing is said.
 const LIFETIME: TimeDelta = TimeDelta::days(90);
@@ -41,11 +53,8 @@ pub struct TokenRequest {
 /// Everything that is wrong with the body.
 pub fn read(body: &Document, now: DateTime<Utc>, is_right: impl Fn(&str) -> bool) -> Result<TokenRequest, Violations> {
     let accepted = TOKEN.apply(body)?;
-    let mut violations = Violations::new();
     let name = accepted.get_str("name").unwrap_or_default().to_owned();
-    if name.trim().is_empty() || name.chars().count() > LONGEST_NAME {
-        violations.push(Violation::new("/name", "must have 1 to 256 characters"));
-    }
+    let mut violations = broken(&Rules { name: &name }, &["name"]);
     let expires_at = match accepted.get("expires_at") {
         None | Some(Bson::Null) => Some(now + LIFETIME),
         Some(Bson::DateTime(time)) => Some(time.to_chrono()),

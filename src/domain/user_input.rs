@@ -1,8 +1,10 @@
 //! The body of a user (docs/api.md, Users) and the stored document that comes of it.
 
 use bson::{Bson, DateTime, Document};
+use validator::{Validate, ValidationError};
 
 use super::group::USER_GROUP;
+use super::rules::broken;
 use super::schema::{Kind, Member, Schema};
 use super::user::{LOCAL_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
 use super::{Violation, Violations};
@@ -31,7 +33,38 @@ pub const PROTECTED: [&str; 4] = ["group_id", "active", "authenticator", "regist
 /// Members that a body without them clears.
 const NULLABLE: [&str; 4] = ["email", "image", "first_name", "last_name"];
 
-const LONGEST_NAME: usize = 256;
+const LONGEST_NAME: u64 = 256;
+
+/// Rules for the values of a body.
+#[derive(Validate)]
+struct Rules<'a> {
+    #[validate(
+        length(min = 1, max = "LONGEST_NAME", message = "must have 1 to 256 characters"),
+        custom(function = is_clean, message = "must have no control characters, and no space at either end")
+    )]
+    user_name: Option<&'a str>,
+    #[validate(custom(function = is_known))]
+    authenticator: Option<&'a str>,
+    #[validate(custom(function = is_password))]
+    password: Option<&'a str>,
+}
+
+fn is_clean(name: &str) -> Result<(), ValidationError> {
+    let clean = name.trim() == name && !name.chars().any(char::is_control);
+    if clean { Ok(()) } else { Err(ValidationError::new("user_name")) }
+}
+
+fn is_known(authenticator: &str) -> Result<(), ValidationError> {
+    if authenticator == LOCAL_AUTHENTICATOR {
+        return Ok(());
+    }
+    let message = format!("is not known; known is {LOCAL_AUTHENTICATOR}");
+    Err(ValidationError::new("authenticator").with_message(message.into()))
+}
+
+fn is_password(password: &str) -> Result<(), ValidationError> {
+    check_password(password).map_err(|message| ValidationError::new("password").with_message(message.into()))
+}
 
 /// Checks the body of a new user.
 ///
@@ -61,21 +94,10 @@ fn read_into(body: &Document, violations: &mut Violations) -> Document {
         violations.append(found);
         Document::new()
     });
-    if let Ok(name) = body.get_str("user_name") {
-        let length = name.chars().count();
-        if length == 0 || length > LONGEST_NAME || name.trim() != name || name.chars().any(char::is_control) {
-            let message = "must have 1 to 256 characters, no control characters, and no space at either end";
-            violations.push(Violation::new("/user_name", message));
-        }
-    }
-    if let Ok(authenticator) = body.get_str("authenticator")
-        && authenticator != LOCAL_AUTHENTICATOR
-    {
-        violations.push(Violation::new("/authenticator", format!("is not known; known is {LOCAL_AUTHENTICATOR}")));
-    }
-    if let Some(Err(message)) = new_password(body).map(check_password) {
-        violations.push(Violation::new("/password", message));
-    }
+    let text = |name| body.get_str(name).ok();
+    let rules =
+        Rules { user_name: text("user_name"), authenticator: text("authenticator"), password: new_password(body) };
+    violations.append(broken(&rules, &["user_name", "authenticator", "password"]));
     accepted
 }
 

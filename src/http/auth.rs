@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::schema::{LoginBody, User, operation};
 use super::state::HttpState;
 use crate::auth::Secret;
-use crate::domain::Violation;
+use crate::domain::rules::broken;
 use crate::json::write::DateStyle;
 use crate::service::ErrorCode;
 
@@ -72,19 +72,10 @@ impl LoginRequest {
     fn read(body: &Document) -> Result<Self, ApiError> {
         let text = |name: &str| body.get_str(name).unwrap_or_default().to_owned();
         let request = Self { user_name: text("user_name"), password: text("password") };
-        request.validate().map_err(|errors| {
-            let mut places: Vec<Violation> = errors
-                .field_errors()
-                .into_iter()
-                .flat_map(|(name, errors)| errors.iter().map(move |error| (name.clone(), error)))
-                .map(|(name, error)| {
-                    Violation::new(format!("/{name}"), error.message.clone().unwrap_or_default().into_owned())
-                })
-                .collect();
-            places.sort_by(|left, right| right.pointer.cmp(&left.pointer));
-            ApiError::new(ErrorCode::ValidationFailed, "user_name and password are needed")
-                .at(places.into_iter().collect())
-        })?;
-        Ok(request)
+        let violations = broken(&request, &["user_name", "password"]);
+        if violations.is_empty() {
+            return Ok(request);
+        }
+        Err(ApiError::new(ErrorCode::ValidationFailed, "user_name and password are needed").at(violations))
     }
 }
