@@ -28,7 +28,7 @@ use crate::http::outermost::{Outermost, no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
 use crate::http::state::HttpState;
-use crate::http::written::Written;
+use crate::http::written::WrittenCache;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
@@ -217,7 +217,7 @@ impl Application {
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
             rate_limits,
-            written: Written::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
+            written: WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
             panics: Panics::default(),
             routes: routes::infos,
             description: openapi::text,

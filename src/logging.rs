@@ -156,7 +156,7 @@ fn write_text(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
 
 /// A line of JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     time: String,
     level: &'a str,
     target: &'a str,
@@ -174,7 +174,7 @@ fn write_json(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
         Ok(request) if record.target() == REQUESTS => (Some(request), None),
         _ => (None, Some(message)),
     };
-    let line = Line { time, level: record.level().as_str(), target: record.target(), request, message };
+    let line = LogLine { time, level: record.level().as_str(), target: record.target(), request, message };
     writeln!(buffer, "{}", serde_json::to_string(&line)?)
 }
 

@@ -16,7 +16,7 @@ use actix_web::{App, HttpResponse, HttpServer};
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 use inventory_service::app::Application;
-use inventory_service::http::Access;
+use inventory_service::http::RouteAccess;
 use inventory_service::http::routes::{self, Routes};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
@@ -182,10 +182,10 @@ async fn serve_fixed(folder: &Path) -> Result<(), Error> {
 }
 
 fn with_fixed() -> Routes {
-    let right = Access::Right("base.framework.object.view");
+    let right = RouteAccess::Right("base.framework.object.view");
     routes::all()
         .and_get("/rest/fixed/{name}", right, fixed)
-        .and_get("/rest/open/{name}", Access::Public, fixed)
+        .and_get("/rest/open/{name}", RouteAccess::Public, fixed)
         .and_get("/rest/unchanged", right, unchanged)
 }
 

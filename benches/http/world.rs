@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use inventory_service::demo::model::Kind;
-use inventory_service::demo::plan::Plan;
+use inventory_service::demo::model::DemoKind;
+use inventory_service::demo::plan::DemoPlan;
 use serde_json::{Value, json};
 
 use crate::client::{Connection, header, request};
@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     uri: String,
     token: String,
-    plan: Plan,
+    plan: DemoPlan,
     /// Virtual machines, as they are stored.
     machines: Vec<Value>,
 }
@@ -55,7 +55,7 @@ impl World {
     async fn open(store: &'static str, uri: &str, objects: u32) -> Result<Self, Error> {
         let server = Server::product(uri, &[]).await?;
         let token = sign_in(server.port).await?;
-        let plan = Plan::new(objects);
+        let plan = DemoPlan::new(objects);
         let mut world = Self { store, objects, server, uri: uri.to_owned(), token, plan, machines: Vec::new() };
         for id in world.some_machines() {
             let path = format!("/rest/objects/{id}/native");
@@ -98,8 +98,8 @@ impl World {
 
     /// Ids of virtual machines without an order; each refers to two objects.
     fn some_machines(&self) -> Vec<i64> {
-        let mut numbers = Numbers::below(self.plan.count(Kind::VirtualMachine), 1);
-        (0..DIFFERENT).map(|_| self.plan.id(Kind::VirtualMachine, numbers.next())).collect()
+        let mut numbers = Numbers::below(self.plan.count(DemoKind::VirtualMachine), 1);
+        (0..DIFFERENT).map(|_| self.plan.id(DemoKind::VirtualMachine, numbers.next())).collect()
     }
 
     fn ids(&self) -> impl Iterator<Item = &Value> {

@@ -16,7 +16,7 @@ pub struct Means {
 
 /// Somebody waits for the work; over when this is dropped.
 #[derive(Debug)]
-pub(super) struct Wanted(Option<Arc<AtomicBool>>);
+pub(super) struct StillWanted(Option<Arc<AtomicBool>>);
 
 impl Means {
     /// Those of a request, with memory of this pool.
@@ -25,8 +25,8 @@ impl Means {
     }
 
     /// Notes that somebody waits.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted(self.gone.clone())
+    pub(super) fn wanted(&self) -> StillWanted {
+        StillWanted(self.gone.clone())
     }
 
     /// Whether nobody waits for the work any more.
@@ -53,7 +53,7 @@ impl Means {
     }
 }
 
-impl Drop for Wanted {
+impl Drop for StillWanted {
     fn drop(&mut self) {
         if let Some(gone) = &self.0 {
             gone.store(true, Ordering::Relaxed);

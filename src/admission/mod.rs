@@ -101,12 +101,12 @@ struct Request {
     user: Arc<User>,
     /// Whether it has had a turn.
     has_begun: AtomicBool,
-    held: Mutex<Held>,
+    held: Mutex<Holding>,
 }
 
 /// What a request holds as long as it lasts.
 #[derive(Debug)]
-struct Held {
+struct Holding {
     bytes: usize,
     share: Share,
     /// What parts of the request left behind.
@@ -131,7 +131,7 @@ impl Admission {
     pub fn ticket(self: &Arc<Self>, user_id: i64) -> Ticket {
         let user = self.user(user_id);
         let share = Share::of(Some(Arc::clone(&user.memory)));
-        let held = Mutex::new(Held { bytes: 0, share, left: Vec::new() });
+        let held = Mutex::new(Holding { bytes: 0, share, left: Vec::new() });
         Ticket(Some(Arc::new(Request { admission: Arc::clone(self), user, has_begun: AtomicBool::new(false), held })))
     }
 
@@ -223,7 +223,7 @@ impl Ticket {
         let places = if request.has_begun.load(Ordering::Relaxed) {
             request.places().await?
         } else {
-            let _waiting = Waiting::begin(&request.user)?;
+            let _waiting = WaitingRequest::begin(&request.user)?;
             timeout(request.admission.bounds.wait, request.places()).await.map_err(|_| Denied::Busy)??
         };
         request.has_begun.store(true, Ordering::Relaxed);
@@ -260,16 +260,16 @@ impl Turn {
 }
 
 /// A request that waits for its first turn.
-struct Waiting<'a>(&'a User);
+struct WaitingRequest<'a>(&'a User);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingRequest<'a> {
     fn begin(user: &'a User) -> Result<Self, Denied> {
         let waiting = Self(user);
         if user.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING { Err(Denied::Busy) } else { Ok(waiting) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -54,7 +54,7 @@ pub struct Passwords {
 
 /// The turn of one caller: until it is dropped, one fewer hash is computed elsewhere.
 #[derive(Debug)]
-pub struct Turn {
+pub struct HashTurn {
     passwords: Passwords,
     permits: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
@@ -83,10 +83,10 @@ impl Passwords {
     ///
     /// # Errors
     /// [`PasswordError::Busy`] at once when too many wait already.
-    pub async fn turn(&self) -> Result<Turn, PasswordError> {
+    pub async fn turn(&self) -> Result<HashTurn, PasswordError> {
         let place = self.places.clone().try_acquire_owned().map_err(|_| PasswordError::Busy)?;
         let worker = self.workers.clone().acquire_owned().await.map_err(|_| PasswordError::Busy)?;
-        Ok(Turn { passwords: self.clone(), permits: Arc::new((place, worker)) })
+        Ok(HashTurn { passwords: self.clone(), permits: Arc::new((place, worker)) })
     }
 
     /// Hashes a password, as a PHC string with a salt of its own.
@@ -131,7 +131,7 @@ impl Passwords {
     }
 }
 
-impl Turn {
+impl HashTurn {
     /// Hashes a password, as a PHC string with a salt of its own.
     ///
     /// # Errors

@@ -49,14 +49,14 @@ pub struct Throttle {
     settings: ThrottleSettings,
     /// Keyed at random, so that nobody can choose names that fall together.
     hasher: RandomState,
-    entries: Mutex<HashMap<Subject, Entry>>,
+    entries: Mutex<HashMap<Subject, AddressTries>>,
 }
 
 /// A hash of the user name or address, never the text itself: it may be long, and people type passwords there.
 type Subject = u64;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct AddressTries {
     failures: u32,
     last: Duration,
 }
@@ -92,7 +92,7 @@ impl Throttle {
                 self.make_room(&mut entries, now);
             }
             let failures = entries.get(&key).map_or(0, |entry| self.remaining(*entry, now));
-            entries.insert(key, Entry { failures: failures.saturating_add(1), last: now });
+            entries.insert(key, AddressTries { failures: failures.saturating_add(1), last: now });
         }
     }
 
@@ -114,7 +114,7 @@ impl Throttle {
     }
 
     /// The failures of an entry that are not forgotten yet.
-    fn remaining(&self, entry: Entry, now: Duration) -> u32 {
+    fn remaining(&self, entry: AddressTries, now: Duration) -> u32 {
         let quiet = now.saturating_sub(entry.last).as_secs();
         let forgotten = quiet / self.settings.forget_one_after_s.max(1);
         entry.failures.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
@@ -135,7 +135,7 @@ impl Throttle {
 
     /// Drops what is forgotten; if that is not enough, the half that counts least, so that a flood of made-up names does
     /// not wash away the names that are under attack.
-    fn make_room(&self, entries: &mut HashMap<Subject, Entry>, now: Duration) {
+    fn make_room(&self, entries: &mut HashMap<Subject, AddressTries>, now: Duration) {
         entries.retain(|_, entry| self.remaining(*entry, now) > 0);
         if entries.len() < self.settings.max_entries {
             return;
@@ -148,7 +148,7 @@ impl Throttle {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Subject, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Subject, AddressTries>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::app;
 use crate::clock::{Clock, SystemClock};
-use crate::moving::import::{Finding, ImportOptions, import};
-use crate::moving::package::Part;
+use crate::moving::import::{BadLine, ImportOptions, import};
+use crate::moving::package::PackagePart;
 use crate::progress;
 use crate::settings::Settings;
 
@@ -53,7 +53,7 @@ impl ImportCommand {
         let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
         let now = DateTime::from_chrono(SystemClock.now());
-        let mut tell = |finding: &Finding| note(format_args!("{finding}"));
+        let mut tell = |finding: &BadLine| note(format_args!("{finding}"));
         let progress = progress::on_stderr();
         let summaries = import(&*store, &self.path, options, now, &mut tell, &*progress).await?;
         let would = if self.dry_run { "would be " } else { "" };
@@ -66,7 +66,7 @@ impl ImportCommand {
                 summary.unchanged
             );
         }
-        if summaries.iter().any(|summary| summary.part == Part::Users && summary.created > 0) && !self.dry_run {
+        if summaries.iter().any(|summary| summary.part == PackagePart::Users && summary.created > 0) && !self.dry_run {
             say!("new users cannot sign in before they get a password: inventory-service user passwd NAME");
         }
         Ok(())

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::app::{self, StartError};
 use crate::moving::migrate::migrate;
 use crate::progress;
-use crate::service::migrations::{self, State};
+use crate::service::migrations::{self, MigrationState};
 use crate::settings::{Settings, StoreUri};
 
 use super::Outcome;
@@ -80,16 +80,18 @@ async fn status(settings: &Settings) -> Outcome {
         say!("{} {}: made at {}", made.number, made.name, made.at);
     }
     match migrations::state(&*store, migrations::ALL, max_time).await? {
-        State::Done => {
+        MigrationState::Done => {
             say!("no migration is pending");
         }
-        State::Pending(numbers) => {
+        MigrationState::Pending(numbers) => {
             for migration in migrations::ALL.iter().filter(|migration| numbers.contains(&migration.number)) {
                 say!("{} {}: pending, the next start makes it", migration.number, migration.name);
             }
         }
-        State::Newer(number) => return Err(format!("a newer version made migration {number}; use that version").into()),
-        State::Incomplete(from) => {
+        MigrationState::Newer(number) => {
+            return Err(format!("a newer version made migration {number}; use that version").into());
+        }
+        MigrationState::Incomplete(from) => {
             return Err(format!("a migration from {from} into this store did not end; repeat it").into());
         }
     }

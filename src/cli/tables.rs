@@ -8,8 +8,8 @@ use crate::domain::user::FIRST_ADMIN;
 use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::service::Services;
-use crate::service::export::Access;
-use crate::service::import::{Form, ImportQuery, ImportReport, Importer, Repeat, import_objects};
+use crate::service::export::ExportAccess;
+use crate::service::import::{ImportForm, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 
 use super::Outcome;
 use super::output::{counted, note, say};
@@ -56,7 +56,7 @@ pub(super) async fn import(
     let path = file.to_owned();
     let content = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
     let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
-    let importer = Importer { access: Access::Operator, user_id: FIRST_ADMIN };
+    let importer = Importer { access: ExportAccess::Operator, user_id: FIRST_ADMIN };
     let imported = import_objects(services, importer, &query, content).await?;
     tell(&imported.report, file)?;
     if let Some(earlier) = imported.earlier {
@@ -65,16 +65,16 @@ pub(super) async fn import(
     Ok(())
 }
 
-fn form(file: &Path, options: &TableOptions) -> Result<Form, String> {
+fn form(file: &Path, options: &TableOptions) -> Result<ImportForm, String> {
     let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
     match extension.as_deref() {
-        Some("ndjson" | "jsonl") => return Ok(Form::Ndjson),
-        Some("xlsx") => return Ok(Form::Xlsx),
+        Some("ndjson" | "jsonl") => return Ok(ImportForm::Ndjson),
+        Some("xlsx") => return Ok(ImportForm::Xlsx),
         _ => {}
     }
     let delimiter = options.delimiter.as_deref().map(read_delimiter).transpose()?;
     let encoding = options.encoding.as_deref().map(read_encoding).transpose()?;
-    Ok(Form::Csv { delimiter, encoding })
+    Ok(ImportForm::Csv { delimiter, encoding })
 }
 
 /// What `--delimiter` names.

@@ -1,6 +1,6 @@
 //! The types and categories of the demo, as data.
 
-use super::model::{CategoryModel, Field, Kind, Link, Section, Shown, Target, TypeModel};
+use super::model::{CategoryModel, DemoKind, Field, Link, Section, Shown, Target, TypeModel};
 
 const STATUS: &[(&str, &str)] =
     &[("planned", "Planned"), ("in-service", "In service"), ("maintenance", "Maintenance"), ("retired", "Retired")];
@@ -9,9 +9,9 @@ const HOSTNAME: &str = "[a-z0-9]+(-[a-z0-9]+)*";
 const INVENTORY_NUMBER: &str = "INV-[0-9]{7}";
 
 const PERSON_LINE: &[Target] =
-    &[Target { kind: Kind::Person, line: "{} {}, {}", fields: &["first-name", "last-name", "department"] }];
-const RACK_LINE: &[Target] = &[Target { kind: Kind::Rack, line: "{}, row {}", fields: &["name", "row"] }];
-const CONTRACT_LINE: &[Target] = &[Target { kind: Kind::Contract, line: "{} ({})", fields: &["number", "vendor"] }];
+    &[Target { kind: DemoKind::Person, line: "{} {}, {}", fields: &["first-name", "last-name", "department"] }];
+const RACK_LINE: &[Target] = &[Target { kind: DemoKind::Rack, line: "{}, row {}", fields: &["name", "row"] }];
+const CONTRACT_LINE: &[Target] = &[Target { kind: DemoKind::Contract, line: "{} ({})", fields: &["number", "vendor"] }];
 
 pub(super) const LOCATION: TypeModel = TypeModel {
     name: "location",
@@ -87,10 +87,10 @@ pub(super) const ROOM: TypeModel = TypeModel {
             fields: &[Field::section_reference(
                 "location",
                 "Location",
-                &[Target { kind: Kind::Location, line: "{}, {}", fields: &["name", "country"] }],
+                &[Target { kind: DemoKind::Location, line: "{}, {}", fields: &["name", "country"] }],
             )
             .required()],
-            shows: Some(Shown { kind: Kind::Location, section: "address", fields: &["street", "city", "country"] }),
+            shows: Some(Shown { kind: DemoKind::Location, section: "address", fields: &["street", "city", "country"] }),
         },
     ],
     links: &[],
@@ -122,10 +122,10 @@ pub(super) const RACK: TypeModel = TypeModel {
             fields: &[Field::section_reference(
                 "room",
                 "Room",
-                &[Target { kind: Kind::Room, line: "{}, floor {}", fields: &["name", "floor"] }],
+                &[Target { kind: DemoKind::Room, line: "{}, floor {}", fields: &["name", "floor"] }],
             )
             .required()],
-            shows: Some(Shown { kind: Kind::Room, section: "site", fields: &[] }),
+            shows: Some(Shown { kind: DemoKind::Room, section: "site", fields: &[] }),
         },
     ],
     links: &[],
@@ -172,7 +172,7 @@ pub(super) const PERSON: TypeModel = TypeModel {
                 Field::reference(
                     "office",
                     "Office",
-                    &[Target { kind: Kind::Location, line: "{}, {}", fields: &["name", "city"] }],
+                    &[Target { kind: DemoKind::Location, line: "{}, {}", fields: &["name", "city"] }],
                 ),
             ],
             shows: None,
@@ -367,7 +367,11 @@ pub(super) const SERVER: TypeModel = TypeModel {
             name: "support",
             label: "Support",
             fields: &[Field::section_reference("contract", "Maintenance contract", CONTRACT_LINE)],
-            shows: Some(Shown { kind: Kind::Contract, section: "support", fields: &["hotline", "portal", "owner"] }),
+            shows: Some(Shown {
+                kind: DemoKind::Contract,
+                section: "support",
+                fields: &["hotline", "portal", "owner"],
+            }),
         },
     ],
     links: &[
@@ -425,7 +429,7 @@ pub(super) const VIRTUAL_MACHINE: TypeModel = TypeModel {
                 Field::reference(
                     "host",
                     "Host",
-                    &[Target { kind: Kind::Server, line: "{} ({})", fields: &["hostname", "model"] }],
+                    &[Target { kind: DemoKind::Server, line: "{} ({})", fields: &["hostname", "model"] }],
                 )
                 .required(),
                 Field::new("number", "virtual-cpus", "Virtual CPUs"),
@@ -484,9 +488,9 @@ pub(super) const LICENCE: TypeModel = TypeModel {
                     "installed-on",
                     "Installed on",
                     &[
-                        Target { kind: Kind::Server, line: "{} ({})", fields: &["hostname", "model"] },
+                        Target { kind: DemoKind::Server, line: "{} ({})", fields: &["hostname", "model"] },
                         Target {
-                            kind: Kind::VirtualMachine,
+                            kind: DemoKind::VirtualMachine,
                             line: "{} ({})",
                             fields: &["hostname", "operating-system"],
                         },
@@ -507,41 +511,41 @@ pub(super) const CATEGORIES: &[CategoryModel] = &[
         label: "Sites",
         icon: "fas fa-building",
         parent: Some("infrastructure"),
-        kinds: &[Kind::Location, Kind::Room, Kind::Rack],
+        kinds: &[DemoKind::Location, DemoKind::Room, DemoKind::Rack],
     },
     CategoryModel {
         name: "compute",
         label: "Compute",
         icon: "fas fa-microchip",
         parent: Some("infrastructure"),
-        kinds: &[Kind::Server, Kind::VirtualMachine],
+        kinds: &[DemoKind::Server, DemoKind::VirtualMachine],
     },
     CategoryModel {
         name: "network",
         label: "Network",
         icon: "fas fa-network-wired",
         parent: Some("infrastructure"),
-        kinds: &[Kind::Switch],
+        kinds: &[DemoKind::Switch],
     },
     CategoryModel {
         name: "software",
         label: "Software",
         icon: "fas fa-code",
         parent: None,
-        kinds: &[Kind::Licence, Kind::VirtualMachine],
+        kinds: &[DemoKind::Licence, DemoKind::VirtualMachine],
     },
     CategoryModel {
         name: "organisation",
         label: "Organisation",
         icon: "fas fa-users",
         parent: None,
-        kinds: &[Kind::Person],
+        kinds: &[DemoKind::Person],
     },
     CategoryModel {
         name: "agreements",
         label: "Agreements",
         icon: "fas fa-handshake",
         parent: Some("organisation"),
-        kinds: &[Kind::Contract, Kind::Licence],
+        kinds: &[DemoKind::Contract, DemoKind::Licence],
     },
 ];

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bson::Document;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::model::{Kind, category_bodies, type_body};
-use super::plan::Plan;
+use super::model::{DemoKind, category_bodies, type_body};
+use super::plan::DemoPlan;
 use super::things::object_body;
 use crate::domain::user::FIRST_ADMIN;
 use crate::progress::Progress;
@@ -79,7 +79,7 @@ pub async fn load(services: &Services, objects: u32, progress: &dyn Progress) ->
     check_empty(services).await?;
     let caller = services.directory.caller(FIRST_ADMIN).await?.ok_or(DemoError::NoAdministrator)?;
     let mut loaded = Loaded { types: 0, categories: 0, objects, elapsed: Duration::ZERO };
-    for kind in Kind::ALL {
+    for kind in DemoKind::ALL {
         let created = types::create_type(services, &type_body(kind)).await;
         created.map_err(|source| stopped(format!("type {}", kind.model().name), source))?;
         loaded.types += 1;
@@ -90,7 +90,7 @@ pub async fn load(services: &Services, objects: u32, progress: &dyn Progress) ->
         loaded.categories += 1;
     }
     let begin = Instant::now();
-    load_objects(services, &caller, &Plan::new(objects), progress).await?;
+    load_objects(services, &caller, &DemoPlan::new(objects), progress).await?;
     Ok(Loaded { elapsed: begin.elapsed(), ..loaded })
 }
 
@@ -110,11 +110,11 @@ async fn check_empty(services: &Services) -> Result<(), DemoError> {
 async fn load_objects(
     services: &Services,
     caller: &Caller,
-    plan: &Plan,
+    plan: &DemoPlan,
     progress: &dyn Progress,
 ) -> Result<(), DemoError> {
     progress.begin("objects", u64::from(plan.total()));
-    for kind in Kind::ALL {
+    for kind in DemoKind::ALL {
         let bodies = (0..plan.count(kind)).map(|index| object_body(plan, kind, index));
         let creations = bodies.map(|body| create(services, caller, body));
         stream::iter(creations)

@@ -7,7 +7,7 @@ use crate::domain::user::FIRST_ADMIN;
 
 /// The kinds of things in the demo, each after the kinds that it refers to: the order in which they are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DemoKind {
     /// A site.
     Location,
     /// A room of a location.
@@ -28,7 +28,7 @@ pub enum Kind {
     Licence,
 }
 
-impl Kind {
+impl DemoKind {
     /// All of them, in the order in which they are loaded.
     pub const ALL: [Self; 9] = [
         Self::Location,
@@ -99,7 +99,7 @@ pub struct Section {
 #[derive(Debug)]
 pub struct Shown {
     /// The kind of the other object.
-    pub kind: Kind,
+    pub kind: DemoKind,
     /// The section there.
     pub section: &'static str,
     /// Names of the fields to show; empty: all of the section.
@@ -142,7 +142,7 @@ pub struct Field {
 #[derive(Debug)]
 pub struct Target {
     /// The kind of the other object.
-    pub kind: Kind,
+    pub kind: DemoKind,
     /// A line with `{}` for each value.
     pub line: &'static str,
     /// Names of the fields of the other object with the values.
@@ -271,7 +271,7 @@ impl Link {
 }
 
 /// The body of the kind's type.
-pub fn type_body(kind: Kind) -> Document {
+pub fn type_body(kind: DemoKind) -> Document {
     let model = kind.model();
     let fields = model.sections.iter().flat_map(|section| section.fields);
     doc! {
@@ -302,7 +302,7 @@ pub struct CategoryModel {
     /// The name of the category above it, which stands before it in the list.
     pub parent: Option<&'static str>,
     /// The kinds whose types are in it.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [DemoKind],
 }
 
 /// The bodies of the categories, each after the one above it. Sisters are ordered as in the list.

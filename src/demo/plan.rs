@@ -1,6 +1,6 @@
 //! How many things of each kind an inventory of a given size has, and which ids they get.
 
-use super::model::Kind;
+use super::model::DemoKind;
 
 /// The sizes that a demo may have.
 pub const SIZES: std::ops::RangeInclusive<u32> = 200..=1_000_000;
@@ -26,34 +26,34 @@ pub const SERVERS_PER_HYPERVISOR: u32 = 5;
 /// Ids are given out from 1 in the order in which the kinds are loaded, so everything that a thing refers to has an id
 /// below its own, and the id of any thing is known without looking at the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    counts: [u32; Kind::ALL.len()],
+pub struct DemoPlan {
+    counts: [u32; DemoKind::ALL.len()],
 }
 
-impl Plan {
+impl DemoPlan {
     /// Divides so many objects between the kinds.
     pub fn new(objects: u32) -> Self {
         let locations = (objects / 5000).clamp(2, 24);
         let racks = objects.div_ceil(4 * SERVERS_PER_RACK);
-        let mut plan = Self { counts: [0; Kind::ALL.len()] };
+        let mut plan = Self { counts: [0; DemoKind::ALL.len()] };
         for (kind, count) in [
-            (Kind::Location, locations),
-            (Kind::Room, locations.max(racks / 20)),
-            (Kind::Rack, racks),
-            (Kind::Person, objects / 20),
-            (Kind::Contract, objects / 25),
-            (Kind::Switch, racks * SWITCHES_PER_RACK),
-            (Kind::Server, objects / 4),
-            (Kind::Licence, objects / 5),
+            (DemoKind::Location, locations),
+            (DemoKind::Room, locations.max(racks / 20)),
+            (DemoKind::Rack, racks),
+            (DemoKind::Person, objects / 20),
+            (DemoKind::Contract, objects / 25),
+            (DemoKind::Switch, racks * SWITCHES_PER_RACK),
+            (DemoKind::Server, objects / 4),
+            (DemoKind::Licence, objects / 5),
         ] {
             plan.counts[kind as usize] = count;
         }
-        plan.counts[Kind::VirtualMachine as usize] = objects - plan.total();
+        plan.counts[DemoKind::VirtualMachine as usize] = objects - plan.total();
         plan
     }
 
     /// How many things of this kind there are.
-    pub fn count(&self, kind: Kind) -> u32 {
+    pub fn count(&self, kind: DemoKind) -> u32 {
         self.counts[kind as usize]
     }
 
@@ -63,19 +63,19 @@ impl Plan {
     }
 
     /// The `public_id` of a thing, counted from 0 within its kind.
-    pub fn id(&self, kind: Kind, index: u32) -> i64 {
+    pub fn id(&self, kind: DemoKind, index: u32) -> i64 {
         let before: u32 = self.counts[..kind as usize].iter().sum();
         i64::from(before + index + 1)
     }
 
     /// The room that a rack is in; racks are spread evenly.
     pub fn room_of_rack(&self, rack: u32) -> u32 {
-        rack * self.count(Kind::Room) / self.count(Kind::Rack)
+        rack * self.count(DemoKind::Room) / self.count(DemoKind::Rack)
     }
 
     /// The location that a room is in; rooms are spread evenly.
     pub fn location_of_room(&self, room: u32) -> u32 {
-        room * self.count(Kind::Location) / self.count(Kind::Room)
+        room * self.count(DemoKind::Location) / self.count(DemoKind::Room)
     }
 
     /// The location that a rack is in.
@@ -85,7 +85,7 @@ impl Plan {
 
     /// How many servers are hypervisors.
     pub fn hypervisors(&self) -> u32 {
-        self.count(Kind::Server).div_ceil(SERVERS_PER_HYPERVISOR)
+        self.count(DemoKind::Server).div_ceil(SERVERS_PER_HYPERVISOR)
     }
 }
 
@@ -96,18 +96,18 @@ mod tests {
     #[test]
     fn the_counts_of_every_size_add_up_and_every_server_has_a_rack() {
         for objects in (200..3000).chain([99_999, 100_000, 999_999, 1_000_000]) {
-            let plan = Plan::new(objects);
+            let plan = DemoPlan::new(objects);
             assert_eq!(plan.total(), objects);
-            assert!(Kind::ALL.iter().all(|&kind| plan.count(kind) > 0), "{plan:?}");
-            assert!(plan.count(Kind::Server) <= plan.count(Kind::Rack) * SERVERS_PER_RACK, "{plan:?}");
-            assert!(plan.count(Kind::VirtualMachine) * 100 >= objects * 39, "{plan:?}");
+            assert!(DemoKind::ALL.iter().all(|&kind| plan.count(kind) > 0), "{plan:?}");
+            assert!(plan.count(DemoKind::Server) <= plan.count(DemoKind::Rack) * SERVERS_PER_RACK, "{plan:?}");
+            assert!(plan.count(DemoKind::VirtualMachine) * 100 >= objects * 39, "{plan:?}");
         }
     }
 
     #[test]
     fn ids_begin_with_one_and_leave_no_gap() {
-        let plan = Plan::new(200);
-        let ids: Vec<i64> = Kind::ALL
+        let plan = DemoPlan::new(200);
+        let ids: Vec<i64> = DemoKind::ALL
             .iter()
             .flat_map(|&kind| (0..plan.count(kind)).map(move |index| (kind, index)))
             .map(|(kind, index)| plan.id(kind, index))
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn every_room_and_location_is_used() {
-        let plan = Plan::new(1_000_000);
-        let last_rack = plan.count(Kind::Rack) - 1;
+        let plan = DemoPlan::new(1_000_000);
+        let last_rack = plan.count(DemoKind::Rack) - 1;
         assert_eq!(plan.room_of_rack(0), 0);
-        assert_eq!(plan.room_of_rack(last_rack), plan.count(Kind::Room) - 1);
-        assert_eq!(plan.location_of_rack(last_rack), plan.count(Kind::Location) - 1);
+        assert_eq!(plan.room_of_rack(last_rack), plan.count(DemoKind::Room) - 1);
+        assert_eq!(plan.location_of_rack(last_rack), plan.count(DemoKind::Location) - 1);
     }
 }

@@ -26,7 +26,7 @@ pub struct FieldValue {
 /// The rules of a type for the fields of its objects, compiled once.
 #[derive(Debug)]
 pub struct FieldRules {
-    rules: Vec<Rule>,
+    rules: Vec<FieldRule>,
     positions: HashMap<String, usize>,
 }
 
@@ -51,7 +51,7 @@ pub struct Accepted {
 }
 
 #[derive(Debug)]
-struct Rule {
+struct FieldRule {
     name: String,
     kind: ValueKind,
     required: bool,
@@ -85,7 +85,7 @@ impl FieldRules {
     /// Compiles the rules of a type. A pattern that cannot be compiled (other tools stored it, or a version that took it) asks
     /// nothing, see [`FieldRules::without_their_pattern`].
     pub fn of(object_type: &ObjectType) -> Self {
-        let rules: Vec<Rule> = object_type.fields.iter().map(|field| Rule::of(field, object_type)).collect();
+        let rules: Vec<FieldRule> = object_type.fields.iter().map(|field| FieldRule::of(field, object_type)).collect();
         let positions = rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect();
         Self { rules, positions }
     }
@@ -193,7 +193,7 @@ impl FieldRules {
     }
 }
 
-impl Rule {
+impl FieldRule {
     fn of(field: &Field, object_type: &ObjectType) -> Self {
         let kind = ValueKind::named(&field.kind);
         let options = matches!(field.kind.as_str(), "select" | "radio")

@@ -48,7 +48,7 @@ pub(super) struct Arriving {
 }
 
 /// The right to work on a file.
-pub(super) struct Place {
+pub(super) struct WorkPermit {
     _turn: OwnedSemaphorePermit,
     _place: OwnedSemaphorePermit,
 }
@@ -132,12 +132,12 @@ impl Arriving {
     ///
     /// # Errors
     /// When the service ends.
-    pub(super) async fn place(&self) -> Result<Place, ApiError> {
+    pub(super) async fn place(&self) -> Result<WorkPermit, ApiError> {
         let turn = self.arrivals.with(self.user_id, |_, of_one| Arc::clone(&of_one.turn));
         let ended = |_| ApiError::imports_busy();
         let turn = turn.acquire_owned().await.map_err(ended)?;
         let place = Arc::clone(&self.arrivals.at_work).acquire_owned().await.map_err(ended)?;
-        Ok(Place { _turn: turn, _place: place })
+        Ok(WorkPermit { _turn: turn, _place: place })
     }
 }
 

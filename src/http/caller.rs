@@ -14,7 +14,7 @@ use super::edge::panics::caught;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::given_up;
 use super::error::ApiError;
-use super::route_table::{Access, is_own};
+use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::Authorization;
@@ -22,7 +22,7 @@ use crate::service::{Caller, ErrorCode, rights};
 
 /// Which time budget a request on a route has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Budget {
+pub(super) enum TimeBudget {
     /// `server.request_timeout_s`.
     Request,
     /// `api.transfer_timeout_s`.
@@ -48,7 +48,7 @@ impl FromRequest for Authenticated {
 /// # Errors
 /// None of its own; a refusal is an answer.
 pub(super) async fn authorize<B: MessageBody + 'static>(
-    (access, budget): (Access, Budget),
+    (access, budget): (RouteAccess, TimeBudget),
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
@@ -57,8 +57,8 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     };
     let sent = request.request().clone();
     let (budget, setting) = match budget {
-        Budget::Request => (state.request_timeout, "server.request_timeout_s"),
-        Budget::Transfer => (state.transfer_timeout, "api.transfer_timeout_s"),
+        TimeBudget::Request => (state.request_timeout, "server.request_timeout_s"),
+        TimeBudget::Transfer => (state.transfer_timeout, "api.transfer_timeout_s"),
     };
     let until = Instant::now() + budget;
     let work = async {
@@ -104,11 +104,11 @@ fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> Service
 }
 
 async fn permitted(
-    access: Access,
+    access: RouteAccess,
     request: &ServiceRequest,
     state: &HttpState,
 ) -> Result<Option<Arc<Caller>>, ApiError> {
-    if access == Access::Public {
+    if access == RouteAccess::Public {
         return Ok(None);
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -121,9 +121,9 @@ async fn permitted(
         extensions.insert(allowance);
     }
     match access {
-        Access::Public | Access::SignedIn => {}
-        Access::OwnOr(_) if is_own(&caller, request.method(), request.match_info().get("public_id")) => {}
-        Access::OwnOr(right) | Access::Right(right) => rights::require(&caller.rights, right)?,
+        RouteAccess::Public | RouteAccess::SignedIn => {}
+        RouteAccess::OwnOr(_) if is_own(&caller, request.method(), request.match_info().get("public_id")) => {}
+        RouteAccess::OwnOr(right) | RouteAccess::Right(right) => rights::require(&caller.rights, right)?,
     }
     Ok(Some(caller))
 }

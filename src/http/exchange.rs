@@ -9,7 +9,7 @@ use futures::StreamExt;
 use super::caller::Authenticated;
 use super::envelope;
 use super::error::ApiError;
-use super::files::{File, SHEET, Said};
+use super::files::{File, SHEET, SentFormat};
 use super::idempotency::IdempotencyKey;
 use super::objects::LIST;
 use super::params::{Parameters, read_order, read_sort};
@@ -19,7 +19,7 @@ use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::query::Filter;
 use crate::service::ErrorCode;
-use crate::service::export::{self as service, Access, ExportQuery, Form};
+use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
 use crate::store::StoreError;
 
@@ -48,11 +48,11 @@ pub(super) async fn export_objects(
     sent.only(&EXPORT, state.params.unknown)?;
     let query = export_query(&state, &sent).await?;
     let (media_type, extension) = match query.form {
-        Form::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
-        Form::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
-        Form::Xlsx => (SHEET.to_owned(), "xlsx"),
+        ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
+        ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
+        ExportForm::Xlsx => (SHEET.to_owned(), "xlsx"),
     };
-    let export = service::export_objects(&state.services, Access::Of(&caller.0), query).await?;
+    let export = service::export_objects(&state.services, ExportAccess::Of(&caller.0), query).await?;
     let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
     let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
     let bytes = export.bytes.map(|piece| match piece {
@@ -84,9 +84,9 @@ async fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuer
         return Err(ApiError::parameter("type_id", format!("is needed with format={format}: a table is of one type")));
     }
     let form = match format {
-        "csv" => Form::Csv(csv_style(sent)?),
-        "xlsx" => Form::Xlsx,
-        _ => Form::Ndjson,
+        "csv" => ExportForm::Csv(csv_style(sent)?),
+        "xlsx" => ExportForm::Xlsx,
+        _ => ExportForm::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
     let filter = state.filter(filter).await?;
@@ -153,7 +153,7 @@ pub(super) async fn import_objects(
     sent.only(&IMPORT, state.params.unknown)?;
     let repeat = key.0.map_or(Repeat::Never, Repeat::Key);
     let query = import_query(&sent, file.said, repeat)?;
-    let importer = Importer { access: Access::Of(&caller.0), user_id: caller.0.user_id };
+    let importer = Importer { access: ExportAccess::Of(&caller.0), user_id: caller.0.user_id };
     let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;
     drop((file.place, file.arriving));
     let written = serde_json::to_value(&report).expect("numbers and strings can always be written");
@@ -167,11 +167,11 @@ pub(super) async fn import_objects(
     Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }
 
-fn import_query(sent: &Parameters, said: Said, repeat: Repeat) -> Result<ImportQuery, ApiError> {
+fn import_query(sent: &Parameters, said: SentFormat, repeat: Repeat) -> Result<ImportQuery, ApiError> {
     let usual = match said {
-        Said::Lines => "ndjson",
-        Said::Sheet => "xlsx",
-        Said::Table => "csv",
+        SentFormat::Lines => "ndjson",
+        SentFormat::Sheet => "xlsx",
+        SentFormat::Table => "csv",
     };
     let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or(usual);
     let (delimiter, encoding) = (delimiter(sent)?, text_encoding(sent)?);
@@ -181,9 +181,9 @@ fn import_query(sent: &Parameters, said: Said, repeat: Repeat) -> Result<ImportQ
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
     let form = match format {
-        "csv" => import::Form::Csv { delimiter, encoding },
-        "xlsx" => import::Form::Xlsx,
-        _ => import::Form::Ndjson,
+        "csv" => import::ImportForm::Csv { delimiter, encoding },
+        "xlsx" => import::ImportForm::Xlsx,
+        _ => import::ImportForm::Ndjson,
     };
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
     let type_id = type_id.ok_or_else(|| ApiError::parameter("type_id", "is required: the type of the objects"))?;

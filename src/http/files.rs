@@ -6,7 +6,7 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use futures::future::LocalBoxFuture;
 
-use super::arrivals::{Arriving, Place};
+use super::arrivals::{Arriving, WorkPermit};
 use super::body::{LINES, Sent, essence, is_lines};
 use super::error::ApiError;
 use crate::service::ErrorCode;
@@ -15,16 +15,16 @@ use crate::service::ErrorCode;
 pub(super) struct File {
     pub bytes: Vec<u8>,
     /// What it says that it is.
-    pub said: Said,
+    pub said: SentFormat,
     /// Held as long as the file is worked on.
-    pub place: Place,
+    pub place: WorkPermit,
     /// Its bytes count as long.
     pub arriving: Option<Arriving>,
 }
 
 /// What the head of a request says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum SentFormat {
     /// Lines of JSON.
     Lines,
     /// A table of a spreadsheet.
@@ -70,10 +70,10 @@ impl FromRequest for File {
     }
 }
 
-fn said(request: &HttpRequest) -> Said {
+fn said(request: &HttpRequest) -> SentFormat {
     match essence(request) {
-        Some(essence) if essence.eq_ignore_ascii_case(SHEET) => Said::Sheet,
-        _ if is_lines(request) => Said::Lines,
-        _ => Said::Table,
+        Some(essence) if essence.eq_ignore_ascii_case(SHEET) => SentFormat::Sheet,
+        _ if is_lines(request) => SentFormat::Lines,
+        _ => SentFormat::Table,
     }
 }

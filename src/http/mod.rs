@@ -36,4 +36,4 @@ mod user_tokens;
 mod users;
 pub mod written;
 
-pub use self::route_table::Access;
+pub use self::route_table::RouteAccess;

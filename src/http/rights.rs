@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::PathText;
-use super::route_table::{self, Access};
+use super::route_table::{self, RouteAccess};
 use super::schema::{
     IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single, operation,
 };
@@ -60,7 +60,7 @@ impl Wire for Levels {
 /// Which right a route needs, and whether the caller holds it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = RightExplanation)]
-struct Explanation<'a> {
+struct RightsOfUser<'a> {
     method: &'a str,
     path: &'a str,
     route: &'static str,
@@ -135,7 +135,7 @@ pub(super) async fn list_levels(state: web::Data<HttpState>, request: HttpReques
 
 operation! {
     /// Say which right a route needs, and whether the caller holds it.
-    explain_right: params(RouteInQuestion), responses((status = 200, body = Single<Explanation>))
+    explain_right: params(RouteInQuestion), responses((status = 200, body = Single<RightsOfUser>))
 }
 pub(super) async fn explain_right(
     state: web::Data<HttpState>,
@@ -152,14 +152,14 @@ pub(super) async fn explain_right(
         .ok_or_else(|| ApiError::new(ErrorCode::RouteNotFound, format!("there is no {method} {path}")))?;
     let rights = &caller.0.rights;
     let (access, right) = match route.access {
-        Access::Public => ("public", None),
-        Access::SignedIn => ("signed_in", None),
-        Access::Right(right) => ("right", Some(right)),
-        Access::OwnOr(right) => ("own_or_right", Some(right)),
+        RouteAccess::Public => ("public", None),
+        RouteAccess::SignedIn => ("signed_in", None),
+        RouteAccess::Right(right) => ("right", Some(right)),
+        RouteAccess::OwnOr(right) => ("own_or_right", Some(right)),
     };
     let granted_by = right.and_then(|right| rights.granted_by(right));
-    let is_own = matches!(route.access, Access::OwnOr(_)) && route_table::names_own_user(&route, path, &caller.0);
+    let is_own = matches!(route.access, RouteAccess::OwnOr(_)) && route_table::names_own_user(&route, path, &caller.0);
     let granted = right.is_none() || is_own || granted_by.is_some();
-    let explanation = Explanation { method, path, route: route.path, access, right, granted, granted_by };
+    let explanation = RightsOfUser { method, path, route: route.path, access, right, granted, granted_by };
     Ok(envelope::value::<Rights>(&state, &explanation))
 }

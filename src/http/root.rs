@@ -10,7 +10,7 @@ use super::envelope;
 use super::error::ApiError;
 use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
-use crate::service::migrations::{self, State};
+use crate::service::migrations::{self, MigrationState};
 
 /// Whoever asks whether the service is ready does not wait for long.
 const READY_BUDGET: Duration = Duration::from_secs(2);
@@ -73,14 +73,16 @@ pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, A
     let services = &state.services;
     services.store.ping().await?;
     match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
-        State::Done => {}
-        State::Pending(_) => return Err(ApiError::not_migrated("it is to be migrated first: start this version anew")),
-        State::Incomplete(_) => {
+        MigrationState::Done => {}
+        MigrationState::Pending(_) => {
+            return Err(ApiError::not_migrated("it is to be migrated first: start this version anew"));
+        }
+        MigrationState::Incomplete(_) => {
             return Err(ApiError::not_migrated(
                 "another store is being copied into it: repeat inventory-service migrate",
             ));
         }
-        State::Newer(_) => {
+        MigrationState::Newer(_) => {
             return Err(ApiError::not_migrated("a newer version of this service migrated it: start that one"));
         }
     }

@@ -11,7 +11,7 @@ use crate::service::Caller;
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum RouteAccess {
     /// Everybody, without a token.
     Public,
     /// Everybody who is signed in.
@@ -33,7 +33,7 @@ pub struct RouteInfo {
     /// The pattern, `{name}` for a variable segment.
     pub path: &'static str,
     /// Who may use it.
-    pub access: Access,
+    pub access: RouteAccess,
     /// Describes its operation, and adds the schemas that the description names.
     pub operation: fn(&mut Schemas) -> Operation,
 }

@@ -11,13 +11,13 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
-use super::caller::{Budget, authorize};
-use super::route_table::{Access, RouteInfo, described};
+use super::caller::{TimeBudget, authorize};
+use super::route_table::{RouteAccess, RouteInfo, described};
 use super::{
     auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
     user_tokens as tokens, users,
 };
-use Access::{OwnOr, Public, Right, SignedIn};
+use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
 /// Makes `all` of the table. A handler names both a function and, as a type, what `operation!` says of it.
 macro_rules! routes {
@@ -136,7 +136,7 @@ impl Routes {
 
     /// One more route: for a process that is measured beside the service, by an answer of its own.
     #[must_use]
-    pub fn and_get<F, Args>(mut self, path: &'static str, access: Access, handler: F) -> Self
+    pub fn and_get<F, Args>(mut self, path: &'static str, access: RouteAccess, handler: F) -> Self
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
@@ -168,7 +168,7 @@ impl Routes {
     }
 
     /// GET answers HEAD too.
-    fn route<F, Args>(&mut self, method: Method, path: &'static str, access: Access, handler: F)
+    fn route<F, Args>(&mut self, method: Method, path: &'static str, access: RouteAccess, handler: F)
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
@@ -179,7 +179,7 @@ impl Routes {
         }
         // What may take longer than other requests lies below paths of its own.
         let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
-        let budget = if is_transfer { Budget::Transfer } else { Budget::Request };
+        let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
         let check = from_fn(move |request, next| authorize((access, budget), request, next));
         self.routes.entry(path).or_default().push(web::method(method).to(handler).wrap(check));
     }

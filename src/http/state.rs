@@ -12,7 +12,7 @@ use super::limits::Panics;
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters, read_filter, understood};
 use super::route_table::RouteInfo;
-use super::written::Written;
+use super::written::WrittenCache;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::query::{Effort, Filter};
@@ -40,7 +40,7 @@ pub struct HttpState {
     /// How many requests one user may send.
     pub rate_limits: Arc<RateLimits>,
     /// JSON of objects that lists showed before.
-    pub written: Written,
+    pub written: WrittenCache,
     /// Panics of handlers that were caught.
     pub panics: Panics,
     /// What is known of all routes; made above the handlers.

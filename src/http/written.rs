@@ -17,12 +17,12 @@ const HASHED: usize = 48;
 
 /// A bounded number of objects.
 #[derive(Debug)]
-pub struct Written(Box<[Mutex<Set>]>);
+pub struct WrittenCache(Box<[Mutex<Set>]>);
 
 /// Objects whose hashes fall together.
 #[derive(Debug, Default)]
 struct Set {
-    kept: [Kept; WAYS],
+    kept: [CachedText; WAYS],
     /// Which one goes next.
     oldest: usize,
     /// Hashes of objects that were written lately and are not kept: what is written once only is not worth its place.
@@ -32,12 +32,12 @@ struct Set {
 
 /// Stored bytes, and behind them their JSON.
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedText {
     both: Box<[u8]>,
     stored: usize,
 }
 
-impl Written {
+impl WrittenCache {
     /// Keeps no more than so many bytes; nothing at all for 0.
     pub fn of_bytes(bytes: usize) -> Self {
         Self((0..bytes / (WAYS * LARGEST)).map(|_| Mutex::default()).collect())
@@ -79,7 +79,7 @@ impl Set {
             return;
         }
         if self.seen.contains(&hash) {
-            self.kept[self.oldest] = Kept { both: [stored, text].concat().into(), stored: stored.len() };
+            self.kept[self.oldest] = CachedText { both: [stored, text].concat().into(), stored: stored.len() };
             self.oldest = (self.oldest + 1) % WAYS;
         } else {
             self.seen[self.oldest_seen] = hash;
@@ -88,7 +88,7 @@ impl Set {
     }
 }
 
-impl Kept {
+impl CachedText {
     fn text_of(&self, stored: &[u8]) -> Option<&[u8]> {
         let (known, text) = self.both.split_at(self.stored);
         (known == stored && !known.is_empty()).then_some(text)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     /// The text, and whether it had to be made.
-    fn appended(written: &Written, stored: &[u8]) -> (Vec<u8>, bool) {
+    fn appended(written: &WrittenCache, stored: &[u8]) -> (Vec<u8>, bool) {
         let (mut out, mut was_made) = (b"before:".to_vec(), false);
         let write = |out: &mut Vec<u8>| {
             was_made = true;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_written_again_and_again_is_made_twice() {
-        let written = Written::of_bytes(WAYS * LARGEST);
+        let written = WrittenCache::of_bytes(WAYS * LARGEST);
         let made: Vec<_> = (0..4).map(|_| appended(&written, b"abc")).collect();
         let text = b"cba".to_vec();
         assert_eq!(made, [(text.clone(), true), (text.clone(), true), (text.clone(), false), (text, false)]);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn another_byte_behind_the_same_beginning_is_another_object() {
-        let written = Written::of_bytes(WAYS * LARGEST);
+        let written = WrittenCache::of_bytes(WAYS * LARGEST);
         let (mut before, mut after) = ([7; 200], [7; 200]);
         (before[199], after[199]) = (1, 2);
         for stored in [&before, &after, &before, &after, &before, &after] {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn of_many_objects_only_so_many_are_kept() {
-        let written = Written::of_bytes(2 * WAYS * LARGEST);
+        let written = WrittenCache::of_bytes(2 * WAYS * LARGEST);
         for round in 0..3 {
             for number in 0..1000_u32 {
                 let stored = number.to_le_bytes();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn large_objects_are_not_kept_and_nothing_is_where_nothing_may_be() {
-        let (written, none) = (Written::of_bytes(WAYS * LARGEST), Written::of_bytes(0));
+        let (written, none) = (WrittenCache::of_bytes(WAYS * LARGEST), WrittenCache::of_bytes(0));
         for _ in 0..4 {
             assert!(appended(&written, &[1; LARGEST]).1);
             assert!(appended(&none, b"abc").1);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_not_kept() {
-        let written = Written::of_bytes(WAYS * LARGEST);
+        let written = WrittenCache::of_bytes(WAYS * LARGEST);
         for _ in 0..3 {
             assert!(written.append(b"abc", &mut Vec::new(), |_| Err("damaged")).is_err());
         }

@@ -109,7 +109,7 @@ pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
 
 fn value_within(text: &str, left: &Cell<usize>) -> Result<Bson, JsonError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Reader { left }.deserialize(&mut reader)?;
+    let value = JsonReader { left }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
@@ -226,7 +226,7 @@ impl<'de, F: FnMut(Bson) -> bool> Visitor<'de> for List<'_, F> {
         for count in 0.. {
             let left = Cell::new(values.min(MOST_VALUES));
             let before = left.get();
-            let item = Item { reader: Reader { left: &left }, is_wanted: count < self.limits.items };
+            let item = Item { reader: JsonReader { left: &left }, is_wanted: count < self.limits.items };
             let Some(item) = access.next_element_seed(item)? else { break };
             values -= before - left.get();
             *self.end = match item.map(&mut self.each) {
@@ -242,7 +242,7 @@ impl<'de, F: FnMut(Bson) -> bool> Visitor<'de> for List<'_, F> {
 
 /// An item of an array, which is not even begun when it is not wanted.
 struct Item<'b> {
-    reader: Reader<'b>,
+    reader: JsonReader<'b>,
     is_wanted: bool,
 }
 
@@ -259,16 +259,16 @@ impl<'de> DeserializeSeed<'de> for Item<'_> {
 /// # Errors
 /// A malformed special value. There is no place to name.
 pub fn bson_from_value(value: serde_json::Value) -> Result<Bson, JsonError> {
-    Ok(Reader { left: &Cell::new(MOST_VALUES) }.deserialize(value)?)
+    Ok(JsonReader { left: &Cell::new(MOST_VALUES) }.deserialize(value)?)
 }
 
 /// Reads a value, and takes each value in it off those that are left.
 #[derive(Clone, Copy)]
-struct Reader<'b> {
+struct JsonReader<'b> {
     left: &'b Cell<usize>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for JsonReader<'_> {
     type Value = Bson;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Bson, D::Error> {
@@ -278,7 +278,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for JsonReader<'_> {
     type Value = Bson;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

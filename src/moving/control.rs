@@ -30,7 +30,7 @@ const DIGITS: usize = 64;
 
 /// What comes before the bytes of a backup.
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct BackupHead {
     /// How many bytes follow.
     bytes: u64,
     /// Why there are none.
@@ -114,9 +114,9 @@ fn send(mut connection: Connection, outcome: Result<File, String>) -> io::Result
     let (mut file, head) = match outcome {
         Ok(file) => {
             let bytes = file.metadata()?.len();
-            (Some(file), Head { bytes, error: None })
+            (Some(file), BackupHead { bytes, error: None })
         }
-        Err(error) => (None, Head { bytes: 0, error: Some(error) }),
+        Err(error) => (None, BackupHead { bytes: 0, error: Some(error) }),
     };
     let line = serde_json::to_string(&head).map_err(io::Error::from)?;
     connection.write_all(format!("{line}\n").as_bytes())?;
@@ -160,7 +160,7 @@ pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
     let mut connection = BufReader::with_capacity(CHUNK, connection);
     let mut line = String::new();
     connection.read_line(&mut line)?;
-    let head: Head = serde_json::from_str(&line)
+    let head: BackupHead = serde_json::from_str(&line)
         .map_err(|_| io::Error::other("the process that has the store open does not answer as this version does"))?;
     match head.error {
         Some(error) => Err(io::Error::other(format!("the running service made no backup: {error}"))),

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::query::Filter;
 use crate::store::{Copying, Documents, Dump, StoreError};
 
-use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, Part, hexadecimal};
+use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, PackagePart, hexadecimal};
 use super::place::{above, draft_of};
 use super::{MovingError, tables};
 
@@ -44,10 +44,10 @@ pub async fn export(
     progress: &dyn Progress,
 ) -> Result<Manifest, MovingError> {
     let replaces = may_take(place, force)?;
-    let draft = Draft::make(place)?;
+    let draft = PackageDraft::make(place)?;
     let mut dump = store.dump().await?;
     let mut files = Vec::new();
-    for part in Part::ALL {
+    for part in PackagePart::ALL {
         let total = store.count(part.collection(), &Filter::all(), COUNT_TIME).await.unwrap_or_default();
         progress.begin(part.things(), total);
         files.push(write_part(&mut *dump, part, &draft.path, progress).await?);
@@ -87,7 +87,8 @@ fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
 fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
     for entry in fs::read_dir(place).map_err(MovingError::at(place))? {
         let name = entry.map_err(MovingError::at(place))?.file_name();
-        let is_ours = name == MANIFEST || name == tables::DIRECTORY || Part::ALL.iter().any(|part| name == part.file());
+        let is_ours =
+            name == MANIFEST || name == tables::DIRECTORY || PackagePart::ALL.iter().any(|part| name == part.file());
         if !is_ours {
             let reason = format!("the directory has other things in it ({}); name a new one", name.display());
             return Err(MovingError::NoPackage { path: place.to_owned(), reason });
@@ -97,12 +98,12 @@ fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
 }
 
 /// A package that is being written; removed when it is not finished.
-struct Draft {
+struct PackageDraft {
     path: PathBuf,
     is_finished: bool,
 }
 
-impl Draft {
+impl PackageDraft {
     fn make(place: &Path) -> Result<Self, MovingError> {
         let Some(path) = draft_of(place) else {
             let reason = "it has no name; name a new directory".to_owned();
@@ -137,7 +138,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for PackageDraft {
     fn drop(&mut self) {
         if !self.is_finished {
             // The error that led here says more; the next export removes it as well.
@@ -157,7 +158,7 @@ fn create(path: &Path) -> io::Result<File> {
 /// Writes a file; while a piece is written, the next one is read.
 async fn write_part(
     dump: &mut dyn Dump,
-    part: Part,
+    part: PackagePart,
     directory: &Path,
     progress: &dyn Progress,
 ) -> Result<FileEntry, MovingError> {
@@ -199,7 +200,7 @@ async fn come_back(
 /// A file that counts and hashes what is written.
 struct Sink {
     file: BufWriter<File>,
-    part: Part,
+    part: PackagePart,
     hasher: Sha256,
     documents: u64,
     bytes: u64,
@@ -207,7 +208,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn create(path: &Path, part: Part) -> io::Result<Self> {
+    fn create(path: &Path, part: PackagePart) -> io::Result<Self> {
         let file = BufWriter::with_capacity(1 << 16, create(path)?);
         Ok(Self { file, part, hasher: Sha256::new(), documents: 0, bytes: 0, line: Vec::new() })
     }
@@ -215,7 +216,7 @@ impl Sink {
     fn write(&mut self, documents: &Documents) -> Result<(), StoreError> {
         for document in documents.iter() {
             self.line.clear();
-            let cleaned = if self.part == Part::Users { without_password(document) } else { None };
+            let cleaned = if self.part == PackagePart::Users { without_password(document) } else { None };
             write_canonical(cleaned.as_deref().unwrap_or(document), &mut self.line)
                 .map_err(|error| StoreError::Corrupt { what: format!("{}: {error}", self.part.collection()) })?;
             self.line.push(b'\n');

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::domain::document::{integer, raw};
 use crate::progress::{Progress, Silent};
 use crate::query::{Filter, Sort};
-use crate::service::migrations::{self, INCOMPLETE, State};
+use crate::service::migrations::{self, INCOMPLETE, MigrationState};
 use crate::store::collections::{self, MIGRATIONS};
 use crate::store::copying::COUNTERS;
 use crate::store::{Change, Copying, Documents, Dump, StoreError, Unit};
@@ -40,13 +40,13 @@ pub struct Migrated {
 
 /// What a collection holds, whatever its order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tally {
+struct MigrationTally {
     documents: u64,
     /// The sum of the checksums of all documents.
     sum: u128,
 }
 
-impl Tally {
+impl MigrationTally {
     fn add(&mut self, document: &RawDocument) {
         self.documents += 1;
         self.sum = self.sum.wrapping_add(xxh3_128(document.as_bytes()));
@@ -67,14 +67,14 @@ pub async fn migrate(
     progress: &dyn Progress,
 ) -> Result<Migrated, MovingError> {
     match migrations::state(from, migrations::ALL, MAX_TIME).await? {
-        State::Newer(number) => return Err(MovingError::Newer(number)),
-        State::Incomplete(source) => return Err(MovingError::SourceIncomplete(source)),
-        State::Done | State::Pending(_) => {}
+        MigrationState::Newer(number) => return Err(MovingError::Newer(number)),
+        MigrationState::Incomplete(source) => return Err(MovingError::SourceIncomplete(source)),
+        MigrationState::Done | MigrationState::Pending(_) => {}
     }
     let mut source = from.dump().await?;
     let of_one_moment = source.is_of_one_moment();
     let is_marked = match migrations::state(to, migrations::ALL, MAX_TIME).await? {
-        State::Incomplete(begun) if begun == name => {
+        MigrationState::Incomplete(begun) if begun == name => {
             log::info!("going on with what was begun before");
             true
         }
@@ -234,8 +234,8 @@ fn is_of_the_store(collection: &str, document: &RawDocument) -> bool {
     collection == MIGRATIONS && integer(document, "_id").is_none()
 }
 
-async fn tally(dump: &mut dyn Dump, name: &str) -> Result<Tally, StoreError> {
-    let mut tally = Tally::default();
+async fn tally(dump: &mut dyn Dump, name: &str) -> Result<MigrationTally, StoreError> {
+    let mut tally = MigrationTally::default();
     if !dump.collections().iter().any(|known| known == name) {
         return Ok(tally);
     }

@@ -21,7 +21,7 @@ const CHUNK: usize = 256 * 1024;
 
 /// A kind of thing that a package holds, in the order in which they are imported: later ones refer to earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum PackagePart {
     /// Types of objects.
     Types,
     /// Categories of types.
@@ -36,7 +36,7 @@ pub enum Part {
     Settings,
 }
 
-impl Part {
+impl PackagePart {
     /// All of them, in the order of importing.
     pub const ALL: [Self; 6] =
         [Self::Types, Self::Categories, Self::Groups, Self::Users, Self::Objects, Self::Settings];
@@ -136,7 +136,7 @@ impl Manifest {
     }
 
     /// The entry of a part's file.
-    pub fn entry(&self, part: Part) -> Option<&FileEntry> {
+    pub fn entry(&self, part: PackagePart) -> Option<&FileEntry> {
         self.files.iter().find(|entry| entry.name == part.file())
     }
 
@@ -145,7 +145,7 @@ impl Manifest {
     /// # Errors
     /// [`MovingError::Damaged`] for the first that differs, [`MovingError::NoPackage`] where one is not listed.
     pub fn verify(&self, directory: &Path) -> Result<(), MovingError> {
-        for part in Part::ALL {
+        for part in PackagePart::ALL {
             let Some(entry) = self.entry(part) else {
                 let reason = format!("{MANIFEST} does not name {}", part.file());
                 return Err(MovingError::NoPackage { path: directory.to_owned(), reason });

@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use crate::domain::schema::is_kebab_case;
 use crate::exchange::csv::CsvStyle;
 use crate::query::{Filter, Sort};
-use crate::service::export::{Access, ExportQuery, Form, export_objects};
+use crate::service::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
 use crate::service::{ServiceError, Services};
 use crate::store::StoreError;
 
@@ -46,10 +46,11 @@ impl Tables<'_> {
                 type_id: Some(*id),
                 filter: Filter::all(),
                 sort: Sort::by("public_id", false),
-                form: Form::Csv(style),
+                form: ExportForm::Csv(style),
                 all_columns: true,
             };
-            let mut export = export_objects(services, Access::Operator, query).await.map_err(MovingError::Table)?;
+            let mut export =
+                export_objects(services, ExportAccess::Operator, query).await.map_err(MovingError::Table)?;
             let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
             let mut file = open.map_err(MovingError::at(&path))?;
             while let Some(bytes) = export.bytes.try_next().await.map_err(MovingError::Table)? {

@@ -283,8 +283,8 @@ fn compare_magnitude_to_double(coefficient: u128, exponent: i32, double: f64) ->
         return Ordering::Less;
     }
     let (mantissa, binary_exponent) = parts_of(double);
-    let mut left = Natural::from(coefficient);
-    let mut right = Natural::from(u128::from(mantissa));
+    let mut left = BinaryNatural::from(coefficient);
+    let mut right = BinaryNatural::from(u128::from(mantissa));
     if exponent >= 0 {
         left.multiply_by_power_of_ten(exponent.unsigned_abs());
     } else {
@@ -307,9 +307,9 @@ fn parts_of(double: f64) -> (u64, i32) {
 }
 
 /// A natural number of any size, lowest limb first.
-struct Natural(Vec<u32>);
+struct BinaryNatural(Vec<u32>);
 
-impl Natural {
+impl BinaryNatural {
     fn from(mut value: u128) -> Self {
         let mut limbs = Vec::with_capacity(4);
         while value > 0 {

@@ -10,7 +10,7 @@ use crate::domain::object_type::ObjectType;
 use crate::raw::{CorruptBson, Elements, Value};
 
 /// Borrowed look-ups by `public_id`. `None` means that there is no such thing.
-pub trait Catalog {
+pub trait RenderCatalog {
     /// The type, compiled.
     fn object_type(&self, id: i64) -> Option<&ObjectType>;
 
@@ -68,7 +68,7 @@ impl PageCatalog {
     }
 }
 
-impl Catalog for PageCatalog {
+impl RenderCatalog for PageCatalog {
     fn object_type(&self, id: i64) -> Option<&ObjectType> {
         self.types.get(&id).map(Arc::as_ref)
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::catalog::Catalog;
+use super::catalog::RenderCatalog;
 use super::reference::Trail;
 use super::stored::{FieldValues, StoredObject};
 use super::{RenderContext, reference};
@@ -21,7 +21,7 @@ pub(super) struct FieldView<'a, C: ?Sized> {
     sections_left: Cell<u32>,
 }
 
-impl<'a, C: Catalog + ?Sized> FieldView<'a, C> {
+impl<'a, C: RenderCatalog + ?Sized> FieldView<'a, C> {
     pub(super) fn new(catalog: &'a C, context: &'a RenderContext) -> Self {
         Self { catalog, context, sections_left: Cell::new(MAX_SECTIONS) }
     }

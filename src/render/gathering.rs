@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::catalog::Catalog;
+use super::catalog::RenderCatalog;
 use super::reference::{MAX_DEPTH, section_of, taken_in};
 use super::stored::{FieldValues, StoredObject, Subject};
 use crate::domain::object_type::ObjectType;
@@ -58,7 +58,7 @@ impl Gathering {
     ///
     /// # Errors
     /// When one of the documents is not BSON.
-    pub fn next_round<'s, 'd: 's, C: Catalog + ?Sized>(
+    pub fn next_round<'s, 'd: 's, C: RenderCatalog + ?Sized>(
         &mut self,
         page: impl IntoIterator<Item = &'s Subject<'d>>,
         catalog: &C,
@@ -84,7 +84,7 @@ struct Round<'a, C: ?Sized> {
     reached: HashMap<(i64, i64, usize), u32>,
 }
 
-impl<'a, C: Catalog + ?Sized> Round<'a, C> {
+impl<'a, C: RenderCatalog + ?Sized> Round<'a, C> {
     fn visit_subject(&mut self, subject: &Subject<'_>) -> Result<(), CorruptBson> {
         let stored = &subject.stored;
         self.need_user(stored.author_id);

@@ -7,7 +7,7 @@
 //! - What the caller may not read is not in the view, whatever way leads to it.
 //!
 //! A caller reads the objects of a page as [`Subject`]s, collects with [`Gathering`] what their views need, fetches it into a
-//! [`Catalog`], and then renders one after the other with [`render_subject`].
+//! [`RenderCatalog`], and then renders one after the other with [`render_subject`].
 
 mod catalog;
 mod externals;
@@ -20,7 +20,7 @@ mod users;
 
 use bson::raw::RawDocument;
 
-pub use self::catalog::{Catalog, PageCatalog};
+pub use self::catalog::{PageCatalog, RenderCatalog};
 use self::fields::FieldView;
 pub use self::gathering::{Gathering, Needed};
 pub use self::stored::Subject;
@@ -62,7 +62,7 @@ pub struct RenderContext {
 ///
 /// # Errors
 /// When the object, or one that it refers to, is not BSON; `out` is then as it was.
-pub fn render_object<C: Catalog + ?Sized>(
+pub fn render_object<C: RenderCatalog + ?Sized>(
     document: &RawDocument,
     catalog: &C,
     context: &RenderContext,
@@ -77,7 +77,7 @@ pub fn render_object<C: Catalog + ?Sized>(
 ///
 /// # Errors
 /// As [`render_object`].
-pub fn render_subject<C: Catalog + ?Sized>(
+pub fn render_subject<C: RenderCatalog + ?Sized>(
     subject: &Subject<'_>,
     catalog: &C,
     out: &mut Vec<u8>,
@@ -101,7 +101,11 @@ pub fn summary_line(document: &RawDocument, object_type: &ObjectType, may_edit: 
     line::of_object(&stored, object_type, &values)
 }
 
-fn write_view<C: Catalog + ?Sized>(subject: &Subject<'_>, catalog: &C, out: &mut Vec<u8>) -> Result<(), CorruptBson> {
+fn write_view<C: RenderCatalog + ?Sized>(
+    subject: &Subject<'_>,
+    catalog: &C,
+    out: &mut Vec<u8>,
+) -> Result<(), CorruptBson> {
     let stored = &subject.stored;
     let type_id = stored.type_id.unwrap_or(0);
     let placeholder;
@@ -118,7 +122,7 @@ fn write_view<C: Catalog + ?Sized>(subject: &Subject<'_>, catalog: &C, out: &mut
     })
 }
 
-fn write_object_information<C: Catalog + ?Sized>(
+fn write_object_information<C: RenderCatalog + ?Sized>(
     stored: &StoredObject<'_>,
     catalog: &C,
     members: &mut ObjectWriter<'_>,
@@ -135,7 +139,7 @@ fn write_object_information<C: Catalog + ?Sized>(
     Ok(())
 }
 
-fn write_type_information<C: Catalog + ?Sized>(
+fn write_type_information<C: RenderCatalog + ?Sized>(
     subject: &Subject<'_>,
     object_type: &ObjectType,
     catalog: &C,

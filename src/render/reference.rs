@@ -1,6 +1,6 @@
 //! What a field shows of the object that it refers to.
 
-use super::catalog::Catalog;
+use super::catalog::RenderCatalog;
 use super::fields::FieldView;
 use super::stored::{FieldValues, StoredObject};
 use super::{line, write_summaries};
@@ -44,7 +44,7 @@ impl<'a> Trail<'a> {
 ///   to a type that is hidden from the group: the view must not tell whether a hidden object exists.
 /// - Any other target that is gone: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
 ///   So too when the value is no id. When only the target's type is gone, the ids are its own.
-pub(super) fn write_reference<C: Catalog + ?Sized>(
+pub(super) fn write_reference<C: RenderCatalog + ?Sized>(
     view: &FieldView<'_, C>,
     object_type: &ObjectType,
     field: &Field,
@@ -73,7 +73,7 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
     }
     let section = section_of(object_type, field);
     let values = values_of(&stored, target_type, field, section, view.context.may_edit)?;
-    let target = Target { object_id, stored, object_type: target_type, values };
+    let target = RenderedTarget { object_id, stored, object_type: target_type, values };
     object(out, |members| {
         write_target(field, &target, members)?;
         match section {
@@ -84,7 +84,7 @@ pub(super) fn write_reference<C: Catalog + ?Sized>(
 }
 
 /// Whether the field may refer to objects of a type that is hidden from the group. One that lists no types may refer to all.
-fn may_be_hidden<C: Catalog + ?Sized>(view: &FieldView<'_, C>, object_type: &ObjectType, field: &Field) -> bool {
+fn may_be_hidden<C: RenderCatalog + ?Sized>(view: &FieldView<'_, C>, object_type: &ObjectType, field: &Field) -> bool {
     let hides = |id| {
         let target = view.catalog.object_type(id);
         target.is_some_and(|target| !target.acl.allows(view.context.group_id, Permission::Read))
@@ -151,15 +151,15 @@ pub(super) fn taken_in<'a>(
     positions.iter().copied().filter(is_selected)
 }
 
-struct Target<'a> {
+struct RenderedTarget<'a> {
     object_id: i64,
     stored: StoredObject<'a>,
     object_type: &'a ObjectType,
     values: FieldValues<'a>,
 }
 
-fn write_target(field: &Field, target: &Target<'_>, members: &mut ObjectWriter<'_>) -> Result<(), CorruptBson> {
-    let Target { object_id, stored, object_type, values } = target;
+fn write_target(field: &Field, target: &RenderedTarget<'_>, members: &mut ObjectWriter<'_>) -> Result<(), CorruptBson> {
+    let RenderedTarget { object_id, stored, object_type, values } = target;
     members.integer("type_id", object_type.public_id);
     members.integer("object_id", *object_id);
     members.members(&object_type.fragments.name_and_label);
@@ -177,10 +177,10 @@ fn write_target(field: &Field, target: &Target<'_>, members: &mut ObjectWriter<'
     write_summaries(object_type, positions, values, members.name("summaries"))
 }
 
-fn write_section_fields<C: Catalog + ?Sized>(
+fn write_section_fields<C: RenderCatalog + ?Sized>(
     view: &FieldView<'_, C>,
     section: &SectionReference,
-    target: &Target<'_>,
+    target: &RenderedTarget<'_>,
     trail: &Trail<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {

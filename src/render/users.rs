@@ -2,7 +2,7 @@
 
 use bson::raw::RawDocument;
 
-use super::Catalog;
+use super::RenderCatalog;
 use crate::raw::{CorruptBson, Elements};
 
 const UNKNOWN: &str = "unknown";
@@ -30,6 +30,6 @@ pub fn display_name(user: &RawDocument) -> Result<String, CorruptBson> {
 }
 
 /// The name of a user who may not be there.
-pub(super) fn name_of<C: Catalog + ?Sized>(id: Option<i64>, catalog: &C) -> &str {
+pub(super) fn name_of<C: RenderCatalog + ?Sized>(id: Option<i64>, catalog: &C) -> &str {
     id.and_then(|id| catalog.user_name(id)).unwrap_or(UNKNOWN)
 }

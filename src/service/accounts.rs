@@ -20,7 +20,7 @@ use crate::metrics::{SignIn, SignIns};
 use crate::query::Filter;
 use crate::service::credentials::{self, Credential};
 use crate::service::directory::{Caller, Directory};
-use crate::service::keys::Keys;
+use crate::service::keys::SigningKeys;
 use crate::service::token_lookup::{ApiTokens, PREFIX};
 use crate::store::collections::USERS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
@@ -71,7 +71,7 @@ pub struct Accounts {
     directory: Arc<Directory>,
     passwords: Passwords,
     tokens: Arc<Tokens>,
-    keys: Keys,
+    keys: SigningKeys,
     api_tokens: ApiTokens,
     throttle: Throttle,
     sign_ins: SignIns,
@@ -108,7 +108,7 @@ impl Accounts {
     pub async fn open(parts: AccountParts, settings: &AuthSettings) -> Result<Self, AccountError> {
         let AccountParts { store, directory, passwords, clock, max_time } = parts;
         let tokens = Arc::new(Tokens::new(settings));
-        let keys = Keys::open(Arc::clone(&store), Arc::clone(&tokens), settings, clock.now(), max_time).await?;
+        let keys = SigningKeys::open(Arc::clone(&store), Arc::clone(&tokens), settings, clock.now(), max_time).await?;
         let api_tokens = ApiTokens::new(Arc::clone(&store), max_time);
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
@@ -127,7 +127,7 @@ impl Accounts {
     }
 
     /// The keys that tokens are signed with.
-    pub fn keys(&self) -> &Keys {
+    pub fn keys(&self) -> &SigningKeys {
         &self.keys
     }
 

@@ -14,7 +14,7 @@ use bson::{Bson, Document, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-use super::quota::Kept;
+use super::quota::Quota;
 use super::resource::{self, Resource, UserTokens, Users};
 use super::services::Services;
 use super::token_lookup::{PREFIX, hash_of};
@@ -91,7 +91,7 @@ pub async fn create_token(
     let made_by = maker(services, caller, user_id).await?;
     let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())));
     for _ in 0..resource::DECISIONS {
-        let kept = Kept::read(services, TOKENS, user_id).await?;
+        let kept = Quota::read(services, TOKENS, user_id).await?;
         kept.allow_token()?;
         let build = |public_id: i64| {
             let document = doc! {

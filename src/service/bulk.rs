@@ -20,7 +20,7 @@ use super::references::changeable;
 use super::resource::{self, Objects, Resource};
 use super::services::Services;
 use super::targets::Targets;
-use super::type_catalog::{TypeEntry, Types as Catalog};
+use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
@@ -103,7 +103,7 @@ struct Note<'a> {
 }
 
 impl Note<'_> {
-    fn change(&self, drafts: &[Draft], now: DateTime) -> Change {
+    fn change(&self, drafts: &[CheckedObject], now: DateTime) -> Change {
         let positions: Vec<i64> =
             self.positions.iter().map(|position| i64::try_from(*position).unwrap_or(i64::MAX)).collect();
         let ids: Vec<i64> = drafts.iter().map(|draft| draft.id).collect();
@@ -137,7 +137,7 @@ pub async fn create_each(
     let mut begun = !earlier.ids.is_empty();
     while !drafts.is_empty() {
         let rest = drafts.split_off(drafts.len().min(GROUP));
-        let (mut positions, mut group): (Vec<usize>, Vec<Draft>) = drafts.into_iter().unzip();
+        let (mut positions, mut group): (Vec<usize>, Vec<CheckedObject>) = drafts.into_iter().unzip();
         drafts = rest;
         let failure = loop {
             let note = once.map(|once| Note { once, number: earlier.units, positions: &positions });
@@ -158,7 +158,7 @@ pub async fn create_each(
             earlier.units += 1;
         } else if once.is_some() {
             // Another request under the key may be at work on the rest.
-            let (places, rest): (Vec<usize>, Vec<Draft>) = std::mem::take(&mut drafts).into_iter().unzip();
+            let (places, rest): (Vec<usize>, Vec<CheckedObject>) = std::mem::take(&mut drafts).into_iter().unzip();
             positions.extend(places);
             group.extend(rest);
         }
@@ -357,7 +357,7 @@ fn of_object(id: i64, violations: Violations) -> Violations {
 }
 
 /// An object that keeps all rules and is not stored yet.
-struct Draft {
+struct CheckedObject {
     /// The id that the client wants.
     wanted: Option<i64>,
     type_id: i64,
@@ -367,7 +367,7 @@ struct Draft {
 }
 
 /// An item while it is looked at, in as little memory as it needs: there may be 10,000 of them.
-struct Item {
+struct BulkItem {
     wanted: Option<i64>,
     author_id: i64,
     type_id: Option<i64>,
@@ -385,13 +385,13 @@ async fn drafts_of(
     services: &Services,
     caller: &Caller,
     bodies: Vec<Result<RawDocumentBuf, ServiceError>>,
-) -> Result<Vec<Result<Draft, ServiceError>>, ServiceError> {
+) -> Result<Vec<Result<CheckedObject, ServiceError>>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let (now, mut room) = (services.now(), MOST_VIOLATIONS);
     let mut items = Vec::with_capacity(bodies.len());
     for (index, body) in bodies.into_iter().enumerate() {
         give_way(index).await;
-        let mut item = body.and_then(|body| Item::read(&types, caller, &resource::decode(&body)?, now));
+        let mut item = body.and_then(|body| BulkItem::read(&types, caller, &resource::decode(&body)?, now));
         if let Ok(item) = &mut item {
             item.violations.limit(room);
             room -= item.violations.listed().len();
@@ -405,11 +405,12 @@ async fn drafts_of(
     let authors: BTreeSet<i64> = good().map(|item| item.author_id).collect();
     let known = services.directory.existing(&authors).await?;
     let mut wanted = BTreeSet::new();
-    let mut drafts: Vec<Result<Draft, ServiceError>> = Vec::with_capacity(items.len());
+    let mut drafts: Vec<Result<CheckedObject, ServiceError>> = Vec::with_capacity(items.len());
     for item in items {
         drafts.push(item.and_then(|item| item.draft(&targets, &known, &mut wanted)));
     }
-    let mut fresh: Vec<&mut Draft> = drafts.iter_mut().flatten().filter(|draft| draft.wanted.is_none()).collect();
+    let mut fresh: Vec<&mut CheckedObject> =
+        drafts.iter_mut().flatten().filter(|draft| draft.wanted.is_none()).collect();
     number(services, &mut fresh).await?;
     for draft in &mut drafts {
         if let Ok(checked) = draft
@@ -421,8 +422,8 @@ async fn drafts_of(
     Ok(drafts)
 }
 
-impl Item {
-    fn read(types: &Catalog, caller: &Caller, body: &Document, now: DateTime) -> Result<Self, ServiceError> {
+impl BulkItem {
+    fn read(types: &Types, caller: &Caller, body: &Document, now: DateTime) -> Result<Self, ServiceError> {
         let (input, mut violations) = ObjectInput::read(body);
         let entry = input.type_id.and_then(|type_id| types.get(type_id));
         if let Some(entry) = entry {
@@ -454,7 +455,7 @@ impl Item {
         targets: &Targets,
         authors: &BTreeSet<i64>,
         wanted: &mut BTreeSet<i64>,
-    ) -> Result<Draft, ServiceError> {
+    ) -> Result<CheckedObject, ServiceError> {
         self.violations.append(targets.dangling(&self.references));
         let author = self.author_id;
         if !authors.contains(&author) && !self.violations.has("/author_id") {
@@ -466,7 +467,7 @@ impl Item {
         if self.wanted.is_some_and(|id| targets.contains(id) || !wanted.insert(id)) {
             return Err(taken());
         }
-        Ok(Draft {
+        Ok(CheckedObject {
             id: self.wanted.unwrap_or_default(),
             wanted: self.wanted,
             type_id,
@@ -476,7 +477,7 @@ impl Item {
     }
 }
 
-impl Draft {
+impl CheckedObject {
     /// Puts the ids into the document.
     fn write(&mut self) -> Result<(), ServiceError> {
         let mut document = RawDocumentBuf::new();
@@ -498,7 +499,7 @@ impl Draft {
 }
 
 /// Gives each of the drafts a new id.
-async fn number(services: &Services, drafts: &mut [&mut Draft]) -> Result<(), ServiceError> {
+async fn number(services: &Services, drafts: &mut [&mut CheckedObject]) -> Result<(), ServiceError> {
     let Some(count) = u32::try_from(drafts.len()).ok().filter(|count| *count > 0) else { return Ok(()) };
     let first = services.store.reserve_ids(Objects::COLLECTION, count).await?;
     for (draft, id) in drafts.iter_mut().zip(first..) {
@@ -510,7 +511,7 @@ async fn number(services: &Services, drafts: &mut [&mut Draft]) -> Result<(), Se
 /// Stores the drafts as one unit, with the note of it; or says which of them cannot be stored by now, and stores none.
 async fn store(
     services: &Services,
-    drafts: &mut [Draft],
+    drafts: &mut [CheckedObject],
     note: Option<Note<'_>>,
 ) -> Result<Vec<(usize, ServiceError)>, ServiceError> {
     let types: BTreeSet<i64> = drafts.iter().map(|draft| draft.type_id).collect();
@@ -520,8 +521,10 @@ async fn store(
     let conditions: Vec<Condition> =
         of_types.chain(referred.iter().map(|id| exists(Objects::COLLECTION, *id))).collect();
     for _ in 0..resource::ATTEMPTS {
-        let insert =
-            |draft: &Draft| Change::Insert { collection: Objects::COLLECTION, document: draft.document.clone() };
+        let insert = |draft: &CheckedObject| Change::Insert {
+            collection: Objects::COLLECTION,
+            document: draft.document.clone(),
+        };
         let noted = note.map(|note| note.change(drafts, services.now()));
         let unit = Unit { conditions: conditions.clone(), changes: drafts.iter().map(insert).chain(noted).collect() };
         match services.store.commit(unit).await {
@@ -559,7 +562,8 @@ async fn store(
                     return Ok(taken);
                 }
                 // Another tool stored documents under reserved ids; the store has moved its counter past them.
-                let mut fresh: Vec<&mut Draft> = drafts.iter_mut().filter(|draft| draft.wanted.is_none()).collect();
+                let mut fresh: Vec<&mut CheckedObject> =
+                    drafts.iter_mut().filter(|draft| draft.wanted.is_none()).collect();
                 number(services, &mut fresh).await?;
                 for draft in fresh {
                     draft.write()?;
@@ -571,7 +575,10 @@ async fn store(
     Err(ServiceError::Contended("the counter of the objects".to_owned()))
 }
 
-fn concerned(drafts: &[Draft], refusal: impl Fn(&Draft) -> Option<ServiceError>) -> Vec<(usize, ServiceError)> {
+fn concerned(
+    drafts: &[CheckedObject],
+    refusal: impl Fn(&CheckedObject) -> Option<ServiceError>,
+) -> Vec<(usize, ServiceError)> {
     drafts.iter().enumerate().filter_map(|(index, draft)| Some((index, refusal(draft)?))).collect()
 }
 

@@ -31,7 +31,7 @@ const CHUNK: usize = 1024 * 1024;
 
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ExportForm {
     /// A table as text.
     Csv(CsvStyle),
     /// An object a line, as it is stored.
@@ -50,14 +50,14 @@ pub struct ExportQuery {
     /// In which order.
     pub sort: Sort,
     /// The form of the file.
-    pub form: Form,
+    pub form: ExportForm,
     /// Whether a table has the columns that objects have beside id, state and fields.
     pub all_columns: bool,
 }
 
 /// Whose access lists an export or an import heeds.
 #[derive(Debug, Clone, Copy)]
-pub enum Access<'a> {
+pub enum ExportAccess<'a> {
     /// Those of a caller.
     Of(&'a Caller),
     /// None: whoever can open the store may do everything anyway.
@@ -79,7 +79,7 @@ pub struct Export {
 /// what the store reports.
 pub async fn export_objects(
     services: &Services,
-    access: Access<'_>,
+    access: ExportAccess<'_>,
     query: ExportQuery,
 ) -> Result<Export, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
@@ -103,20 +103,20 @@ pub async fn export_objects(
     let pieces = services.store.pieces(Objects::COLLECTION, &question).await?;
     let documents = pieces.documents.map_err(ServiceError::from).boxed();
     let bytes = match (query.form, columns) {
-        (Form::Ndjson, _) => {
+        (ExportForm::Ndjson, _) => {
             let hidden = HiddenFields { types, passwords };
             written(documents, move |piece| ndjson::lines(piece.iter(), |type_id| hidden.of(type_id)))
         }
-        (Form::Csv(style), Some(columns)) => {
+        (ExportForm::Csv(style), Some(columns)) => {
             let header = csv::header(&columns, style)?;
             let rows = written(documents, move |piece| csv::rows(&columns, style, piece.iter()));
             stream::once(async { Ok(header) }).chain(rows).boxed()
         }
-        (Form::Xlsx, Some(columns)) => {
+        (ExportForm::Xlsx, Some(columns)) => {
             Sheet::check_rows(pieces.total)?;
             whole(spreadsheet(columns, documents).await?)
         }
-        (Form::Csv(_) | Form::Xlsx, None) => {
+        (ExportForm::Csv(_) | ExportForm::Xlsx, None) => {
             return Err(ServiceError::refused(
                 ErrorCode::ParameterInvalid,
                 "a table is of one type; say which one, or export lines",
@@ -127,7 +127,7 @@ pub async fn export_objects(
     Ok(Export { name, bytes: admission::kept(bytes).boxed() })
 }
 
-impl Access<'_> {
+impl ExportAccess<'_> {
     /// Refuses what the access list of a type does not allow.
     ///
     /// # Errors

@@ -80,7 +80,7 @@ impl FirstStart<'_> {
             return Ok(made.map(|user_name| FirstAdmin { user_name, password: None, file: None }));
         }
         let password = made_up_password();
-        let draft = Draft::write(self.directory, &password)?;
+        let draft = PasswordDraft::write(self.directory, &password)?;
         match self.make(password.clone()).await {
             Ok(Some(user_name)) => {
                 let file = draft.keep()?;
@@ -151,12 +151,12 @@ impl FirstStart<'_> {
 /// The written password under a name of its own, until it is known to be the one.
 ///
 /// It is on disk before the administrator exists, so no crash can leave an administrator whose password nobody knows.
-struct Draft {
+struct PasswordDraft {
     draft: PathBuf,
     file: PathBuf,
 }
 
-impl Draft {
+impl PasswordDraft {
     fn write(directory: &Path, password: &Secret) -> Result<Self, AccountError> {
         let file = directory.join(PASSWORD_FILE);
         let draft = directory.join(format!("{PASSWORD_FILE}.{:016x}", rand::random::<u64>()));
@@ -218,7 +218,8 @@ mod tests {
     fn the_written_password_is_readable_by_its_owner_alone() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory");
-        let file = Draft::write(directory.path(), &"secret".into()).and_then(Draft::keep).expect("a file");
+        let file =
+            PasswordDraft::write(directory.path(), &"secret".into()).and_then(PasswordDraft::keep).expect("a file");
         assert_eq!(fs::metadata(&file).expect("metadata").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_to_string(&file).expect("text"), "secret\n");
     }
@@ -227,7 +228,7 @@ mod tests {
     fn a_kept_password_takes_the_place_of_an_older_one() {
         let directory = tempfile::tempdir().expect("a directory");
         for password in ["first", "second"] {
-            Draft::write(directory.path(), &password.into()).and_then(Draft::keep).expect("a file");
+            PasswordDraft::write(directory.path(), &password.into()).and_then(PasswordDraft::keep).expect("a file");
         }
         assert_eq!(fs::read_to_string(directory.path().join(PASSWORD_FILE)).expect("text"), "second\n");
     }
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn a_discarded_password_leaves_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
-        Draft::write(directory.path(), &"secret".into()).expect("a file").discard();
+        PasswordDraft::write(directory.path(), &"secret".into()).expect("a file").discard();
         assert_eq!(fs::read_dir(directory.path()).expect("a list").count(), 0);
     }
 }

@@ -32,7 +32,7 @@ pub enum OldKeys {
 }
 
 /// Keeps [`Tokens`] supplied with the keys in the store.
-pub struct Keys {
+pub struct SigningKeys {
     store: Arc<dyn Store>,
     tokens: Arc<Tokens>,
     max_time: Duration,
@@ -44,7 +44,7 @@ pub struct Keys {
     reading: Mutex<()>,
 }
 
-impl Keys {
+impl SigningKeys {
     /// Finds the keys or makes the first one, and hands them to `tokens`.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ async fn keep_look_alikes_apart(store: &dyn Store, max_time: Duration) -> Result
 
 /// How far a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum MigrationState {
     /// Everything is as this version needs it.
     Done,
     /// These are still to be made.
@@ -121,18 +121,22 @@ pub enum MigrationError {
 ///
 /// # Errors
 /// As [`Store::find`].
-pub async fn state(store: &dyn Store, migrations: &[Migration], max_time: Duration) -> Result<State, StoreError> {
+pub async fn state(
+    store: &dyn Store,
+    migrations: &[Migration],
+    max_time: Duration,
+) -> Result<MigrationState, StoreError> {
     let found = read(store, max_time).await?;
     if let Some(mark) = found.iter().find(|document| text(document, "_id") == Some(INCOMPLETE)) {
-        return Ok(State::Incomplete(text(mark, "from").unwrap_or_default().to_owned()));
+        return Ok(MigrationState::Incomplete(text(mark, "from").unwrap_or_default().to_owned()));
     }
     let done = done(&found)?;
     let known: BTreeSet<i64> = migrations.iter().map(|migration| migration.number).collect();
     if let Some(newer) = done.difference(&known).last() {
-        return Ok(State::Newer(*newer));
+        return Ok(MigrationState::Newer(*newer));
     }
     let pending: Vec<i64> = known.difference(&done).copied().collect();
-    Ok(if pending.is_empty() { State::Done } else { State::Pending(pending) })
+    Ok(if pending.is_empty() { MigrationState::Done } else { MigrationState::Pending(pending) })
 }
 
 /// Refuses a store that a newer version migrated, or that another one is being copied into. Changes nothing.
@@ -197,10 +201,10 @@ pub async fn run_together(
 
 async fn pending(store: &dyn Store, migrations: &[Migration], max_time: Duration) -> Result<Vec<i64>, MigrationError> {
     match state(store, migrations, max_time).await? {
-        State::Done => Ok(Vec::new()),
-        State::Newer(number) => Err(MigrationError::Newer(number)),
-        State::Incomplete(from) => Err(MigrationError::Incomplete(from)),
-        State::Pending(pending) => Ok(pending),
+        MigrationState::Done => Ok(Vec::new()),
+        MigrationState::Newer(number) => Err(MigrationError::Newer(number)),
+        MigrationState::Incomplete(from) => Err(MigrationError::Incomplete(from)),
+        MigrationState::Pending(pending) => Ok(pending),
     }
 }
 
@@ -290,11 +294,14 @@ mod tests {
     #[tokio::test]
     async fn a_migration_is_made_once() {
         let (_directory, store) = new_store().await;
-        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Pending(vec![1, 2]));
+        assert_eq!(
+            state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"),
+            MigrationState::Pending(vec![1, 2])
+        );
         run(&store, &[FIRST], NOW, MAX_TIME).await.expect("migrated");
-        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Pending(vec![2]));
+        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), MigrationState::Pending(vec![2]));
         run(&store, &[FIRST, SECOND], NOW, MAX_TIME).await.expect("migrated");
-        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), State::Done);
+        assert_eq!(state(&store, &[FIRST, SECOND], MAX_TIME).await.expect("a state"), MigrationState::Done);
         assert_eq!(traces(&store).await, 1);
     }
 
@@ -306,14 +313,17 @@ mod tests {
             assert!(error.to_string().starts_with("migration 3, fails, failed: "), "{error}");
         }
         assert_eq!(traces(&store).await, 1);
-        assert_eq!(state(&store, &[FIRST, FAILING], MAX_TIME).await.expect("a state"), State::Pending(vec![3]));
+        assert_eq!(
+            state(&store, &[FIRST, FAILING], MAX_TIME).await.expect("a state"),
+            MigrationState::Pending(vec![3])
+        );
     }
 
     #[tokio::test]
     async fn a_store_of_a_newer_version_is_left_alone() {
         let (_directory, store) = new_store().await;
         run(&store, &[FIRST, SECOND], NOW, MAX_TIME).await.expect("migrated");
-        assert_eq!(state(&store, &[FIRST], MAX_TIME).await.expect("a state"), State::Newer(2));
+        assert_eq!(state(&store, &[FIRST], MAX_TIME).await.expect("a state"), MigrationState::Newer(2));
         let error = run(&store, &[FIRST], NOW, MAX_TIME).await.expect_err("a refusal");
         assert!(matches!(error, MigrationError::Newer(2)), "{error}");
     }

@@ -23,7 +23,7 @@ pub const SETTINGS_BYTES: usize = 4 * 1024 * 1024;
 pub const TOKENS: usize = 200;
 
 /// What a user keeps in a collection.
-pub(super) struct Kept {
+pub(super) struct Quota {
     user_id: i64,
     count: usize,
     bytes: usize,
@@ -31,7 +31,7 @@ pub(super) struct Kept {
     pub(super) condition: Condition,
 }
 
-impl Kept {
+impl Quota {
     /// Looks at what the user keeps; not further than anything can be allowed.
     pub(super) async fn read(
         services: &Services,

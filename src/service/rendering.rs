@@ -20,7 +20,7 @@ use crate::domain::object_type::ObjectType;
 use crate::json;
 use crate::query::{Budget, Filter, Projection};
 use crate::raw::CorruptBson;
-use crate::render::{Catalog, Gathering, RenderContext, Subject, render_subject};
+use crate::render::{Gathering, RenderCatalog, RenderContext, Subject, render_subject};
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// The right whose holders see the values of password fields.
@@ -62,7 +62,7 @@ impl Views {
 }
 
 /// What a page's views are looked up in.
-struct PageCatalog {
+struct ServedCatalog {
     types: Arc<Types>,
     users: BTreeMap<i64, Arc<str>>,
     objects: Vec<Documents>,
@@ -70,7 +70,7 @@ struct PageCatalog {
     places: Vec<(i64, usize, usize)>,
 }
 
-impl PageCatalog {
+impl ServedCatalog {
     fn add(&mut self, found: Documents) {
         let batch = self.objects.len();
         self.places.reserve(found.len());
@@ -82,7 +82,7 @@ impl PageCatalog {
     }
 }
 
-impl Catalog for PageCatalog {
+impl RenderCatalog for ServedCatalog {
     fn object_type(&self, id: i64) -> Option<&ObjectType> {
         self.types.get(id).map(|entry| &*entry.object_type)
     }
@@ -137,7 +137,7 @@ fn subjects<'a>(page: &'a Documents, context: &'a RenderContext) -> Result<Vec<S
     Ok(subjects)
 }
 
-fn render(subjects: &[Subject<'_>], catalog: &PageCatalog, mut views: Views) -> Result<Views, ServiceError> {
+fn render(subjects: &[Subject<'_>], catalog: &ServedCatalog, mut views: Views) -> Result<Views, ServiceError> {
     for subject in subjects {
         if !views.places.is_empty() {
             views.text.push(b',');
@@ -214,10 +214,10 @@ async fn gather(
     caller: &Caller,
     subjects: &[Subject<'_>],
     known: Documents,
-) -> Result<(PageCatalog, Vec<i64>), ServiceError> {
+) -> Result<(ServedCatalog, Vec<i64>), ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let visible = types.visible_to(caller);
-    let mut catalog = PageCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
+    let mut catalog = ServedCatalog { types, users: BTreeMap::new(), objects: Vec::new(), places: Vec::new() };
     catalog.add(only(visible.as_ref(), known)?);
     let mut fetched = Vec::new();
     let mut gathering = Gathering::new();

@@ -9,7 +9,7 @@ use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
-use super::quota::Kept;
+use super::quota::Quota;
 use super::reach;
 use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::services::Services;
@@ -81,7 +81,7 @@ pub async fn create_setting(
     let document = resource::encode(&document)?;
     for _ in 0..resource::DECISIONS {
         let conditions = reach::user(services, caller, user_id).await?;
-        let kept = Kept::read(services, UserSettings::COLLECTION, user_id).await?;
+        let kept = Quota::read(services, UserSettings::COLLECTION, user_id).await?;
         kept.allow_setting(None, document.as_bytes().len())?;
         let changes = vec![Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() }];
         match services.store.commit(Unit { conditions, changes }.given(kept.condition)).await {
@@ -170,7 +170,7 @@ async fn change_setting(
         let changes = vec![Change::Replace { collection: UserSettings::COLLECTION, before, after: after.clone() }];
         let mut unit = Unit { conditions, changes };
         if sizes.1 > sizes.0 {
-            let kept = Kept::read(services, UserSettings::COLLECTION, user_id).await?;
+            let kept = Quota::read(services, UserSettings::COLLECTION, user_id).await?;
             kept.allow_setting(Some(sizes.0), sizes.1)?;
             unit = unit.given(kept.condition);
         }

@@ -23,7 +23,7 @@ pub trait Dump: Send {
     /// The documents of a collection byte for byte, in this order, or as they come where there is none; some at a time.
     ///
     /// # Errors
-    /// As [`Store::find`](super::Store::find); the same errors may come instead of a piece.
+    /// As [`Store::find`]; the same errors may come instead of a piece.
     async fn documents(
         &mut self,
         collection: &str,

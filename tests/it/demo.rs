@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bson::Document;
 use inventory_service::app::{build_services, open_store};
 use inventory_service::clock::SystemClock;
-use inventory_service::demo::model::Kind;
-use inventory_service::demo::plan::Plan;
+use inventory_service::demo::model::DemoKind;
+use inventory_service::demo::plan::DemoPlan;
 use inventory_service::demo::{self, DemoError};
 use inventory_service::progress::Progress;
 use inventory_service::query::{Filter, Sort};
@@ -90,7 +90,7 @@ async fn two_loads_give_the_same_documents() {
     let documents = loaded_documents(&services_in(&first).await).await;
     assert_eq!(documents, loaded_documents(&services_in(&second).await).await);
     let counts: Vec<usize> = documents.iter().map(Vec::len).collect();
-    assert_eq!(counts, [Kind::ALL.len(), 7, OBJECTS as usize]);
+    assert_eq!(counts, [DemoKind::ALL.len(), 7, OBJECTS as usize]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,7 +109,7 @@ async fn progress_is_told_of_every_object() {
     let services = services_in(&directory).await;
     let counter = Counter::default();
     let loaded = demo::load(&services, 300, &counter).await.expect("the demo loads");
-    assert_eq!((loaded.types, loaded.categories, loaded.objects), (Kind::ALL.len() as u64, 7, 300));
+    assert_eq!((loaded.types, loaded.categories, loaded.objects), (DemoKind::ALL.len() as u64, 7, 300));
     let heard = [&counter.begun, &counter.stored, &counter.ended].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(heard, [300, 300, 1]);
 }
@@ -184,8 +184,8 @@ async fn every_object_is_rendered_with_lines_and_with_references_that_lead_somew
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_of_types_add_up() {
     let app = app_with_demo().await;
-    let plan = Plan::new(OBJECTS);
-    for kind in Kind::ALL {
+    let plan = DemoPlan::new(OBJECTS);
+    for kind in DemoKind::ALL {
         let filter = json!({"type_id": kind.type_id()}).to_string();
         let answer = app.get_with("/objects/", &[("filter", &filter), ("limit", "1")]).await;
         assert_eq!(answer.json()["total"], plan.count(kind), "{kind:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use inventory_service::http::openapi::{document, examples};
-use inventory_service::http::{Access, routes};
+use inventory_service::http::{RouteAccess, routes};
 use inventory_service::service::ErrorCode;
 use reqwest::Method;
 use serde_json::Value;
@@ -50,9 +50,9 @@ fn every_operation_says_who_may_use_it() {
     for (method, path, operation) in operations() {
         let route = all.infos().iter().find(|route| route.method.as_str() == method && route.path == path);
         let (right, is_public) = match route.expect("a route").access {
-            Access::Public => (None, true),
-            Access::SignedIn => (None, false),
-            Access::Right(right) | Access::OwnOr(right) => (Some(right), false),
+            RouteAccess::Public => (None, true),
+            RouteAccess::SignedIn => (None, false),
+            RouteAccess::Right(right) | RouteAccess::OwnOr(right) => (Some(right), false),
         };
         assert_eq!(operation["x-right"].as_str(), right, "{method} {path}");
         assert_eq!(operation["security"].as_array().expect("security").is_empty(), is_public, "{method} {path}");

@@ -68,18 +68,18 @@ async fn look_inside(
     Ok(())
 }
 
-fn migrated(state: &migrations::State) -> Finding {
+fn migrated(state: &migrations::MigrationState) -> Finding {
     match state {
-        migrations::State::Done => Finding::good("migrations", "none is pending"),
-        migrations::State::Pending(numbers) => Finding::note(
+        migrations::MigrationState::Done => Finding::good("migrations", "none is pending"),
+        migrations::MigrationState::Pending(numbers) => Finding::note(
             "migrations",
             format!("{numbers:?} are pending; the next start makes them: back up before it"),
         ),
-        migrations::State::Incomplete(from) => Finding::wrong(
+        migrations::MigrationState::Incomplete(from) => Finding::wrong(
             "migrations",
             format!("inventory-service migrate was filling it from {from} and did not end; repeat that command"),
         ),
-        migrations::State::Newer(number) => Finding::wrong(
+        migrations::MigrationState::Newer(number) => Finding::wrong(
             "migrations",
             format!("a newer version made migration {number}; start that one, or restore a backup from before it"),
         ),

@@ -5,8 +5,8 @@ use bson::{Bson, Document, doc};
 use super::offices::{VENDORS, contract_of};
 use super::places::location_code;
 use super::{Thing, any_person};
-use crate::demo::model::Kind;
-use crate::demo::plan::{Plan, SERVERS_PER_HYPERVISOR, SERVERS_PER_RACK, SWITCHES_PER_RACK};
+use crate::demo::model::DemoKind;
+use crate::demo::plan::{DemoPlan, SERVERS_PER_HYPERVISOR, SERVERS_PER_RACK, SWITCHES_PER_RACK};
 use crate::demo::values::{Random, day, ip_address, mac_address};
 
 /// The second number of the addresses: servers, their remote consoles, switches, virtual machines. A million objects
@@ -48,14 +48,14 @@ const PURPOSES: [(&str, &str); 8] = [
     ("report", "Reports, at night."),
 ];
 
-pub(super) fn switch(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn switch(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let (rack, side) = (index / SWITCHES_PER_RACK, index % SWITCHES_PER_RACK);
     let (vendor, model, ports, speed) = random.pick(&SWITCH_MODELS);
     let letter = if side == 0 { 'a' } else { 'b' };
     let status = status(random);
     let values = doc! {
         "hostname": format!("{}-sw-{:05}{letter}", location_code(plan.location_of_rack(rack)), rack + 1),
-        "inventory-number": inventory_number(plan.id(Kind::Switch, index)),
+        "inventory-number": inventory_number(plan.id(DemoKind::Switch, index)),
         "serial-number": random.serial(11),
         "vendor": VENDORS[vendor].0,
         "model": model,
@@ -65,13 +65,13 @@ pub(super) fn switch(plan: &Plan, index: u32, random: &mut Random) -> Thing {
         "management-address": ip_address(SWITCH_NETWORK, index),
         "mac-address": mac_address(0x0100_0000 + index),
         "community": random.serial(12),
-        "rack": plan.id(Kind::Rack, rack),
+        "rack": plan.id(DemoKind::Rack, rack),
         "unit": FIRST_SWITCH_UNIT + side,
     };
     Thing { active: status != "retired", values }
 }
 
-pub(super) fn server(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn server(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let (rack, slot) = (index / SERVERS_PER_RACK, index % SERVERS_PER_RACK);
     // Every second server is two units high: pairs fill three units, and 25 servers end below the switches.
     let (unit, height) = (1 + slot / 2 * 3 + slot % 2, 1 + slot % 2);
@@ -80,7 +80,7 @@ pub(super) fn server(plan: &Plan, index: u32, random: &mut Random) -> Thing {
     let status = status(random);
     let mut values = doc! {
         "hostname": format!("{}-{}-{:06}", location_code(plan.location_of_rack(rack)), short(role), index + 1),
-        "inventory-number": inventory_number(plan.id(Kind::Server, index)),
+        "inventory-number": inventory_number(plan.id(DemoKind::Server, index)),
         "serial-number": random.serial(10),
         "vendor": VENDORS[vendor].0,
         "model": model,
@@ -95,7 +95,7 @@ pub(super) fn server(plan: &Plan, index: u32, random: &mut Random) -> Thing {
         "console": format!("https://{}/", ip_address(CONSOLE_NETWORK, index)),
         "console-password": random.serial(16),
         "monitored": random.chance(92),
-        "rack": plan.id(Kind::Rack, rack),
+        "rack": plan.id(DemoKind::Rack, rack),
         "unit": unit,
         "height": height,
     };
@@ -103,7 +103,7 @@ pub(super) fn server(plan: &Plan, index: u32, random: &mut Random) -> Thing {
     Thing { active: status != "retired", values }
 }
 
-fn purchase(plan: &Plan, vendor: usize, random: &mut Random) -> Document {
+fn purchase(plan: &DemoPlan, vendor: usize, random: &mut Random) -> Document {
     let bought = -i64::from(random.between(40, 2400));
     let years = i64::from(random.pick(&[3, 3, 5]));
     doc! {
@@ -116,7 +116,7 @@ fn purchase(plan: &Plan, vendor: usize, random: &mut Random) -> Document {
     }
 }
 
-pub(super) fn virtual_machine(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn virtual_machine(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let environment = random.pick(&ENVIRONMENTS);
     let (name, purpose) = random.pick(&PURPOSES);
     let host = random.below(plan.hypervisors()) * SERVERS_PER_HYPERVISOR;
@@ -126,7 +126,7 @@ pub(super) fn virtual_machine(plan: &Plan, index: u32, random: &mut Random) -> T
         "environment": environment,
         "operating-system": random.pick(&SYSTEMS),
         "purpose": purpose,
-        "host": plan.id(Kind::Server, host),
+        "host": plan.id(DemoKind::Server, host),
         "virtual-cpus": random.pick(&[1, 2, 2, 4, 4, 8, 16]),
         "memory-gib": random.pick(&[2, 4, 4, 8, 8, 16, 32, 64]),
         "disk-gb": random.between(2, 50) * 10,

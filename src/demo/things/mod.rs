@@ -6,8 +6,8 @@ mod places;
 
 use bson::{Document, doc};
 
-use super::model::Kind;
-use super::plan::Plan;
+use super::model::DemoKind;
+use super::plan::DemoPlan;
 use super::values::Random;
 use crate::domain::user::FIRST_ADMIN;
 
@@ -24,7 +24,7 @@ impl Thing {
 }
 
 /// The body of the object with this index among those of its kind.
-pub fn object_body(plan: &Plan, kind: Kind, index: u32) -> Document {
+pub fn object_body(plan: &DemoPlan, kind: DemoKind, index: u32) -> Document {
     let mut random = Random::of(kind as u32, index);
     let Thing { active, values } = thing(plan, kind, index, &mut random);
     let field = |(name, value): (String, bson::Bson)| doc! {"name": name, "value": value};
@@ -37,23 +37,23 @@ pub fn object_body(plan: &Plan, kind: Kind, index: u32) -> Document {
     }
 }
 
-fn thing(plan: &Plan, kind: Kind, index: u32, random: &mut Random) -> Thing {
+fn thing(plan: &DemoPlan, kind: DemoKind, index: u32, random: &mut Random) -> Thing {
     match kind {
-        Kind::Location => places::location(index, random),
-        Kind::Room => places::room(plan, index, random),
-        Kind::Rack => places::rack(plan, index, random),
-        Kind::Person => offices::person(plan, index, random),
-        Kind::Contract => offices::contract(plan, index, random),
-        Kind::Licence => offices::licence(plan, random),
-        Kind::Switch => machines::switch(plan, index, random),
-        Kind::Server => machines::server(plan, index, random),
-        Kind::VirtualMachine => machines::virtual_machine(plan, index, random),
+        DemoKind::Location => places::location(index, random),
+        DemoKind::Room => places::room(plan, index, random),
+        DemoKind::Rack => places::rack(plan, index, random),
+        DemoKind::Person => offices::person(plan, index, random),
+        DemoKind::Contract => offices::contract(plan, index, random),
+        DemoKind::Licence => offices::licence(plan, random),
+        DemoKind::Switch => machines::switch(plan, index, random),
+        DemoKind::Server => machines::server(plan, index, random),
+        DemoKind::VirtualMachine => machines::virtual_machine(plan, index, random),
     }
 }
 
 /// The id of a person, whichever.
-fn any_person(plan: &Plan, random: &mut Random) -> i64 {
-    plan.id(Kind::Person, random.below(plan.count(Kind::Person)))
+fn any_person(plan: &DemoPlan, random: &mut Random) -> i64 {
+    plan.id(DemoKind::Person, random.below(plan.count(DemoKind::Person)))
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use crate::domain::object_type::ObjectType;
     use crate::domain::{self, category_input, type_input};
 
-    fn stored_type(kind: Kind) -> ObjectType {
+    fn stored_type(kind: DemoKind) -> ObjectType {
         let accepted = type_input::read(&type_body(kind)).expect("the type is accepted");
         let document = domain::created(accepted, kind.type_id(), DateTime::from_millis(0));
         ObjectType::from_document(&RawDocumentBuf::try_from(document).expect("BSON")).expect("the type compiles")
@@ -82,20 +82,20 @@ mod tests {
         rules.check(&input.fields, &[]).unwrap_or_else(|violations| panic!("{violations:?}: {body}"))
     }
 
-    fn kind_of(plan: &Plan, id: i64) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|&kind| (plan.id(kind, 0)..plan.id(kind, plan.count(kind))).contains(&id))
+    fn kind_of(plan: &DemoPlan, id: i64) -> Option<DemoKind> {
+        DemoKind::ALL.into_iter().find(|&kind| (plan.id(kind, 0)..plan.id(kind, plan.count(kind))).contains(&id))
     }
 
     #[test]
     fn every_object_keeps_the_rules_of_its_type_and_refers_to_earlier_ones() {
         for objects in [200, 1000, 7777] {
-            let plan = Plan::new(objects);
-            for kind in Kind::ALL {
+            let plan = DemoPlan::new(objects);
+            for kind in DemoKind::ALL {
                 let rules = FieldRules::of(&stored_type(kind));
                 for index in 0..plan.count(kind) {
                     let body = object_body(&plan, kind, index);
                     for reference in checked(&rules, &body).references {
-                        let target = kind_of(&plan, reference.object_id).map(Kind::type_id);
+                        let target = kind_of(&plan, reference.object_id).map(DemoKind::type_id);
                         assert!(target.is_some_and(|id| reference.type_ids.contains(&id)), "{reference:?}: {body}");
                         assert!(reference.object_id < plan.id(kind, index));
                     }
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn every_field_of_every_type_is_filled_by_some_object() {
-        let plan = Plan::new(2000);
-        for kind in Kind::ALL {
+        let plan = DemoPlan::new(2000);
+        for kind in DemoKind::ALL {
             let object_type = stored_type(kind);
             let rules = FieldRules::of(&object_type);
             let mut filled = HashSet::new();
@@ -137,22 +137,22 @@ mod tests {
             "href",
         ];
         let kinds: HashSet<String> =
-            Kind::ALL.into_iter().flat_map(|kind| stored_type(kind).fields).map(|field| field.kind).collect();
+            DemoKind::ALL.into_iter().flat_map(|kind| stored_type(kind).fields).map(|field| field.kind).collect();
         assert_eq!(kinds, known.map(str::to_owned).into());
     }
 
     #[test]
     fn sections_links_and_lines_name_fields_that_exist() {
-        for kind in Kind::ALL {
+        for kind in DemoKind::ALL {
             let object_type = stored_type(kind);
             for summary in object_type.fields.iter().flat_map(|field| &field.summaries) {
-                let target = Kind::ALL.into_iter().find(|kind| kind.type_id() == summary.type_id).expect("a kind");
+                let target = DemoKind::ALL.into_iter().find(|kind| kind.type_id() == summary.type_id).expect("a kind");
                 let target = stored_type(target);
                 assert_eq!(summary.line.len().saturating_sub(1), summary.fields.len(), "{summary:?}");
                 assert!(summary.fields.iter().all(|name| target.field(name).is_some()), "{summary:?}");
             }
             for shown in object_type.sections.iter().filter_map(|section| section.reference.as_ref()) {
-                let target = Kind::ALL.into_iter().find(|kind| kind.type_id() == shown.type_id).expect("a kind");
+                let target = DemoKind::ALL.into_iter().find(|kind| kind.type_id() == shown.type_id).expect("a kind");
                 let target = stored_type(target);
                 let section = target.section(&shown.section_name).expect("the section exists");
                 assert!(shown.selected_fields.iter().all(|name| section.fields.contains(name)), "{shown:?}");
@@ -175,21 +175,21 @@ mod tests {
             .flat_map(|body| body.get_array("types").cloned().unwrap_or_default())
             .filter_map(|id| id.as_i64())
             .collect();
-        assert_eq!(categorised.len(), Kind::ALL.len());
+        assert_eq!(categorised.len(), DemoKind::ALL.len());
     }
 
     #[test]
     fn names_and_inventory_numbers_are_there_once() {
-        let plan = Plan::new(20_000);
+        let plan = DemoPlan::new(20_000);
         for (kind, name) in [
-            (Kind::Server, "hostname"),
-            (Kind::Server, "inventory-number"),
-            (Kind::Server, "ip-address"),
-            (Kind::VirtualMachine, "hostname"),
-            (Kind::Switch, "hostname"),
-            (Kind::Contract, "number"),
-            (Kind::Person, "email"),
-            (Kind::Location, "code"),
+            (DemoKind::Server, "hostname"),
+            (DemoKind::Server, "inventory-number"),
+            (DemoKind::Server, "ip-address"),
+            (DemoKind::VirtualMachine, "hostname"),
+            (DemoKind::Switch, "hostname"),
+            (DemoKind::Contract, "number"),
+            (DemoKind::Person, "email"),
+            (DemoKind::Location, "code"),
         ] {
             let seen: HashSet<String> = (0..plan.count(kind))
                 .map(|index| {

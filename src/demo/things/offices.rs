@@ -4,8 +4,8 @@ use bson::doc;
 
 use super::places::phone_number;
 use super::{Thing, any_person};
-use crate::demo::model::Kind;
-use crate::demo::plan::{Plan, SERVERS_PER_HYPERVISOR};
+use crate::demo::model::DemoKind;
+use crate::demo::plan::{DemoPlan, SERVERS_PER_HYPERVISOR};
 use crate::demo::values::{Random, day, mailbox, person_name};
 
 /// Vendors and their addresses, hardware first. Contract after contract goes to the next one, so that the smallest
@@ -41,17 +41,17 @@ const CONTRACT_NOTES: [&str; 3] = [
 ];
 
 /// The id of a contract with the vendor.
-pub(super) fn contract_of(plan: &Plan, vendor: usize, random: &mut Random) -> i64 {
-    let (count, step) = (plan.count(Kind::Contract), VENDORS.len());
+pub(super) fn contract_of(plan: &DemoPlan, vendor: usize, random: &mut Random) -> i64 {
+    let (count, step) = (plan.count(DemoKind::Contract), VENDORS.len());
     let first = u32::try_from(vendor).expect("there are few vendors");
     let step = u32::try_from(step).expect("there are few vendors");
     let contracts = (count - first).div_ceil(step);
-    plan.id(Kind::Contract, first + step * random.below(contracts))
+    plan.id(DemoKind::Contract, first + step * random.below(contracts))
 }
 
-pub(super) fn person(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn person(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let (first_name, last_name) = person_name(index);
-    let office = random.below(plan.count(Kind::Location));
+    let office = random.below(plan.count(DemoKind::Location));
     let values = doc! {
         "first-name": first_name,
         "last-name": last_name,
@@ -61,13 +61,13 @@ pub(super) fn person(plan: &Plan, index: u32, random: &mut Random) -> Thing {
         "on-call": random.chance(20),
         "email": format!("{}@example.org", mailbox(index)),
         "phone": phone_number(office, random),
-        "office": plan.id(Kind::Location, office),
+        "office": plan.id(DemoKind::Location, office),
     };
     // Some have left.
     Thing { active: !random.chance(4), values }
 }
 
-pub(super) fn contract(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn contract(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let place = index as usize % VENDORS.len();
     let (vendor, address) = VENDORS[place];
     let years_ago = random.between(1, 6);
@@ -96,13 +96,13 @@ pub(super) fn contract(plan: &Plan, index: u32, random: &mut Random) -> Thing {
     Thing { active: ends > 0, values }
 }
 
-pub(super) fn licence(plan: &Plan, random: &mut Random) -> Thing {
+pub(super) fn licence(plan: &DemoPlan, random: &mut Random) -> Thing {
     let (vendor, product) = random.pick(&PRODUCTS);
     let on_server = random.chance(30);
     let installed_on = if on_server {
-        plan.id(Kind::Server, random.below(plan.hypervisors()) * SERVERS_PER_HYPERVISOR)
+        plan.id(DemoKind::Server, random.below(plan.hypervisors()) * SERVERS_PER_HYPERVISOR)
     } else {
-        plan.id(Kind::VirtualMachine, random.below(plan.count(Kind::VirtualMachine)))
+        plan.id(DemoKind::VirtualMachine, random.below(plan.count(DemoKind::VirtualMachine)))
     };
     let expires = random.chance(70).then(|| random.day(-200, 1000));
     Thing::in_use(doc! {

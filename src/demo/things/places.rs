@@ -3,8 +3,8 @@
 use bson::doc;
 
 use super::Thing;
-use crate::demo::model::Kind;
-use crate::demo::plan::Plan;
+use crate::demo::model::DemoKind;
+use crate::demo::plan::DemoPlan;
 use crate::demo::values::Random;
 
 /// Where a location may be.
@@ -89,18 +89,18 @@ pub(super) fn location(index: u32, random: &mut Random) -> Thing {
     })
 }
 
-pub(super) fn room(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn room(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let location = plan.location_of_room(index);
     Thing::in_use(doc! {
         "name": format!("{} room {:03}", location_code(location).to_uppercase(), index + 1),
         "floor": random.between(0, 4),
         "cooling-kw": random.between(8, 40) * 10,
         "access": random.pick(&["badge", "badge", "badge-and-pin", "escort"]),
-        "location": plan.id(Kind::Location, location),
+        "location": plan.id(DemoKind::Location, location),
     })
 }
 
-pub(super) fn rack(plan: &Plan, index: u32, random: &mut Random) -> Thing {
+pub(super) fn rack(plan: &DemoPlan, index: u32, random: &mut Random) -> Thing {
     let room = plan.room_of_rack(index);
     let row = char::from(random.pick(b"ABCDEFGH"));
     Thing::in_use(doc! {
@@ -109,6 +109,6 @@ pub(super) fn rack(plan: &Plan, index: u32, random: &mut Random) -> Thing {
         "power-feed": random.pick(&["a", "b", "a-and-b", "a-and-b"]),
         "max-load-kg": random.pick(&[800, 1000, 1200]),
         "locked": random.chance(85),
-        "room": plan.id(Kind::Room, room),
+        "room": plan.id(DemoKind::Room, room),
     })
 }

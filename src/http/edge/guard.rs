@@ -50,13 +50,13 @@ pub(super) struct Guarded {
     progress: Rc<Progress>,
     /// How many changes of `progress` this has seen.
     seen: u64,
-    reading: Deadline,
-    writing: Deadline,
+    reading: ArrivalDeadline,
+    writing: ArrivalDeadline,
 }
 
 /// A point in time that moves often and is rarely reached; the timer follows only when it fires.
 #[derive(Default)]
-struct Deadline {
+struct ArrivalDeadline {
     at: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -88,7 +88,7 @@ impl Drop for UnderWay {
 
 impl Guarded {
     pub(super) fn new(stream: Pin<Box<dyn Stream>>, patience: Patience) -> Self {
-        let (reading, writing) = (Deadline::default(), Deadline::default());
+        let (reading, writing) = (ArrivalDeadline::default(), ArrivalDeadline::default());
         Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing }
     }
 
@@ -128,7 +128,7 @@ impl Guarded {
     }
 }
 
-impl Deadline {
+impl ArrivalDeadline {
     /// Whether the deadline has passed; if not, the task is woken when it does.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let Some(at) = self.at else { return false };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::errors::{self, Of};
 use super::examples;
-use crate::http::route_table::{Access, RouteInfo};
+use crate::http::route_table::{RouteAccess, RouteInfo};
 use crate::http::schema::bodies;
 use crate::service::ErrorCode;
 
@@ -108,17 +108,17 @@ pub(super) fn tag(path: &str) -> &str {
     }
 }
 
-fn add_right(operation: &mut Value, access: Access) {
+fn add_right(operation: &mut Value, access: RouteAccess) {
     let (sentence, right) = match access {
-        Access::Public => ("Needs no token.".to_owned(), None),
-        Access::SignedIn => ("Needs a token, whatever its rights.".to_owned(), None),
-        Access::Right(right) => (format!("Needs the right `{right}`."), Some(right)),
-        Access::OwnOr(right) => (format!("Needs the right `{right}`, or to be about oneself."), Some(right)),
+        RouteAccess::Public => ("Needs no token.".to_owned(), None),
+        RouteAccess::SignedIn => ("Needs a token, whatever its rights.".to_owned(), None),
+        RouteAccess::Right(right) => (format!("Needs the right `{right}`."), Some(right)),
+        RouteAccess::OwnOr(right) => (format!("Needs the right `{right}`, or to be about oneself."), Some(right)),
     };
     let said = operation["description"].as_str().map(|said| format!("{said}\n\n{sentence}"));
     operation["description"] = json!(said.unwrap_or(sentence));
     operation["x-right"] = json!(right);
-    operation["security"] = if access == Access::Public { json!([]) } else { json!([{"token": []}]) };
+    operation["security"] = if access == RouteAccess::Public { json!([]) } else { json!([{"token": []}]) };
 }
 
 fn add_variables(operation: &mut Value, path: &str) {
@@ -167,7 +167,7 @@ fn lift_descriptions(operation: &mut Value) {
 struct Facts {
     id: String,
     path: &'static str,
-    access: Access,
+    access: RouteAccess,
     has_body: bool,
     has_patch: bool,
     parameters: Vec<String>,
@@ -203,8 +203,8 @@ impl Facts {
         match of {
             Of::All => true,
             Of::Rest => self.path.starts_with("/rest/"),
-            Of::Protected => self.access != Access::Public,
-            Of::Rights => matches!(self.access, Access::Right(_) | Access::OwnOr(_)),
+            Of::Protected => self.access != RouteAccess::Public,
+            Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
             Of::Filters => self.takes("filter") || self.id.starts_with("query_objects"),

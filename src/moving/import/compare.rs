@@ -4,7 +4,7 @@ use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};
 
-use super::Action;
+use super::LineAction;
 use super::rules::Read;
 
 /// The first member that the line says differently; what it does not say does not count.
@@ -15,7 +15,7 @@ pub(super) fn difference<'l>(line: &'l Document, stored: &Document) -> Option<&'
 }
 
 /// The document that a good line makes where there is none.
-pub(super) fn created(read: &Read) -> Result<Action, String> {
+pub(super) fn created(read: &Read) -> Result<LineAction, String> {
     let id = read.members.get("_id").cloned().unwrap_or_else(|| ObjectId::new().into());
     let mut document = Document::new();
     document.insert("_id", id);
@@ -27,16 +27,16 @@ pub(super) fn created(read: &Read) -> Result<Action, String> {
             document.insert(name.clone(), value.clone());
         }
     }
-    encoded(&document).map(Action::Create)
+    encoded(&document).map(LineAction::Create)
 }
 
 /// What a good line makes of the stored document; members that it does not say stay.
-pub(super) fn replaced(read: &Read, before: RawDocumentBuf, stored: &Document) -> Result<Action, String> {
+pub(super) fn replaced(read: &Read, before: RawDocumentBuf, stored: &Document) -> Result<LineAction, String> {
     let mut document = stored.clone();
     for (name, value) in read.members.iter().filter(|(name, _)| *name != "_id") {
         document.insert(name.clone(), value.clone());
     }
-    Ok(Action::Replace { before, after: encoded(&document)? })
+    Ok(LineAction::Replace { before, after: encoded(&document)? })
 }
 
 fn encoded(document: &Document) -> Result<RawDocumentBuf, String> {

@@ -11,14 +11,14 @@ use crate::domain::object_fields::FieldRules;
 use crate::domain::object_type::ObjectType;
 use crate::domain::user::login_of;
 use crate::moving::MovingError;
-use crate::moving::package::Part;
+use crate::moving::package::PackagePart;
 use crate::query::Filter;
 use crate::store::{FindQuery, StoreError};
 
 use super::compare::{created, difference, replaced};
 use super::lines::{Batches, Line};
 use super::rules::{self, KnownType, integer};
-use super::{Action, Import, MAX_TIME, Summary};
+use super::{Import, LineAction, MAX_TIME, Summary};
 
 /// What a document is found by: `public_id`, or of a setting user and identifier.
 type DefinitionKey = (i64, String);
@@ -32,7 +32,7 @@ struct After {
 
 impl Import<'_> {
     /// Checks the lines of a file and plans what to do.
-    pub(super) async fn check_definitions(&mut self, part: Part) -> Result<Summary, MovingError> {
+    pub(super) async fn check_definitions(&mut self, part: PackagePart) -> Result<Summary, MovingError> {
         let stored = self.stored(part).await?;
         let mut after: BTreeMap<DefinitionKey, After> = stored
             .iter()
@@ -47,15 +47,15 @@ impl Import<'_> {
                 let number = document.1;
                 let Some(action) = self.decide(part, number, &document.0, stored.get(&key)) else { continue };
                 let of = match &action {
-                    Action::Keep => None,
-                    Action::Create(document) | Action::Replace { after: document, .. } => {
+                    LineAction::Keep => None,
+                    LineAction::Create(document) | LineAction::Replace { after: document, .. } => {
                         Document::try_from(&**document).ok()
                     }
                 };
                 match action {
-                    Action::Keep => summary.unchanged += 1,
-                    Action::Create(_) => summary.created += 1,
-                    Action::Replace { .. } => summary.updated += 1,
+                    LineAction::Keep => summary.unchanged += 1,
+                    LineAction::Create(_) => summary.created += 1,
+                    LineAction::Replace { .. } => summary.updated += 1,
                 }
                 let kept = || stored.get(&key).map(|(_, document)| document.clone());
                 if let Some(document) = of.or_else(kept) {
@@ -71,7 +71,10 @@ impl Import<'_> {
     }
 
     /// What is stored, by key.
-    async fn stored(&self, part: Part) -> Result<BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>, MovingError> {
+    async fn stored(
+        &self,
+        part: PackagePart,
+    ) -> Result<BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>, MovingError> {
         let query = FindQuery::new(Filter::all(), MAX_TIME);
         let found = self.store.find(part.collection(), &query).await?;
         let mut stored = BTreeMap::new();
@@ -88,7 +91,7 @@ impl Import<'_> {
     /// The document of a line with its number, under its key; nothing when it has none, or an earlier line has the same.
     fn key_of(
         &mut self,
-        part: Part,
+        part: PackagePart,
         line: Line,
         after: &BTreeMap<DefinitionKey, After>,
     ) -> Option<(DefinitionKey, (Document, u64))> {
@@ -101,7 +104,7 @@ impl Import<'_> {
             }
         };
         let Some(key) = key(part, &document) else {
-            let field = if part == Part::Settings { "/user_id" } else { "/public_id" };
+            let field = if part == PackagePart::Settings { "/user_id" } else { "/public_id" };
             self.report.wrong(number, field, "is required");
             return None;
         };
@@ -115,15 +118,17 @@ impl Import<'_> {
     /// What to do with a line, or nothing after having said what is wrong with it.
     fn decide(
         &mut self,
-        part: Part,
+        part: PackagePart,
         number: u64,
         line: &Document,
         stored: Option<&(RawDocumentBuf, Document)>,
-    ) -> Option<Action> {
+    ) -> Option<LineAction> {
         if stored.is_some_and(|(_, stored)| difference(line, stored).is_none()) {
-            return Some(Action::Keep);
+            return Some(LineAction::Keep);
         }
-        if let Some(other) = stored.filter(|_| part == Part::Users).and_then(|(_, stored)| other_name(line, stored)) {
+        if let Some(other) =
+            stored.filter(|_| part == PackagePart::Users).and_then(|(_, stored)| other_name(line, stored))
+        {
             self.report.wrong(
                 number,
                 "/user_name",
@@ -153,22 +158,22 @@ impl Import<'_> {
     /// Rules about several documents, on what would be there afterwards.
     fn check_together(
         &mut self,
-        part: Part,
+        part: PackagePart,
         after: &BTreeMap<DefinitionKey, After>,
         stored: &BTreeMap<DefinitionKey, (RawDocumentBuf, Document)>,
     ) {
         self.unique(after, "/_id", |document| document.get("_id").map(ToString::to_string));
         match part {
-            Part::Types | Part::Categories | Part::Groups => {
+            PackagePart::Types | PackagePart::Categories | PackagePart::Groups => {
                 self.unique(after, "/name", |document| document.get_str("name").ok().map(str::to_owned));
             }
-            Part::Users => {
+            PackagePart::Users => {
                 self.unique(after, "/user_name", |document| document.get_str("user_name").ok().map(login_of));
                 self.administrator_stays(after, stored);
             }
-            Part::Objects | Part::Settings => {}
+            PackagePart::Objects | PackagePart::Settings => {}
         }
-        if part == Part::Categories {
+        if part == PackagePart::Categories {
             self.forest(after);
         }
     }
@@ -236,12 +241,12 @@ impl Import<'_> {
     }
 
     /// Keeps what later files may refer to.
-    fn learn(&mut self, part: Part, after: &BTreeMap<DefinitionKey, After>) {
+    fn learn(&mut self, part: PackagePart, after: &BTreeMap<DefinitionKey, After>) {
         let ids = || after.keys().map(|(id, _)| *id);
         match part {
-            Part::Groups => self.world.groups = ids().collect(),
-            Part::Users => self.world.users = ids().collect(),
-            Part::Types => {
+            PackagePart::Groups => self.world.groups = ids().collect(),
+            PackagePart::Users => self.world.users = ids().collect(),
+            PackagePart::Types => {
                 for after in after.values() {
                     let compiled = RawDocumentBuf::try_from(&after.document)
                         .ok()
@@ -252,7 +257,7 @@ impl Import<'_> {
                     }
                 }
             }
-            Part::Categories | Part::Objects | Part::Settings => {}
+            PackagePart::Categories | PackagePart::Objects | PackagePart::Settings => {}
         }
     }
 }
@@ -260,9 +265,9 @@ impl Import<'_> {
 /// What is said of a line that would replace something.
 pub(super) const DIFFERS: &str = "is another one in the store; say --update to replace what is there";
 
-fn key(part: Part, document: &Document) -> Option<DefinitionKey> {
+fn key(part: PackagePart, document: &Document) -> Option<DefinitionKey> {
     match part {
-        Part::Settings => Some((integer(document, "user_id")?, document.get_str("identifier").ok()?.to_owned())),
+        PackagePart::Settings => Some((integer(document, "user_id")?, document.get_str("identifier").ok()?.to_owned())),
         _ => Some((integer(document, "public_id")?, String::new())),
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Line {
 }
 
 /// Lines, and where the next ones come from.
-type Batch = (Reading, Vec<Line>);
+type Batch = (LineReading, Vec<Line>);
 
 /// The lines of a file.
 pub(super) struct Batches {
@@ -35,7 +35,7 @@ pub(super) struct Batches {
     next: Option<JoinHandle<io::Result<Batch>>>,
 }
 
-struct Reading {
+struct LineReading {
     file: BufReader<File>,
     number: u64,
     text: Vec<u8>,
@@ -46,7 +46,7 @@ impl Batches {
         let opened = path.to_owned();
         let first = spawn_blocking(move || {
             let file = BufReader::with_capacity(1 << 16, File::open(opened)?);
-            Reading { file, number: 0, text: Vec::new() }.batch()
+            LineReading { file, number: 0, text: Vec::new() }.batch()
         });
         Self { path: path.to_owned(), next: Some(first) }
     }
@@ -64,7 +64,7 @@ impl Batches {
     }
 }
 
-impl Reading {
+impl LineReading {
     fn batch(mut self) -> io::Result<Batch> {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         while lines.is_empty() || (lines.len() < BATCH_LINES && bytes < BATCH_BYTES) {

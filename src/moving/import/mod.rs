@@ -27,7 +27,7 @@ use crate::store::{Change, Condition, Store, StoreError, Unit};
 
 use self::rules::World;
 use super::MovingError;
-use super::package::{Manifest, Part};
+use super::package::{Manifest, PackagePart};
 
 /// The time that one question to the store may take.
 const MAX_TIME: Duration = Duration::from_mins(1);
@@ -50,7 +50,7 @@ pub struct ImportOptions {
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct BadLine {
     /// The file in the package.
     pub file: &'static str,
     /// The line, from 1.
@@ -67,7 +67,7 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Which file.
-    pub part: Part,
+    pub part: PackagePart,
     /// New documents.
     pub created: u64,
     /// Documents that were replaced.
@@ -85,7 +85,7 @@ pub async fn import(
     directory: &Path,
     options: ImportOptions,
     now: DateTime,
-    hear: &mut dyn FnMut(&Finding),
+    hear: &mut dyn FnMut(&BadLine),
     progress: &dyn Progress,
 ) -> Result<Vec<Summary>, MovingError> {
     let path = directory.to_owned();
@@ -100,7 +100,13 @@ pub async fn import(
         manifest,
         options,
         now,
-        report: Report { hear, part: Part::Types, accept: options.accept_unclean, bad: HashSet::new(), lines: 0 },
+        report: Report {
+            hear,
+            part: PackagePart::Types,
+            accept: options.accept_unclean,
+            bad: HashSet::new(),
+            lines: 0,
+        },
         progress,
         world: World::default(),
         plans: HashMap::new(),
@@ -117,7 +123,7 @@ pub async fn import(
 }
 
 /// What is to be done with a line.
-enum Action {
+enum LineAction {
     /// What it says is there.
     Keep,
     Create(RawDocumentBuf),
@@ -127,7 +133,7 @@ enum Action {
     },
 }
 
-impl Action {
+impl LineAction {
     /// About how much memory it takes until it is written.
     fn bytes(&self) -> usize {
         match self {
@@ -148,28 +154,28 @@ struct Import<'a> {
     progress: &'a dyn Progress,
     world: World,
     /// What is to be done, of all parts but the objects.
-    plans: HashMap<&'static str, Vec<Action>>,
+    plans: HashMap<&'static str, Vec<LineAction>>,
     summaries: Vec<Summary>,
 }
 
 impl Import<'_> {
     async fn check(&mut self) -> Result<(), MovingError> {
-        for part in Part::ALL {
+        for part in PackagePart::ALL {
             self.report.turn_to(part);
             let summary = match part {
-                Part::Objects => self.check_objects().await?,
+                PackagePart::Objects => self.check_objects().await?,
                 _ => self.check_definitions(part).await?,
             };
             self.summaries.push(summary);
         }
-        self.report.turn_to(Part::Types);
+        self.report.turn_to(PackagePart::Types);
         Ok(())
     }
 
     async fn write(&mut self) -> Result<(), MovingError> {
-        for part in Part::ALL {
+        for part in PackagePart::ALL {
             let stopped = |source| MovingError::Stopped { file: part.file(), source };
-            if part == Part::Objects {
+            if part == PackagePart::Objects {
                 self.write_objects().await?;
                 continue;
             }
@@ -179,7 +185,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn documents(&self, part: Part) -> u64 {
+    fn documents(&self, part: PackagePart) -> u64 {
         self.manifest.entry(part).map_or(0, |entry| entry.documents)
     }
 }
@@ -188,17 +194,17 @@ impl Import<'_> {
 /// conditions, then what is replaced.
 async fn carry_out(
     store: &dyn Store,
-    part: Part,
-    actions: Vec<Action>,
+    part: PackagePart,
+    actions: Vec<LineAction>,
     conditions: &[Condition],
 ) -> Result<(), StoreError> {
     let collection = part.collection();
     let (mut created, mut replaced) = (Vec::new(), Vec::new());
     for action in actions {
         match action {
-            Action::Keep => {}
-            Action::Create(document) => created.push(Change::Insert { collection, document }),
-            Action::Replace { before, after } => replaced.push(Change::Replace { collection, before, after }),
+            LineAction::Keep => {}
+            LineAction::Create(document) => created.push(Change::Insert { collection, document }),
+            LineAction::Replace { before, after } => replaced.push(Change::Replace { collection, before, after }),
         }
     }
     let largest = store.largest_unit();
@@ -234,8 +240,8 @@ async fn commit(store: &dyn Store, changes: Vec<Change>, conditions: &[Condition
 
 /// Tells of bad lines, and counts them.
 struct Report<'a> {
-    hear: &'a mut dyn FnMut(&Finding),
-    part: Part,
+    hear: &'a mut dyn FnMut(&BadLine),
+    part: PackagePart,
     accept: bool,
     /// Bad lines of the part.
     bad: HashSet<u64>,
@@ -244,7 +250,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn turn_to(&mut self, part: Part) {
+    fn turn_to(&mut self, part: PackagePart) {
         self.part = part;
         self.bad.clear();
     }
@@ -266,7 +272,7 @@ impl Report<'_> {
     }
 
     fn tell(&mut self, line: u64, field: String, reason: String, is_accepted: bool) {
-        (self.hear)(&Finding { file: self.part.file(), line, field, reason, is_accepted });
+        (self.hear)(&BadLine { file: self.part.file(), line, field, reason, is_accepted });
     }
 
     fn is_bad(&self, line: u64) -> bool {
@@ -274,7 +280,7 @@ impl Report<'_> {
     }
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for BadLine {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { file, line, field, reason, is_accepted } = self;
         let place = if field.is_empty() { String::new() } else { format!("{field}: ") };

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::domain::document;
 use crate::domain::object_fields::Reference;
 use crate::moving::MovingError;
-use crate::moving::package::Part;
+use crate::moving::package::PackagePart;
 use crate::query::{Filter, Projection};
 use crate::store::collections::{OBJECTS, TYPES};
 use crate::store::{Condition, FindQuery, StoreError};
@@ -18,7 +18,7 @@ use super::compare::{created, difference, replaced};
 use super::definitions::DIFFERS;
 use super::lines::{Batches, Line};
 use super::rules::{self, integer};
-use super::{Action, Import, MAX_TIME, Summary, UNIT_BYTES, carry_out};
+use super::{Import, LineAction, MAX_TIME, Summary, UNIT_BYTES, carry_out};
 
 /// How many objects one question is about.
 const QUESTION: usize = 5000;
@@ -32,18 +32,18 @@ struct Open {
 impl Import<'_> {
     /// Checks all lines and counts what would be done.
     pub(super) async fn check_objects(&mut self) -> Result<Summary, MovingError> {
-        let mut summary = Summary { part: Part::Objects, created: 0, updated: 0, unchanged: 0 };
+        let mut summary = Summary { part: PackagePart::Objects, created: 0, updated: 0, unchanged: 0 };
         let mut open = Vec::new();
         let mut ids = HashSet::new();
-        self.progress.begin("objects checked", self.documents(Part::Objects));
-        let mut batches = Batches::open(&self.directory.join(Part::Objects.file()));
+        self.progress.begin("objects checked", self.documents(PackagePart::Objects));
+        let mut batches = Batches::open(&self.directory.join(PackagePart::Objects.file()));
         while let Some(lines) = batches.next().await? {
             let count = lines.len() as u64;
             for (number, action, references) in self.decide_objects(lines, Some(&mut ids)).await? {
                 match action {
-                    Action::Keep => summary.unchanged += 1,
-                    Action::Create(_) => summary.created += 1,
-                    Action::Replace { .. } => summary.updated += 1,
+                    LineAction::Keep => summary.unchanged += 1,
+                    LineAction::Create(_) => summary.created += 1,
+                    LineAction::Replace { .. } => summary.updated += 1,
                 }
                 for reference in references {
                     match self.world.objects.get(&reference.object_id) {
@@ -61,13 +61,13 @@ impl Import<'_> {
 
     /// Writes what is new or different; everything was checked.
     pub(super) async fn write_objects(&mut self) -> Result<(), MovingError> {
-        let stopped = |source| MovingError::Stopped { file: Part::Objects.file(), source };
-        self.report.turn_to(Part::Objects);
+        let stopped = |source| MovingError::Stopped { file: PackagePart::Objects.file(), source };
+        self.report.turn_to(PackagePart::Objects);
         let refused = self.report.lines;
         let at_once = if self.store.largest_unit() == usize::MAX { UNIT_BYTES } else { 0 };
         let (mut waiting, mut bytes) = (Vec::new(), 0);
-        self.progress.begin("objects written", self.documents(Part::Objects));
-        let mut batches = Batches::open(&self.directory.join(Part::Objects.file()));
+        self.progress.begin("objects written", self.documents(PackagePart::Objects));
+        let mut batches = Batches::open(&self.directory.join(PackagePart::Objects.file()));
         while let Some(lines) = batches.next().await? {
             let count = lines.len() as u64;
             let decided = self.decide_objects(lines, None).await?;
@@ -77,7 +77,7 @@ impl Import<'_> {
             }
             for (_, action, _) in decided {
                 bytes += action.bytes();
-                if !matches!(action, Action::Keep) {
+                if !matches!(action, LineAction::Keep) {
                     waiting.push(action);
                 }
             }
@@ -92,9 +92,9 @@ impl Import<'_> {
         Ok(())
     }
 
-    async fn write_some(&self, actions: Vec<Action>) -> Result<(), StoreError> {
+    async fn write_some(&self, actions: Vec<LineAction>) -> Result<(), StoreError> {
         let types = types_of(&actions);
-        carry_out(self.store, Part::Objects, actions, &types).await
+        carry_out(self.store, PackagePart::Objects, actions, &types).await
     }
 
     /// What to do with each good line, and what it refers to. While lines are checked, `ids` are hashes of the `_id`s so far.
@@ -102,7 +102,7 @@ impl Import<'_> {
         &mut self,
         lines: Vec<Line>,
         mut ids: Option<&mut HashSet<u128>>,
-    ) -> Result<Vec<(u64, Action, Vec<Reference>)>, MovingError> {
+    ) -> Result<Vec<(u64, LineAction, Vec<Reference>)>, MovingError> {
         let is_checking = ids.is_some();
         let mut documents = Vec::with_capacity(lines.len());
         for line in lines {
@@ -131,7 +131,7 @@ impl Import<'_> {
         for (number, id, line) in documents {
             let there = stored.get(&id);
             if there.is_some_and(|(_, stored)| difference(&line, stored).is_none()) {
-                decided.push((number, Action::Keep, Vec::new()));
+                decided.push((number, LineAction::Keep, Vec::new()));
                 continue;
             }
             if there.is_none()
@@ -153,8 +153,8 @@ impl Import<'_> {
         line: &Document,
         stored: Option<&(RawDocumentBuf, Document)>,
         is_checking: bool,
-    ) -> Option<(Action, Vec<Reference>)> {
-        let read = rules::read(Part::Objects, line, stored.map(|(_, stored)| stored), &self.world, self.now);
+    ) -> Option<(LineAction, Vec<Reference>)> {
+        let read = rules::read(PackagePart::Objects, line, stored.map(|(_, stored)| stored), &self.world, self.now);
         for violation in read.wrong.listed() {
             self.report.wrong(number, violation.pointer.as_str(), violation.message.as_str());
         }
@@ -169,7 +169,7 @@ impl Import<'_> {
         let action = match stored {
             None => created(&read),
             Some((before, document)) => match difference(&read.members, document) {
-                None => Ok(Action::Keep),
+                None => Ok(LineAction::Keep),
                 Some(_) if self.options.update => replaced(&read, before.clone(), document),
                 Some(name) => {
                     self.report.wrong(number, format!("/{name}"), DIFFERS);
@@ -264,12 +264,12 @@ fn projected(filter: &Filter, members: &Document) -> Option<Projection> {
 }
 
 /// An object has a type, also when somebody else deletes types meanwhile.
-fn types_of(actions: &[Action]) -> Vec<Condition> {
+fn types_of(actions: &[LineAction]) -> Vec<Condition> {
     let types: BTreeSet<i64> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::Create(document) => document::integer(document, "type_id"),
-            Action::Keep | Action::Replace { .. } => None,
+            LineAction::Create(document) => document::integer(document, "type_id"),
+            LineAction::Keep | LineAction::Replace { .. } => None,
         })
         .collect();
     let exists = |id| Condition::Exists { collection: TYPES, filter: Filter::equals("public_id", id) };

@@ -10,7 +10,7 @@ use crate::domain::object_fields::{FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::ObjectType;
 use crate::domain::{self, Violation, Violations, category_input, group_input, setting_input, type_input, user_input};
-use crate::moving::package::Part;
+use crate::moving::package::PackagePart;
 use crate::service::resource::no_id;
 
 /// What lines may refer to: what is stored, together with what earlier files bring.
@@ -46,10 +46,16 @@ pub(super) struct Read {
 }
 
 /// Reads a line. `stored` is the document that it would replace.
-pub(super) fn read(part: Part, line: &Document, stored: Option<&Document>, world: &World, now: DateTime) -> Read {
+pub(super) fn read(
+    part: PackagePart,
+    line: &Document,
+    stored: Option<&Document>,
+    world: &World,
+    now: DateTime,
+) -> Read {
     let mut read = Read { members: line.clone(), ..Read::default() };
     let id = integer(line, "public_id");
-    if part != Part::Settings {
+    if part != PackagePart::Settings {
         read.wrong.extend(match id {
             Some(id) => no_id(id),
             None => Some(Violation::new("/public_id", "is required: a whole number")),
@@ -57,12 +63,12 @@ pub(super) fn read(part: Part, line: &Document, stored: Option<&Document>, world
     }
     let id = id.unwrap_or_default();
     let defaults = match part {
-        Part::Types => type_input::read(line).map(|accepted| domain::created(accepted, id, now)),
-        Part::Categories => category_input::read(line).map(|accepted| domain::created(accepted, id, now)),
-        Part::Groups => group(line, id),
-        Part::Users => user(line, id, world, now),
-        Part::Settings => setting(line, world),
-        Part::Objects => {
+        PackagePart::Types => type_input::read(line).map(|accepted| domain::created(accepted, id, now)),
+        PackagePart::Categories => category_input::read(line).map(|accepted| domain::created(accepted, id, now)),
+        PackagePart::Groups => group(line, id),
+        PackagePart::Users => user(line, id, world, now),
+        PackagePart::Settings => setting(line, world),
+        PackagePart::Objects => {
             object(line, id, stored, world, now, &mut read);
             return read;
         }

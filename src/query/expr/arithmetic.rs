@@ -7,8 +7,8 @@ use bson::{Bson, DateTime};
 use super::accumulate::Total;
 use super::call::{Arguments, Folding, Operator, Shape};
 use super::decimal::{Decimal, Rounding};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::series;
 use super::value::{Number, Outcome, Value, failure, found, general, int_or_long, is_nullish, null, type_name};
 use crate::query::error::{EvalError, QueryError};
@@ -31,10 +31,10 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// `{$rand: {}}`
 pub(super) fn parse_rand(
-    parser: &mut Parser<'_>,
+    parser: &mut ExprParser<'_>,
     operator: &'static Operator,
     operand: &Bson,
-) -> Result<Node, QueryError> {
+) -> Result<ExprNode, QueryError> {
     match operand {
         Bson::Document(document) if !document.is_empty() => {
             parser.refuse(3_040_501, "$rand does not currently accept arguments")

@@ -4,8 +4,8 @@ use bson::{Bson, Document};
 
 use super::boolean::compare;
 use super::call::{Arguments, Folding, Names, Operator, Shape};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::sort_array;
 use super::value::{Number, Outcome, Value, exact_i32, failure, found, is_nullish, null, shown, type_name};
 use crate::query::compare::compare_bson;
@@ -298,7 +298,7 @@ fn slice_number(value: Option<&Bson>, which: &str, code: i32) -> Result<i32, Eva
 }
 
 /// `{inputs: [array, ...], useLongestLength: bool, defaults: [value, ...]}`: the inputs, then the defaults.
-fn parse_zip(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+fn parse_zip(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Result<ExprNode, QueryError> {
     let Bson::Document(document) = operand else {
         let found = type_name(Some(operand));
         return parser.refuse(34460, format!("$zip only supports an object as an argument, found {found}"));
@@ -334,11 +334,11 @@ fn parse_zip(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bso
         return parser.refuse(34467, "defaults and inputs must have the same length");
     }
     if longest && defaults.is_empty() {
-        defaults = vec![Some(Node::Constant(Some(Bson::Null))); inputs.len()];
+        defaults = vec![Some(ExprNode::Constant(Some(Bson::Null))); inputs.len()];
     }
     inputs.extend(defaults);
     // The first operand tells whether the second half of the others are defaults.
-    inputs.insert(0, Some(Node::Constant(Some(Bson::Boolean(longest)))));
+    inputs.insert(0, Some(ExprNode::Constant(Some(Bson::Boolean(longest)))));
     Ok(call(operator, inputs))
 }
 

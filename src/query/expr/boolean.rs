@@ -6,8 +6,8 @@ use std::cmp::Ordering;
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::value::{Number, Outcome, Value, found, is_nullish, is_true, type_name};
 use crate::query::compare::compare_bson;
 use crate::query::error::{EvalError, QueryError};
@@ -106,12 +106,16 @@ fn is_number(arguments: &Arguments<'_>) -> Outcome {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of the readers of operators")]
-fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
-    Ok(Node::Constant(Some(operand.clone())))
+fn parse_literal(_: &mut ExprParser<'_>, _: &'static Operator, operand: &Bson) -> Result<ExprNode, QueryError> {
+    Ok(ExprNode::Constant(Some(operand.clone())))
 }
 
 /// `{if, then, else}`, or the three in a list.
-fn parse_cond(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+fn parse_cond(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     const NAMES: [(&str, i32); 3] = [("if", 17080), ("then", 17081), ("else", 17082)];
     let Bson::Document(document) = operand else {
         let operands = parser.list(operand)?;

@@ -2,8 +2,8 @@
 
 use bson::Bson;
 
-use super::evaluate::{Node, Scope};
-use super::parse::Parser;
+use super::evaluate::{ExprNode, Scope};
+use super::parse::ExprParser;
 use super::value::{Outcome, Value, type_name};
 use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError};
@@ -37,7 +37,7 @@ pub(super) enum Shape {
     /// A document of named operands.
     Named(&'static Names),
     /// Something of its own.
-    Special(fn(&mut Parser<'_>, &'static Operator, &Bson) -> Result<Node, QueryError>),
+    Special(fn(&mut ExprParser<'_>, &'static Operator, &Bson) -> Result<ExprNode, QueryError>),
     /// Known to MongoDB, refused here; the text says why.
     Refused(&'static str),
 }
@@ -74,14 +74,14 @@ pub(super) struct Call {
     /// Which one.
     pub(super) operator: &'static Operator,
     /// Its operands; absent ones only where they are named.
-    pub(super) operands: Vec<Option<Node>>,
+    pub(super) operands: Vec<Option<ExprNode>>,
 }
 
 /// The operands of a call, computed when they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arguments<'a> {
     operator: &'static Operator,
-    operands: &'a [Option<Node>],
+    operands: &'a [Option<ExprNode>],
     scope: &'a Scope<'a>,
 }
 
@@ -113,16 +113,16 @@ impl<'a> Arguments<'a> {
 
     /// Whether the operand is the same for every document.
     pub(super) fn is_constant(&self, index: usize) -> bool {
-        matches!(self.operands.get(index), Some(Some(Node::Constant(_))))
+        matches!(self.operands.get(index), Some(Some(ExprNode::Constant(_))))
     }
 
     /// An operand as it is written down.
-    pub(super) fn node(&self, index: usize) -> Option<&'a Node> {
+    pub(super) fn node(&self, index: usize) -> Option<&'a ExprNode> {
         self.operands.get(index).and_then(Option::as_ref)
     }
 
     /// The value of a part of an operand.
-    pub(super) fn evaluate(&self, node: &Node) -> Outcome {
+    pub(super) fn evaluate(&self, node: &ExprNode) -> Outcome {
         node.evaluate(self.scope)
     }
 

@@ -5,7 +5,7 @@
 use bson::Bson;
 
 use super::call::Call;
-use super::evaluate::Node;
+use super::evaluate::ExprNode;
 
 /// What is compared in an expression that must be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(in crate::query) enum Comparisons {
 
 impl Comparisons {
     /// Of an expression whose constants were computed.
-    pub(super) fn of(node: &Node) -> Option<Self> {
-        let Node::Call(call) = node else { return None };
+    pub(super) fn of(node: &ExprNode) -> Option<Self> {
+        let ExprNode::Call(call) = node else { return None };
         let inner = || call.operands.iter().map(|operand| operand.as_ref().and_then(Self::of));
         match call.operator.name {
             "$and" => {
@@ -50,10 +50,10 @@ impl Comparisons {
         let (name, turned) = TURNED.into_iter().find(|(name, _)| *name == call.operator.name)?;
         let comparable = |value: &Option<Bson>| !matches!(value, None | Some(Bson::Array(_) | Bson::Undefined));
         match call.operands.as_slice() {
-            [Some(Node::Path(path)), Some(Node::Constant(value))] if comparable(value) && !path.is_empty() => {
+            [Some(ExprNode::Path(path)), Some(ExprNode::Constant(value))] if comparable(value) && !path.is_empty() => {
                 Some(Self::One(name, path.join(".")))
             }
-            [Some(Node::Constant(value)), Some(Node::Path(path))] if comparable(value) && !path.is_empty() => {
+            [Some(ExprNode::Constant(value)), Some(ExprNode::Path(path))] if comparable(value) && !path.is_empty() => {
                 Some(Self::One(turned, path.join(".")))
             }
             _ => None,

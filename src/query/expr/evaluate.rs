@@ -6,7 +6,7 @@ use bson::raw::{RawBsonRef, RawDocument};
 use bson::{Bson, Document};
 
 use super::call::{Arguments, Call};
-use super::regex::Search;
+use super::regex::RegexSearch;
 use super::value::{Outcome, Value, failure, found};
 use super::variables::{Filtering, Folded, Let, Mapping, Switch};
 use crate::query::budget::Budget;
@@ -14,7 +14,7 @@ use crate::query::error::EvalError;
 
 /// One node of the tree.
 #[derive(Debug, Clone)]
-pub(super) enum Node {
+pub(super) enum ExprNode {
     /// A value that needs no document.
     Constant(Value),
     /// A variable, by how many frames up and at which place in the frame it is bound, and a path into it.
@@ -22,9 +22,9 @@ pub(super) enum Node {
     /// A path into the document; an empty one is the document itself.
     Path(Vec<String>),
     /// A document whose members are computed.
-    Object(Vec<(String, Node)>),
+    Object(Vec<(String, ExprNode)>),
     /// A list whose elements are computed.
-    Array(Vec<Node>),
+    Array(Vec<ExprNode>),
     /// An operator on operands.
     Call(Box<Call>),
     /// `$let`.
@@ -38,7 +38,7 @@ pub(super) enum Node {
     /// `$switch`.
     Switch(Box<Switch>),
     /// `$regexFind`, `$regexFindAll`, `$regexMatch`.
-    Search(Box<Search>),
+    Search(Box<RegexSearch>),
     /// A variable of MongoDB's that has no value here.
     Unavailable(&'static str),
 }
@@ -110,7 +110,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-impl Node {
+impl ExprNode {
     /// A list of constants as a constant, and so on: the value, if it is known.
     pub(super) fn constant(&self) -> Option<&Value> {
         match self {
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-fn object(members: &[(String, Node)], scope: &Scope<'_>) -> Outcome {
+fn object(members: &[(String, ExprNode)], scope: &Scope<'_>) -> Outcome {
     let mut document = Document::new();
     for (name, node) in members {
         if let Some(value) = node.evaluate(scope)? {
@@ -163,7 +163,7 @@ fn object(members: &[(String, Node)], scope: &Scope<'_>) -> Outcome {
 }
 
 /// Missing elements become null: an array has no holes.
-fn array(elements: &[Node], scope: &Scope<'_>) -> Outcome {
+fn array(elements: &[ExprNode], scope: &Scope<'_>) -> Outcome {
     let mut values = Vec::with_capacity(elements.len());
     for element in elements {
         values.push(element.evaluate(scope)?.unwrap_or(Bson::Null));

@@ -7,55 +7,55 @@ use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};
 
 use super::call::{Call, Folding};
-use super::evaluate::{Node, Root, Scope};
+use super::evaluate::{ExprNode, Root, Scope};
 use super::value::{Value, is_nullish, is_true, type_name};
 use super::variables::Switch;
 use crate::query::budget::Budget;
 use crate::query::error::EvalError;
 
 /// The same expression with its constant parts computed.
-pub(super) fn fold(node: Node, budget: &Budget) -> Result<Node, EvalError> {
+pub(super) fn fold(node: ExprNode, budget: &Budget) -> Result<ExprNode, EvalError> {
     Ok(match node {
-        Node::Array(elements) => array(fold_all(elements, budget)?),
-        Node::Object(members) => object(
+        ExprNode::Array(elements) => array(fold_all(elements, budget)?),
+        ExprNode::Object(members) => object(
             members
                 .into_iter()
                 .map(|(name, node)| Ok((name, fold(node, budget)?)))
                 .collect::<Result<Vec<_>, EvalError>>()?,
         ),
-        Node::Call(call) => fold_call(*call, budget)?,
-        Node::Let(mut node) => {
+        ExprNode::Call(call) => fold_call(*call, budget)?,
+        ExprNode::Let(mut node) => {
             node.bindings = fold_all(node.bindings, budget)?;
             node.body = fold(node.body, budget)?;
-            Node::Let(node)
+            ExprNode::Let(node)
         }
-        Node::Map(mut node) => {
+        ExprNode::Map(mut node) => {
             node.input = fold(node.input, budget)?;
             node.body = fold(node.body, budget)?;
-            Node::Map(node)
+            ExprNode::Map(node)
         }
-        Node::Filter(mut node) => {
+        ExprNode::Filter(mut node) => {
             node.input = fold(node.input, budget)?;
             node.condition = fold(node.condition, budget)?;
             node.limit = node.limit.map(|node| fold(node, budget)).transpose()?;
-            Node::Filter(node)
+            ExprNode::Filter(node)
         }
-        Node::Reduce(mut node) => {
+        ExprNode::Reduce(mut node) => {
             node.input = fold(node.input, budget)?;
             node.initial = fold(node.initial, budget)?;
             node.body = fold(node.body, budget)?;
-            Node::Reduce(node)
+            ExprNode::Reduce(node)
         }
-        Node::Switch(node) => fold_switch(*node, budget)?,
-        Node::Search(mut node) => {
+        ExprNode::Switch(node) => fold_switch(*node, budget)?,
+        ExprNode::Search(mut node) => {
             node.fold(budget)?;
-            Node::Search(node)
+            ExprNode::Search(node)
         }
         other => other,
     })
 }
 
-fn fold_all(nodes: Vec<Node>, budget: &Budget) -> Result<Vec<Node>, EvalError> {
+fn fold_all(nodes: Vec<ExprNode>, budget: &Budget) -> Result<Vec<ExprNode>, EvalError> {
     nodes.into_iter().map(|node| fold(node, budget)).collect()
 }
 
@@ -64,7 +64,7 @@ const MAX_KEPT: usize = 64 * 1024;
 
 /// The value of a node without variables and paths; nothing where it is too large to be kept. It stays, so it stays counted in
 /// the budget of the parse.
-fn compute(node: &Node, budget: &Budget) -> Result<Option<Value>, EvalError> {
+fn compute(node: &ExprNode, budget: &Budget) -> Result<Option<Value>, EvalError> {
     let (nothing, mark) = (RawDocumentBuf::new(), budget.mark());
     let value = node.evaluate(&Scope::top(&Root::new(&nothing, budget)))?;
     if budget.since(mark) <= MAX_KEPT {
@@ -74,28 +74,28 @@ fn compute(node: &Node, budget: &Budget) -> Result<Option<Value>, EvalError> {
     Ok(None)
 }
 
-fn array(elements: Vec<Node>) -> Node {
+fn array(elements: Vec<ExprNode>) -> ExprNode {
     let constants: Option<Vec<Bson>> =
         elements.iter().map(|element| element.constant().map(|value| value.clone().unwrap_or(Bson::Null))).collect();
-    constants.map_or(Node::Array(elements), |values| Node::Constant(Some(Bson::Array(values))))
+    constants.map_or(ExprNode::Array(elements), |values| ExprNode::Constant(Some(Bson::Array(values))))
 }
 
-fn object(members: Vec<(String, Node)>) -> Node {
+fn object(members: Vec<(String, ExprNode)>) -> ExprNode {
     let mut document = Document::new();
     for (name, node) in &members {
         match node.constant() {
             Some(Some(value)) => drop(document.insert(name.clone(), value.clone())),
             Some(None) => {}
-            None => return Node::Object(members),
+            None => return ExprNode::Object(members),
         }
     }
-    Node::Constant(Some(Bson::Document(document)))
+    ExprNode::Constant(Some(Bson::Document(document)))
 }
 
-fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
+fn fold_call(mut call: Call, budget: &Budget) -> Result<ExprNode, EvalError> {
     let folding = call.operator.folding;
     if folding == Folding::Untouched {
-        return Ok(Node::Call(Box::new(call)));
+        return Ok(ExprNode::Call(Box::new(call)));
     }
     let operands = std::mem::take(&mut call.operands);
     for operand in operands {
@@ -106,11 +106,11 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
         }
     }
     if folding == Folding::Never {
-        return Ok(Node::Call(Box::new(call)));
+        return Ok(ExprNode::Call(Box::new(call)));
     }
     if call.operands.iter().flatten().all(|operand| operand.constant().is_some()) {
-        let node = Node::Call(Box::new(call));
-        return Ok(compute(&node, budget)?.map_or(node, Node::Constant));
+        let node = ExprNode::Call(Box::new(call));
+        return Ok(compute(&node, budget)?.map_or(node, ExprNode::Constant));
     }
     if matches!(folding, Folding::Associative | Folding::Commutative) {
         flatten(&mut call);
@@ -126,7 +126,7 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<Node, EvalError> {
         "$ifNull" => return Ok(first_not_null(call)),
         "$cond" => return Ok(decided(call)),
         "$setIsSubset" => check_array(&call, 1, 17311)?,
-        "$indexOfArray" if is_absent(call.operands.first()) => return Ok(Node::Constant(Some(Bson::Null))),
+        "$indexOfArray" if is_absent(call.operands.first()) => return Ok(ExprNode::Constant(Some(Bson::Null))),
         "$indexOfArray" => check_array(&call, 0, 50809)?,
         _ => {}
     }
@@ -144,7 +144,7 @@ fn flatten(call: &mut Call) {
     let mut operands = Vec::with_capacity(call.operands.len());
     for operand in std::mem::take(&mut call.operands) {
         match operand {
-            Some(Node::Call(inner))
+            Some(ExprNode::Call(inner))
                 if inner.operator.name == operator.name && !(gathers && inner.operands.len() == 1) =>
             {
                 operands.extend(inner.operands);
@@ -157,7 +157,7 @@ fn flatten(call: &mut Call) {
 
 /// MongoDB prepares constant sets and constant arrays to be searched, and fails then if they are none.
 fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
-    let Some(Some(Node::Constant(value))) = call.operands.get(index) else { return Ok(()) };
+    let Some(Some(ExprNode::Constant(value))) = call.operands.get(index) else { return Ok(()) };
     let name = call.operator.name;
     let absent_is_fine = name == "$indexOfArray" && is_nullish(value.as_ref());
     if absent_is_fine || matches!(value, Some(Bson::Array(_))) {
@@ -167,41 +167,41 @@ fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
 }
 
 /// A choice whose condition is constant is the branch chosen; the other one was computed for its failures.
-fn decided(mut call: Call) -> Node {
-    let condition = call.operands.first().and_then(Option::as_ref).and_then(Node::constant);
+fn decided(mut call: Call) -> ExprNode {
+    let condition = call.operands.first().and_then(Option::as_ref).and_then(ExprNode::constant);
     let Some(truth) = condition.map(|value| is_true(value.as_ref())) else {
-        return Node::Call(Box::new(call));
+        return ExprNode::Call(Box::new(call));
     };
     let branch = call.operands.swap_remove(if truth { 1 } else { 2 });
-    branch.unwrap_or(Node::Constant(None))
+    branch.unwrap_or(ExprNode::Constant(None))
 }
 
 /// Constants that are null are never the answer, and behind one that is not nothing is looked at.
-fn first_not_null(mut call: Call) -> Node {
+fn first_not_null(mut call: Call) -> ExprNode {
     let last = call.operands.pop();
-    call.operands.retain(|operand| !matches!(operand, Some(Node::Constant(value)) if is_nullish(value.as_ref())));
+    call.operands.retain(|operand| !matches!(operand, Some(ExprNode::Constant(value)) if is_nullish(value.as_ref())));
     match call.operands.iter().position(|operand| is_constant(operand.as_ref())) {
         Some(decisive) => call.operands.truncate(decisive + 1),
         None => call.operands.extend(last),
     }
     match call.operands.as_mut_slice() {
-        [Some(only)] => std::mem::replace(only, Node::Constant(None)),
-        _ => Node::Call(Box::new(call)),
+        [Some(only)] => std::mem::replace(only, ExprNode::Constant(None)),
+        _ => ExprNode::Call(Box::new(call)),
     }
 }
 
 /// Whether an operand is constant, and there is nothing.
-fn is_absent(operand: Option<&Option<Node>>) -> bool {
-    matches!(operand, Some(Some(Node::Constant(value))) if is_nullish(value.as_ref()))
+fn is_absent(operand: Option<&Option<ExprNode>>) -> bool {
+    matches!(operand, Some(Some(ExprNode::Constant(value))) if is_nullish(value.as_ref()))
 }
 
-fn is_constant(operand: Option<&Node>) -> bool {
+fn is_constant(operand: Option<&ExprNode>) -> bool {
     operand.is_some_and(|node| node.constant().is_some())
 }
 
 /// Replaces each run of neighbouring constants by their value: `[a, 1, 2]` becomes `[a, 3]`.
 fn join_constants(call: &mut Call, budget: &Budget) -> Result<(), EvalError> {
-    let mut joined: Vec<Option<Node>> = Vec::with_capacity(call.operands.len());
+    let mut joined: Vec<Option<ExprNode>> = Vec::with_capacity(call.operands.len());
     let mut operands = std::mem::take(&mut call.operands).into_iter().peekable();
     while let Some(operand) = operands.next() {
         let mut run = vec![operand];
@@ -211,8 +211,8 @@ fn join_constants(call: &mut Call, budget: &Budget) -> Result<(), EvalError> {
         if run.len() == 1 {
             joined.append(&mut run);
         } else {
-            let part = Node::Call(Box::new(Call { operator: call.operator, operands: run }));
-            joined.push(Some(compute(&part, budget)?.map_or(part, Node::Constant)));
+            let part = ExprNode::Call(Box::new(Call { operator: call.operator, operands: run }));
+            joined.push(Some(compute(&part, budget)?.map_or(part, ExprNode::Constant)));
         }
     }
     call.operands = joined;
@@ -220,22 +220,22 @@ fn join_constants(call: &mut Call, budget: &Budget) -> Result<(), EvalError> {
 }
 
 /// `$and` with a false constant and `$or` with a true one need no document.
-fn short_circuit(call: Call) -> Node {
+fn short_circuit(call: Call) -> ExprNode {
     let decisive = match call.operator.name {
         "$and" => false,
         "$or" => true,
-        _ => return Node::Call(Box::new(call)),
+        _ => return ExprNode::Call(Box::new(call)),
     };
     match call.operands.last() {
-        Some(Some(Node::Constant(value))) if is_true(value.as_ref()) == decisive => {
-            Node::Constant(Some(Bson::Boolean(decisive)))
+        Some(Some(ExprNode::Constant(value))) if is_true(value.as_ref()) == decisive => {
+            ExprNode::Constant(Some(Bson::Boolean(decisive)))
         }
-        _ => Node::Call(Box::new(call)),
+        _ => ExprNode::Call(Box::new(call)),
     }
 }
 
 /// Branches that can never be taken are dropped before their values are computed.
-fn fold_switch(switch: Switch, budget: &Budget) -> Result<Node, EvalError> {
+fn fold_switch(switch: Switch, budget: &Budget) -> Result<ExprNode, EvalError> {
     let mut branches = Vec::new();
     let mut otherwise = switch.otherwise.map(|node| fold(node, budget)).transpose()?;
     for (case, then) in switch.branches {
@@ -250,7 +250,7 @@ fn fold_switch(switch: Switch, budget: &Budget) -> Result<Node, EvalError> {
         }
     }
     if !branches.is_empty() {
-        return Ok(Node::Switch(Box::new(Switch { branches, otherwise })));
+        return Ok(ExprNode::Switch(Box::new(Switch { branches, otherwise })));
     }
     otherwise.ok_or_else(|| EvalError::new(40069, "no case of the $switch can be true and there is no default"))
 }

@@ -4,15 +4,19 @@ use bson::Bson;
 
 use super::call::{Arguments, Operator};
 use super::decimal::Rounding;
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::value::{Number, Outcome, failure, found};
 use crate::query::compare::type_rank;
 use crate::query::error::QueryError;
 use crate::query::raw::{Element, Elements, Owned, Value, View};
 
 /// One operand; a list is one too.
-pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+pub(super) fn parse(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     Ok(call(operator, vec![Some(parser.expression(operand)?)]))
 }
 

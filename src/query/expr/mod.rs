@@ -46,12 +46,12 @@ use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
-use evaluate::{Node, Root, Scope};
+use evaluate::{ExprNode, Root, Scope};
 
 /// An expression that was checked and is ready to run on documents.
 #[derive(Debug, Clone)]
 pub struct Expression {
-    node: Node,
+    node: ExprNode,
 }
 
 impl Expression {
@@ -66,7 +66,7 @@ impl Expression {
     /// Everything MongoDB refuses before it reads a document, with its number, and what is not done here:
     /// JavaScript and what needs the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
-        let node = parse::Parser::new(location).expression(value)?;
+        let node = parse::ExprParser::new(location).expression(value)?;
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
@@ -87,7 +87,7 @@ impl Expression {
 
     /// Whether the expression is the same for every document.
     pub fn is_constant(&self) -> bool {
-        matches!(self.node, Node::Constant(_))
+        matches!(self.node, ExprNode::Constant(_))
     }
 
     /// The comparisons in it that stand beside it as conditions, where it is one itself.

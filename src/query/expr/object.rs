@@ -4,8 +4,8 @@ use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::value::{Outcome, Value, failure, found, is_nullish, null, shown, text, type_name};
 use crate::query::error::{EvalError, QueryError};
 
@@ -81,19 +81,19 @@ const SET: NameCodes = NameCodes { path: 4_161_108, computed: 4_161_106, type_of
 
 /// A field's name: a constant text. Dots and dollar signs in it have no meaning.
 fn field_name(
-    parser: &mut Parser<'_>,
+    parser: &mut ExprParser<'_>,
     name: &Bson,
     operator: &Operator,
     codes: &NameCodes,
-) -> Result<Node, QueryError> {
+) -> Result<ExprNode, QueryError> {
     let operator = operator.name;
     match parser.expression(name)? {
-        Node::Constant(value) if text(value.as_ref()).is_some() => Ok(Node::Constant(value)),
-        Node::Constant(value) => {
+        ExprNode::Constant(value) if text(value.as_ref()).is_some() => Ok(ExprNode::Constant(value)),
+        ExprNode::Constant(value) => {
             let found = type_name(value.as_ref());
             parser.refuse(codes.type_of, format!("{operator} requires 'field' to be a string, but got {found}"))
         }
-        Node::Path(_) | Node::Variable { .. } => {
+        ExprNode::Path(_) | ExprNode::Variable { .. } => {
             parser.refuse(codes.path, format!("{operator} does not allow a path as 'field'; did you mean $literal?"))
         }
         _ => parser.refuse(codes.computed, format!("{operator} requires 'field' to be a constant")),
@@ -101,7 +101,11 @@ fn field_name(
 }
 
 /// `{field: name, input: document}`, or the name alone for a field of the document at hand.
-fn parse_get_field(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+fn parse_get_field(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let document = match operand {
         Bson::Document(document) if !document.keys().next().is_some_and(|name| name.starts_with('$')) => document,
         name => {
@@ -133,7 +137,11 @@ fn get_field(arguments: &Arguments<'_>) -> Outcome {
 }
 
 /// `{field: name, input: document, value: value}`; `$unsetField` is the same with a missing value.
-fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+fn parse_set_field(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let name = operator.name;
     let sets = name == "$setField";
     let Bson::Document(document) = operand else {
@@ -147,7 +155,7 @@ fn parse_set_field(parser: &mut Parser<'_>, operator: &'static Operator, operand
     let value = match document.get("value") {
         Some(value) => parser.at("value", value)?,
         None if sets => return parser.refuse(4_161_103, format!("{name} requires 'value' to be specified")),
-        None => Node::Constant(None),
+        None => ExprNode::Constant(None),
     };
     let Some(input) = document.get("input") else {
         return parser.refuse(4_161_109, format!("{name} requires 'input' to be specified"));
@@ -185,11 +193,11 @@ fn places_after_setting(arguments: &Arguments<'_>) -> Result<Option<Places>, Eva
 
 fn places_of_input(arguments: &Arguments<'_>) -> Result<Option<Places>, EvalError> {
     match arguments.node(1) {
-        Some(Node::Object(members)) => {
-            let place = |(name, node): &(String, Node)| Ok((name.clone(), arguments.evaluate(node)?));
+        Some(ExprNode::Object(members)) => {
+            let place = |(name, node): &(String, ExprNode)| Ok((name.clone(), arguments.evaluate(node)?));
             return members.iter().map(place).collect::<Result<_, _>>().map(Some);
         }
-        Some(Node::Call(call)) if call.operator.name == "$setField" || call.operator.name == "$unsetField" => {
+        Some(ExprNode::Call(call)) if call.operator.name == "$setField" || call.operator.name == "$unsetField" => {
             arguments.budget().step(1)?;
             return places_after_setting(&arguments.of(call));
         }

@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::call::{Call, Names, Operator, Shape};
-use super::evaluate::Node;
+use super::evaluate::ExprNode;
 use super::operators;
 use crate::query::error::{Location, QueryError};
 use crate::suggest::hint;
@@ -13,14 +13,14 @@ const MAX_DEPTH: usize = 180;
 
 /// The reader of expressions: where it is, and which variables are bound there.
 #[derive(Debug)]
-pub(super) struct Parser<'a> {
+pub(super) struct ExprParser<'a> {
     location: &'a mut Location,
     /// The names bound by each `$let`, `$map`, ... around this place, the innermost last.
     frames: Vec<Vec<String>>,
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ExprParser<'a> {
     /// At the place where the expression begins.
     pub(super) fn new(location: &'a mut Location) -> Self {
         Self { location, frames: Vec::new(), depth: 0 }
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Any operand: a path, a variable, an operator, a document, a list or a literal.
-    pub(super) fn expression(&mut self, value: &Bson) -> Result<Node, QueryError> {
+    pub(super) fn expression(&mut self, value: &Bson) -> Result<ExprNode, QueryError> {
         if self.depth >= MAX_DEPTH {
             return self.refuse(15, "the expression is nested too deeply");
         }
@@ -87,30 +87,35 @@ impl<'a> Parser<'a> {
             Bson::Document(document) => self.document(document),
             Bson::Array(elements) => {
                 let nodes = elements.iter().enumerate().map(|(index, element)| self.at(&index.to_string(), element));
-                nodes.collect::<Result<_, _>>().map(Node::Array)
+                nodes.collect::<Result<_, _>>().map(ExprNode::Array)
             }
-            literal => Ok(Node::Constant(Some(literal.clone()))),
+            literal => Ok(ExprNode::Constant(Some(literal.clone()))),
         };
         self.depth -= 1;
         node
     }
 
     /// An operand that lies one step further in.
-    pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<Node, QueryError> {
+    pub(super) fn at(&mut self, step: &str, value: &Bson) -> Result<ExprNode, QueryError> {
         self.within(step, |parser| parser.expression(value))
     }
 
     /// An operand with more variables bound.
-    pub(super) fn with_variables(&mut self, names: Vec<String>, step: &str, value: &Bson) -> Result<Node, QueryError> {
+    pub(super) fn with_variables(
+        &mut self,
+        names: Vec<String>,
+        step: &str,
+        value: &Bson,
+    ) -> Result<ExprNode, QueryError> {
         self.frames.push(names);
         let node = self.at(step, value);
         self.frames.pop();
         node
     }
 
-    fn document(&mut self, document: &Document) -> Result<Node, QueryError> {
+    fn document(&mut self, document: &Document) -> Result<ExprNode, QueryError> {
         let Some((first, operand)) = document.iter().next() else {
-            return Ok(Node::Object(Vec::new()));
+            return Ok(ExprNode::Object(Vec::new()));
         };
         if first.starts_with('$') {
             if document.len() != 1 {
@@ -127,7 +132,7 @@ impl<'a> Parser<'a> {
             });
             members.push((name.clone(), node?));
         }
-        Ok(Node::Object(members))
+        Ok(ExprNode::Object(members))
     }
 
     fn check_field_name(&self, name: &str) -> Result<(), QueryError> {
@@ -151,14 +156,14 @@ impl<'a> Parser<'a> {
     }
 
     /// An operator by its name.
-    pub(super) fn operator(&mut self, name: &str, operand: &Bson) -> Result<Node, QueryError> {
+    pub(super) fn operator(&mut self, name: &str, operand: &Bson) -> Result<ExprNode, QueryError> {
         self.within(name, |parser| match operators::find(name) {
             Some(operator) => parser.call(operator, operand),
             None => parser.refuse(168, format!("unknown operator of expressions{}", operators::nearest_to(name))),
         })
     }
 
-    fn call(&mut self, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+    fn call(&mut self, operator: &'static Operator, operand: &Bson) -> Result<ExprNode, QueryError> {
         let name = operator.name;
         match operator.shape {
             Shape::Named(names) => {
@@ -202,7 +207,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The operands of a list; anything else is one operand.
-    pub(super) fn list(&mut self, operand: &Bson) -> Result<Vec<Option<Node>>, QueryError> {
+    pub(super) fn list(&mut self, operand: &Bson) -> Result<Vec<Option<ExprNode>>, QueryError> {
         let Bson::Array(elements) = operand else {
             return Ok(vec![Some(self.expression(operand)?)]);
         };
@@ -210,7 +215,7 @@ impl<'a> Parser<'a> {
         operands.collect()
     }
 
-    fn named(&mut self, operator: &str, names: &Names, operand: &Bson) -> Result<Vec<Option<Node>>, QueryError> {
+    fn named(&mut self, operator: &str, names: &Names, operand: &Bson) -> Result<Vec<Option<ExprNode>>, QueryError> {
         let Bson::Document(document) = operand else {
             return self.refuse(names.not_an_object, format!("{operator} only supports an object as its argument"));
         };
@@ -228,7 +233,7 @@ impl<'a> Parser<'a> {
         Ok(operands)
     }
 
-    fn path(&self, text: &str) -> Result<Node, QueryError> {
+    fn path(&self, text: &str) -> Result<ExprNode, QueryError> {
         if let Some(variable) = text.strip_prefix("$$") {
             return self.variable(variable);
         }
@@ -237,7 +242,7 @@ impl<'a> Parser<'a> {
             return self.refuse(16872, "'$' by itself is not a valid field path");
         }
         let path = self.parts(path)?;
-        Ok(self.bound("CURRENT", &path).unwrap_or(Node::Path(path)))
+        Ok(self.bound("CURRENT", &path).unwrap_or(ExprNode::Path(path)))
     }
 
     fn parts(&self, path: &str) -> Result<Vec<String>, QueryError> {
@@ -248,14 +253,14 @@ impl<'a> Parser<'a> {
     }
 
     /// The innermost variable of this name.
-    fn bound(&self, name: &str, path: &[String]) -> Option<Node> {
+    fn bound(&self, name: &str, path: &[String]) -> Option<ExprNode> {
         self.frames.iter().rev().enumerate().find_map(|(frame, names)| {
             let place = names.iter().rposition(|known| known == name)?;
-            Some(Node::Variable { frame, place, path: path.to_vec() })
+            Some(ExprNode::Variable { frame, place, path: path.to_vec() })
         })
     }
 
-    fn variable(&self, text: &str) -> Result<Node, QueryError> {
+    fn variable(&self, text: &str) -> Result<ExprNode, QueryError> {
         let (name, path) = text.split_once('.').map_or((text, None), |(name, path)| (name, Some(path)));
         self.check_variable(name, false)?;
         if text.ends_with('.') {
@@ -266,15 +271,15 @@ impl<'a> Parser<'a> {
             return Ok(node);
         }
         Ok(match name {
-            "ROOT" | "CURRENT" => Node::Path(path),
+            "ROOT" | "CURRENT" => ExprNode::Path(path),
             "NOW" if path.is_empty() => match self.location.now() {
-                Some(now) => Node::Constant(Some(Bson::DateTime(now))),
+                Some(now) => ExprNode::Constant(Some(Bson::DateTime(now))),
                 None => return Err(self.location.refused("$$NOW is for queries that a time was given for")),
             },
-            "REMOVE" | "SEARCH_META" | "NOW" => Node::Constant(None),
-            "CLUSTER_TIME" => Node::Unavailable("CLUSTER_TIME"),
-            "JS_SCOPE" => Node::Unavailable("JS_SCOPE"),
-            "IS_MR" => Node::Unavailable("IS_MR"),
+            "REMOVE" | "SEARCH_META" | "NOW" => ExprNode::Constant(None),
+            "CLUSTER_TIME" => ExprNode::Unavailable("CLUSTER_TIME"),
+            "JS_SCOPE" => ExprNode::Unavailable("JS_SCOPE"),
+            "IS_MR" => ExprNode::Unavailable("IS_MR"),
             _ => return self.refuse(17276, format!("use of undefined variable: {name}")),
         })
     }
@@ -300,6 +305,6 @@ impl<'a> Parser<'a> {
 }
 
 /// An operator with its operands as a node.
-pub(super) fn call(operator: &'static Operator, operands: Vec<Option<Node>>) -> Node {
-    Node::Call(Box::new(Call { operator, operands }))
+pub(super) fn call(operator: &'static Operator, operands: Vec<Option<ExprNode>>) -> ExprNode {
+    ExprNode::Call(Box::new(Call { operator, operands }))
 }

@@ -3,9 +3,9 @@
 use bson::{Bson, Document};
 
 use super::call::Operator;
-use super::evaluate::{Node, Scope};
+use super::evaluate::{ExprNode, Scope};
 use super::fold::fold;
-use super::parse::Parser;
+use super::parse::ExprParser;
 use super::value::{Outcome, failure, found, is_nullish, null, text, type_name};
 use crate::query::budget::Budget;
 use crate::query::error::{EvalError, QueryError, code, is_longer, regex_too_long};
@@ -13,7 +13,7 @@ use crate::query::regex::Regex;
 
 /// What is asked about the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum RegexQuestion {
     First,
     All,
     Any,
@@ -32,18 +32,22 @@ enum Prepared {
 
 /// One of the three operators with its operands.
 #[derive(Debug, Clone)]
-pub(super) struct Search {
+pub(super) struct RegexSearch {
     name: &'static str,
-    question: Question,
-    input: Node,
-    regex: Node,
-    options: Option<Node>,
+    question: RegexQuestion,
+    input: ExprNode,
+    regex: ExprNode,
+    options: Option<ExprNode>,
     max_regex_chars: usize,
     prepared: Prepared,
 }
 
 /// `{input: text, regex: pattern, options: text}`.
-pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+pub(super) fn parse(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let name = operator.name;
     let Bson::Document(document) = operand else {
         let found = type_name(Some(operand));
@@ -57,16 +61,16 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
         return parser.refuse(31023, format!("{name} requires 'regex' parameter"));
     };
     let question = match name {
-        "$regexFind" => Question::First,
-        "$regexFindAll" => Question::All,
-        _ => Question::Any,
+        "$regexFind" => RegexQuestion::First,
+        "$regexFindAll" => RegexQuestion::All,
+        _ => RegexQuestion::Any,
     };
     let input = parser.at("input", input)?;
     parser.check_regex("regex", regex)?;
     let regex = parser.at("regex", regex)?;
     let max_regex_chars = parser.max_regex_chars();
     let options = document.get("options").map(|options| parser.at("options", options)).transpose()?;
-    Ok(Node::Search(Box::new(Search {
+    Ok(ExprNode::Search(Box::new(RegexSearch {
         name,
         question,
         input,
@@ -77,7 +81,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
     })))
 }
 
-impl Search {
+impl RegexSearch {
     /// Computes constant operands and compiles a constant pattern.
     pub(super) fn fold(&mut self, budget: &Budget) -> Result<(), EvalError> {
         self.input = fold(self.input.clone(), budget)?;
@@ -117,20 +121,20 @@ impl Search {
         match (text(input.as_ref()), regex) {
             (Some(input), Some(regex)) => self.answer(regex, input, scope.budget()),
             _ => match self.question {
-                Question::First => null(),
-                Question::All => found(Vec::<Bson>::new()),
-                Question::Any => found(false),
+                RegexQuestion::First => null(),
+                RegexQuestion::All => found(Vec::<Bson>::new()),
+                RegexQuestion::Any => found(false),
             },
         }
     }
 
     fn answer(&self, regex: &Regex, input: &str, budget: &Budget) -> Outcome {
         match self.question {
-            Question::Any => self.find(regex, input, 0, budget).map(|hit| Some(Bson::Boolean(hit.is_some()))),
-            Question::First => {
+            RegexQuestion::Any => self.find(regex, input, 0, budget).map(|hit| Some(Bson::Boolean(hit.is_some()))),
+            RegexQuestion::First => {
                 Ok(Some(self.find(regex, input, 0, budget)?.map_or(Bson::Null, |hit| hit.described(input))))
             }
-            Question::All => {
+            RegexQuestion::All => {
                 let mut hits = Vec::new();
                 let mut from = 0;
                 while let Some(hit) = self.find(regex, input, from, budget)? {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bson::Bson;
 
 use super::call::{Arguments, Folding, Operator, Shape};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::value::{Outcome, failure, found, is_nullish, is_true, null, type_name};
 use crate::query::compare::compare_bson;
 use crate::query::error::{EvalError, QueryError};
@@ -72,7 +72,11 @@ const SET_EQUALS_IN_ORDER: Operator = Operator {
     run: |a| set_equals(a, false),
 };
 
-fn parse_set_equals(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+fn parse_set_equals(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let operands = parser.list(operand)?;
     if operands.len() < 2 {
         return parser.refuse(17045, format!("$setEquals needs at least two arguments, {} given", operands.len()));

@@ -5,14 +5,18 @@ use std::cmp::Ordering;
 use bson::{Bson, Document};
 
 use super::call::{Arguments, Operator};
-use super::evaluate::Node;
-use super::parse::{Parser, call};
+use super::evaluate::ExprNode;
+use super::parse::{ExprParser, call};
 use super::value::{Number, Outcome, failure, found, is_nullish, null, type_name};
 use crate::query::compare::compare_bson;
 use crate::query::error::QueryError;
 
 /// `{input: array, sortBy: 1 | -1 | {path: 1 | -1, ...}}`.
-pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+pub(super) fn parse(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let Bson::Document(document) = operand else {
         let found = type_name(Some(operand));
         return parser.refuse(2_942_500, format!("$sortArray requires an object as an argument, found: {found}"));
@@ -26,10 +30,10 @@ pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operan
     };
     parser.within("sortBy", |parser| check_pattern(parser, pattern))?;
     let input = parser.at("input", input)?;
-    Ok(call(operator, vec![Some(input), Some(Node::Constant(Some(pattern.clone())))]))
+    Ok(call(operator, vec![Some(input), Some(ExprNode::Constant(Some(pattern.clone())))]))
 }
 
-fn check_pattern(parser: &Parser<'_>, pattern: &Bson) -> Result<(), QueryError> {
+fn check_pattern(parser: &ExprParser<'_>, pattern: &Bson) -> Result<(), QueryError> {
     match pattern {
         Bson::Document(keys) if keys.is_empty() => parser.refuse(2_942_505, "the sort pattern is empty"),
         Bson::Document(keys) => {

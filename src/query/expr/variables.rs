@@ -3,8 +3,8 @@
 use bson::{Bson, Document};
 
 use super::call::Operator;
-use super::evaluate::{Node, Scope};
-use super::parse::Parser;
+use super::evaluate::{ExprNode, Scope};
+use super::parse::ExprParser;
 use super::value::{Outcome, Value, exact_i32, failure, found, is_nullish, is_true, null, shown, type_name};
 use crate::query::error::{EvalError, QueryError};
 
@@ -12,49 +12,49 @@ use crate::query::error::{EvalError, QueryError};
 #[derive(Debug, Clone)]
 pub(super) struct Let {
     /// The values, in the order of their names.
-    pub(super) bindings: Vec<Node>,
+    pub(super) bindings: Vec<ExprNode>,
     /// Where they are seen.
-    pub(super) body: Node,
+    pub(super) body: ExprNode,
 }
 
 /// `$map`: an expression on each element.
 #[derive(Debug, Clone)]
 pub(super) struct Mapping {
     /// The array.
-    pub(super) input: Node,
+    pub(super) input: ExprNode,
     /// The expression, which sees the element.
-    pub(super) body: Node,
+    pub(super) body: ExprNode,
 }
 
 /// `$filter`: the elements for which a condition holds.
 #[derive(Debug, Clone)]
 pub(super) struct Filtering {
     /// The array.
-    pub(super) input: Node,
+    pub(super) input: ExprNode,
     /// The condition, which sees the element.
-    pub(super) condition: Node,
+    pub(super) condition: ExprNode,
     /// How many elements at most.
-    pub(super) limit: Option<Node>,
+    pub(super) limit: Option<ExprNode>,
 }
 
 /// `$reduce`: an expression on what is gathered so far and the next element.
 #[derive(Debug, Clone)]
 pub(super) struct Folded {
     /// The array.
-    pub(super) input: Node,
+    pub(super) input: ExprNode,
     /// What there is before the first element.
-    pub(super) initial: Node,
+    pub(super) initial: ExprNode,
     /// The expression, which sees `$$value` and `$$this`.
-    pub(super) body: Node,
+    pub(super) body: ExprNode,
 }
 
 /// `$switch`: the value of the first case that is true.
 #[derive(Debug, Clone)]
 pub(super) struct Switch {
     /// Cases and their values.
-    pub(super) branches: Vec<(Node, Node)>,
+    pub(super) branches: Vec<(ExprNode, ExprNode)>,
     /// The value when no case is true.
-    pub(super) otherwise: Option<Node>,
+    pub(super) otherwise: Option<ExprNode>,
 }
 
 impl Let {
@@ -168,10 +168,10 @@ impl Switch {
     }
 }
 
-type Parsed = Result<Node, QueryError>;
+type Parsed = Result<ExprNode, QueryError>;
 
 fn require<'a>(
-    parser: &Parser<'_>,
+    parser: &ExprParser<'_>,
     operator: &Operator,
     document: &'a Document,
     name: &str,
@@ -185,7 +185,7 @@ fn require<'a>(
 
 /// The operand as a document with none but these names.
 fn members<'a>(
-    parser: &mut Parser<'_>,
+    parser: &mut ExprParser<'_>,
     operator: &Operator,
     operand: &'a Bson,
     names: &[&str],
@@ -199,7 +199,7 @@ fn members<'a>(
 }
 
 /// The name under `as`, or `this`.
-fn element_name(parser: &mut Parser<'_>, document: &Document) -> Result<String, QueryError> {
+fn element_name(parser: &mut ExprParser<'_>, document: &Document) -> Result<String, QueryError> {
     let name = match document.get("as") {
         None => "this",
         Some(Bson::String(name)) => name,
@@ -210,7 +210,7 @@ fn element_name(parser: &mut Parser<'_>, document: &Document) -> Result<String, 
 }
 
 /// `{$let: {vars: {name: value, ...}, in: expression}}`.
-pub(super) fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(super) fn parse_let(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
     let document = members(parser, operator, operand, &["vars", "in"], (16874, 16875))?;
     let vars = require(parser, operator, document, "vars", 16876)?;
     let body = require(parser, operator, document, "in", 16877)?;
@@ -236,22 +236,22 @@ pub(super) fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, op
         return parser.at("in", body);
     }
     let body = parser.with_variables(vars.keys().cloned().collect(), "in", body)?;
-    Ok(Node::Let(Box::new(Let { bindings, body })))
+    Ok(ExprNode::Let(Box::new(Let { bindings, body })))
 }
 
 /// `{$map: {input: array, as: name, in: expression}}`.
-pub(super) fn parse_map(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(super) fn parse_map(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
     let document = members(parser, operator, operand, &["input", "as", "in"], (16878, 16879))?;
     let input = require(parser, operator, document, "input", 16880)?;
     let body = require(parser, operator, document, "in", 16882)?;
     let input = parser.at("input", input)?;
     let name = element_name(parser, document)?;
     let body = parser.with_variables(vec![name], "in", body)?;
-    Ok(Node::Map(Box::new(Mapping { input, body })))
+    Ok(ExprNode::Map(Box::new(Mapping { input, body })))
 }
 
 /// `{$filter: {input: array, as: name, cond: expression, limit: number}}`.
-pub(super) fn parse_filter(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(super) fn parse_filter(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
     let document = members(parser, operator, operand, &["input", "as", "cond", "limit"], (28646, 28647))?;
     let input = require(parser, operator, document, "input", 28648)?;
     let condition = require(parser, operator, document, "cond", 28650)?;
@@ -259,11 +259,11 @@ pub(super) fn parse_filter(parser: &mut Parser<'_>, operator: &'static Operator,
     let name = element_name(parser, document)?;
     let condition = parser.with_variables(vec![name], "cond", condition)?;
     let limit = document.get("limit").map(|limit| parser.at("limit", limit)).transpose()?;
-    Ok(Node::Filter(Box::new(Filtering { input, condition, limit })))
+    Ok(ExprNode::Filter(Box::new(Filtering { input, condition, limit })))
 }
 
 /// `{$reduce: {input: array, initialValue: value, in: expression}}`.
-pub(super) fn parse_reduce(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(super) fn parse_reduce(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
     let document = members(parser, operator, operand, &["input", "initialValue", "in"], (40075, 40076))?;
     let input = require(parser, operator, document, "input", 40077)?;
     let initial = require(parser, operator, document, "initialValue", 40078)?;
@@ -271,11 +271,11 @@ pub(super) fn parse_reduce(parser: &mut Parser<'_>, operator: &'static Operator,
     let input = parser.at("input", input)?;
     let initial = parser.at("initialValue", initial)?;
     let body = parser.with_variables(vec!["value".to_owned(), "this".to_owned()], "in", body)?;
-    Ok(Node::Reduce(Box::new(Folded { input, initial, body })))
+    Ok(ExprNode::Reduce(Box::new(Folded { input, initial, body })))
 }
 
 /// `{$switch: {branches: [{case: expression, then: expression}, ...], default: expression}}`.
-pub(super) fn parse_switch(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
+pub(super) fn parse_switch(parser: &mut ExprParser<'_>, operator: &'static Operator, operand: &Bson) -> Parsed {
     let document = members(parser, operator, operand, &["branches", "default"], (40060, 40067))?;
     let branches = match document.get("branches") {
         None => &[],
@@ -294,10 +294,10 @@ pub(super) fn parse_switch(parser: &mut Parser<'_>, operator: &'static Operator,
     if branches.is_empty() {
         return parser.refuse(40068, "$switch requires at least one branch");
     }
-    Ok(Node::Switch(Box::new(Switch { branches, otherwise })))
+    Ok(ExprNode::Switch(Box::new(Switch { branches, otherwise })))
 }
 
-fn parse_branch(parser: &mut Parser<'_>, branch: &Bson) -> Result<(Node, Node), QueryError> {
+fn parse_branch(parser: &mut ExprParser<'_>, branch: &Bson) -> Result<(ExprNode, ExprNode), QueryError> {
     let Bson::Document(branch) = branch else {
         let found = type_name(Some(branch));
         return parser.refuse(40062, format!("$switch expected each branch to be an object, found: {found}"));

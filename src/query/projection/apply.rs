@@ -12,7 +12,7 @@ use crate::query::raw::{Element, Elements, Owned, Value, append, begin, end, kin
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
 /// What an inclusion or exclusion leaves.
-pub(super) struct Kept {
+pub(super) struct KeptFields {
     pub(super) bytes: Vec<u8>,
     /// Whether places are held for what was dropped.
     pub(super) has_gaps: bool,
@@ -20,14 +20,14 @@ pub(super) struct Kept {
 }
 
 /// The inclusion or exclusion: a document of what is left.
-pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> Kept {
+pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> KeptFields {
     let bytes = Vec::with_capacity(document.as_bytes().len());
-    let mut kept = Kept { bytes, has_gaps: false, includes };
+    let mut kept = KeptFields { bytes, has_gaps: false, includes };
     kept.members(root, document.as_bytes());
     kept
 }
 
-impl Kept {
+impl KeptFields {
     fn members(&mut self, branch: &Branch, document: &[u8]) {
         let start = begin(&mut self.bytes);
         for element in Elements::within(document) {

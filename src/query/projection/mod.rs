@@ -17,7 +17,7 @@ use super::filter::{Filter, Limits};
 use super::matcher::matched_position;
 use super::tree::Node;
 
-use self::parse::Parser;
+use self::parse::ProjectionParser;
 
 /// How large a document may become by what is made up for it. MongoDB allows its own answers a bit above 16 MiB.
 const MAX_DOCUMENT: usize = (16 * 1024 + 16) * 1024;
@@ -86,7 +86,7 @@ impl Projection {
     /// # Errors
     /// As [`Projection::parse`], and what exceeds `limits`.
     pub fn parse_within(document: &Document, filter: &Filter, limits: &Limits) -> Result<Self, QueryError> {
-        Parser::new(filter, limits).parse(document)
+        ProjectionParser::new(filter, limits).parse(document)
     }
 
     /// Compiles a client's projection document for a query with that filter; `now` is `$$NOW`, as in
@@ -95,7 +95,7 @@ impl Projection {
     /// # Errors
     /// As [`Projection::parse_within`].
     pub fn parse_at(document: &Document, filter: &Filter, limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
-        Parser::new(filter, limits).with_now(now).parse(document)
+        ProjectionParser::new(filter, limits).with_now(now).parse(document)
     }
 
     /// The same, with no more effort than that.
@@ -109,7 +109,7 @@ impl Projection {
         now: DateTime,
         effort: &Effort,
     ) -> Result<Self, QueryError> {
-        Parser::new(filter, limits).with_now(now).with_effort(effort).parse(document)
+        ProjectionParser::new(filter, limits).with_now(now).with_effort(effort).parse(document)
     }
 
     /// The document that MongoDB is sent.

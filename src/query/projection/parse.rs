@@ -14,7 +14,7 @@ use crate::query::parser::{Level, Parser as FilterParser};
 use crate::query::path::check_field_path;
 
 /// The state of one parse.
-pub(super) struct Parser {
+pub(super) struct ProjectionParser {
     filter: FilterParser,
     /// Inclusion or exclusion, once a member has said so. `_id` does not say so.
     includes: Option<bool>,
@@ -34,7 +34,7 @@ enum Wish {
     Compute(Child),
 }
 
-impl Parser {
+impl ProjectionParser {
     pub(super) fn new(filter: &Filter, limits: &Limits) -> Self {
         Self {
             filter: FilterParser::at(*limits, "projection").without_schemas(),

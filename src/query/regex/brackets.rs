@@ -1,11 +1,11 @@
 //! What stands in brackets: classes of characters.
 
 use super::class::{Class, posix};
-use super::translate::{Part, Translated, Translator};
+use super::translate::{Fragment, Translated, Translator};
 
 impl Translator {
     /// Behind an opening bracket.
-    pub(super) fn class(&mut self) -> Translated<Part> {
+    pub(super) fn class(&mut self) -> Translated<Fragment> {
         let mut class = Class { negated: self.eat("^"), ..Class::default() };
         let mut first = true;
         let mut quoted = false;
@@ -30,7 +30,7 @@ impl Translator {
         }
         self.out.push_str(&class.text(self.flags.ignores_case));
         let single = class.plain.len() == 1 && class.plain[0].0 == class.plain[0].1 && class.fixed.is_empty();
-        Ok(Part::new(if single { 2 } else { 33 }, 1))
+        Ok(Fragment::new(if single { 2 } else { 33 }, 1))
     }
 
     pub(super) fn posix_class(&mut self, class: &mut Class) -> Translated<bool> {

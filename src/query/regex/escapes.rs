@@ -2,7 +2,7 @@
 
 use super::class::{Class, shorthand};
 use super::properties::property;
-use super::translate::{Part, Repeatable, Translated, Translator};
+use super::translate::{Fragment, Repeatable, Translated, Translator};
 
 /// The engine's own boundary goes beyond ASCII.
 const WORD_BOUNDARY: &str =
@@ -13,10 +13,10 @@ const NO_WORD_BOUNDARY: &str =
 
 impl Translator {
     /// Behind a backslash.
-    pub(super) fn escape(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn escape(&mut self) -> Translated<(Fragment, Repeatable)> {
         let nothing = |translator: &mut Self, text: &str| {
             translator.out.push_str(text);
-            Ok((Part::new(1, 0), Repeatable::Nothing))
+            Ok((Fragment::new(1, 0), Repeatable::Nothing))
         };
         let Some(char) = self.next() else { return Err("\\ at the end of the pattern".to_owned()) };
         match char {
@@ -31,7 +31,7 @@ impl Translator {
             'K' => return nothing(self, r"\K"),
             'R' => {
                 self.out.push_str(r"(?>\x{D}\x{A}|[\x{A}-\x{D}\x{85}\x{2028}\x{2029}])");
-                return Ok((Part { size: 1, width: None }, Repeatable::Item));
+                return Ok((Fragment { size: 1, width: None }, Repeatable::Item));
             }
             'X' => return Self::lacks(r"\X"),
             'C' => return Self::lacks(r"\C"),
@@ -45,7 +45,7 @@ impl Translator {
             'p' | 'P' => {
                 let class = Class { properties: self.property(char)?, ..Class::default() };
                 self.out.push_str(&class.text(self.flags.ignores_case));
-                return Ok((Part::new(3, 1), Repeatable::Item));
+                return Ok((Fragment::new(3, 1), Repeatable::Item));
             }
             _ => {
                 if let Some(class) = self.shorthand_class(char) {
@@ -53,11 +53,11 @@ impl Translator {
                 } else {
                     let literal = self.character(char)?;
                     self.literal(literal);
-                    return Ok((Part::new(1 + literal.len_utf8(), 1), Repeatable::Item));
+                    return Ok((Fragment::new(1 + literal.len_utf8(), 1), Repeatable::Item));
                 }
             }
         }
-        Ok((Part::new(1, 1), Repeatable::Item))
+        Ok((Fragment::new(1, 1), Repeatable::Item))
     }
 
     /// `\w` and its like; beyond ASCII when `(*UCP)` says so.
@@ -76,7 +76,7 @@ impl Translator {
     }
 
     /// `\Q..\E`: characters as they are.
-    pub(super) fn quoted(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn quoted(&mut self) -> Translated<(Fragment, Repeatable)> {
         let mut width = 0;
         while !self.eat("\\E") {
             let Some(char) = self.next() else { return Err("\\Q without \\E".to_owned()) };
@@ -86,18 +86,18 @@ impl Translator {
                 self.at += 2;
                 let start = self.out.len();
                 self.literal(char);
-                let part = self.repeated(Part::new(2, 1), &Repeatable::Item, start)?;
+                let part = self.repeated(Fragment::new(2, 1), &Repeatable::Item, start)?;
                 let width = part.width.map(|last| last + width);
-                return Ok((Part { size: part.size + 2, width }, Repeatable::Nothing));
+                return Ok((Fragment { size: part.size + 2, width }, Repeatable::Nothing));
             }
             self.literal(char);
             width += 1;
         }
-        Ok((Part::new(2 * width, width), Repeatable::Nothing))
+        Ok((Fragment::new(2 * width, width), Repeatable::Nothing))
     }
 
     /// `\g{..}`, `\k<..>` and their other spellings.
-    pub(super) fn reference(&mut self, letter: char) -> Translated<(Part, Repeatable)> {
+    pub(super) fn reference(&mut self, letter: char) -> Translated<(Fragment, Repeatable)> {
         let end = match self.peek() {
             Some('{') => '}',
             Some('<') => '>',
@@ -120,7 +120,7 @@ impl Translator {
         }
     }
 
-    pub(super) fn reference_by_number(&mut self, target: &str) -> Translated<(Part, Repeatable)> {
+    pub(super) fn reference_by_number(&mut self, target: &str) -> Translated<(Fragment, Repeatable)> {
         let number = match target.strip_prefix('-') {
             Some(back) => back.parse().ok().and_then(|back: usize| (self.groups + 1).checked_sub(back)),
             None => target.parse().ok(),
@@ -128,14 +128,14 @@ impl Translator {
         match number {
             Some(number) if (1..=self.groups_in_all).contains(&number) => {
                 self.emit(format_args!("\\k<{number}>"));
-                Ok((Part { size: 3, width: None }, Repeatable::Item))
+                Ok((Fragment { size: 3, width: None }, Repeatable::Item))
             }
             _ => Err("reference to a group that does not exist".to_owned()),
         }
     }
 
     /// One digit always refers; more do when there are so many groups, else they are octal.
-    pub(super) fn back_reference(&mut self, first: char) -> Translated<Option<(Part, Repeatable)>> {
+    pub(super) fn back_reference(&mut self, first: char) -> Translated<Option<(Fragment, Repeatable)>> {
         let start = self.at;
         let digits = format!("{first}{}", self.digits());
         let number: usize = digits.parse().unwrap_or(usize::MAX);

@@ -1,9 +1,9 @@
 //! What stands in parentheses: groups, lookaround, conditions, options, verbs.
 
-use super::translate::{Part, Repeatable, Translated, Translator};
+use super::translate::{Fragment, Repeatable, Translated, Translator};
 
 impl Translator {
-    pub(super) fn group(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn group(&mut self) -> Translated<(Fragment, Repeatable)> {
         if self.eat("*") {
             return self.verb();
         }
@@ -63,7 +63,7 @@ impl Translator {
         opening: &str,
         size: usize,
         repeatable: Repeatable,
-    ) -> Translated<(Part, Repeatable)> {
+    ) -> Translated<(Fragment, Repeatable)> {
         self.out.push_str(opening);
         let flags = self.flags;
         let lookaround = repeatable == Repeatable::Lookaround;
@@ -74,10 +74,10 @@ impl Translator {
         }
         self.out.push(')');
         let width = if lookaround { Some(0) } else { part.width };
-        Ok((Part { size: part.size.saturating_add(size), width }, repeatable))
+        Ok((Fragment { size: part.size.saturating_add(size), width }, repeatable))
     }
 
-    pub(super) fn named_group(&mut self, end: char) -> Translated<(Part, Repeatable)> {
+    pub(super) fn named_group(&mut self, end: char) -> Translated<(Fragment, Repeatable)> {
         let name = self.until(end).ok_or("a group's name does not end")?;
         check_name(&name)?;
         if self.names.contains(&name) {
@@ -89,14 +89,14 @@ impl Translator {
         self.inside(&opening, 8, Repeatable::Group)
     }
 
-    pub(super) fn reference_by_name(&mut self, name: String) -> Translated<(Part, Repeatable)> {
+    pub(super) fn reference_by_name(&mut self, name: String) -> Translated<(Fragment, Repeatable)> {
         check_name(&name)?;
         self.emit(format_args!("\\k<{name}>"));
         self.referenced.push(name);
-        Ok((Part { size: 3, width: None }, Repeatable::Item))
+        Ok((Fragment { size: 3, width: None }, Repeatable::Item))
     }
 
-    pub(super) fn call_by_name(&mut self, name: String) -> Translated<(Part, Repeatable)> {
+    pub(super) fn call_by_name(&mut self, name: String) -> Translated<(Fragment, Repeatable)> {
         check_name(&name)?;
         let called = self.call(&name);
         self.referenced.push(name);
@@ -104,12 +104,12 @@ impl Translator {
     }
 
     /// PCRE does not go back into a group that was called.
-    pub(super) fn call(&mut self, target: &str) -> (Part, Repeatable) {
+    pub(super) fn call(&mut self, target: &str) -> (Fragment, Repeatable) {
         self.emit(format_args!("(?>\\g<{target}>)"));
-        (Part { size: 6, width: None }, Repeatable::Group)
+        (Fragment { size: 6, width: None }, Repeatable::Group)
     }
 
-    pub(super) fn conditional(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn conditional(&mut self) -> Translated<(Fragment, Repeatable)> {
         if self.chars[self.at..].starts_with(&['?']) {
             // The condition is a lookaround: at most one of the two branches can match.
             let start = self.out.len();
@@ -153,15 +153,15 @@ impl Translator {
         self.conditional_end(whole)
     }
 
-    pub(super) fn conditional_end(&mut self, whole: Part) -> Translated<(Part, Repeatable)> {
+    pub(super) fn conditional_end(&mut self, whole: Fragment) -> Translated<(Fragment, Repeatable)> {
         if !self.eat(")") {
             return Err("a condition has at most two branches, and ends with )".to_owned());
         }
         self.out.push(')');
-        Ok((Part { size: whole.size + 12, width: None }, Repeatable::Group))
+        Ok((Fragment { size: whole.size + 12, width: None }, Repeatable::Group))
     }
 
-    pub(super) fn numbered_call_or_flags(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn numbered_call_or_flags(&mut self) -> Translated<(Fragment, Repeatable)> {
         let start = self.at;
         let sign = self.eat("+").then_some('+').or_else(|| self.eat("-").then_some('-'));
         let digits = self.digits();
@@ -182,7 +182,7 @@ impl Translator {
     }
 
     /// `(?i)` for the rest of the group, `(?i:..)` for the inside.
-    pub(super) fn inline_flags(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn inline_flags(&mut self) -> Translated<(Fragment, Repeatable)> {
         let mut flags = self.flags;
         let mut on = true;
         loop {
@@ -200,7 +200,7 @@ impl Translator {
                     if end == ')' {
                         self.flags = flags;
                         self.emit(format_args!("(?{case})"));
-                        return Ok((Part::new(0, 0), Repeatable::Nothing));
+                        return Ok((Fragment::new(0, 0), Repeatable::Nothing));
                     }
                     let outer = std::mem::replace(&mut self.flags, flags);
                     let inside = self.inside(&format!("(?{case}:"), 6, Repeatable::Group);
@@ -212,13 +212,13 @@ impl Translator {
         }
     }
 
-    pub(super) fn verb(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn verb(&mut self) -> Translated<(Fragment, Repeatable)> {
         let verb = self.until(')').ok_or("missing ) behind (*")?;
         let name = verb.split(':').next().unwrap_or_default();
         match name {
             "F" | "FAIL" => {
                 self.out.push_str("(?!)");
-                Ok((Part::new(1, 0), Repeatable::Nothing))
+                Ok((Fragment::new(1, 0), Repeatable::Nothing))
             }
             "ACCEPT" | "COMMIT" | "PRUNE" | "SKIP" | "THEN" | "MARK" | "" => Self::lacks(&format!("(*{verb})")),
             _ => Err(format!("(*{verb}) is not known")),

@@ -1,10 +1,10 @@
 //! Repetitions: `*`, `+`, `?` and numbers in braces.
 
-use super::translate::{Part, Repeatable, Translated, Translator};
+use super::translate::{Fragment, Repeatable, Translated, Translator};
 
 impl Translator {
     /// The repetition behind an atom, if there is one.
-    pub(super) fn repeated(&mut self, part: Part, repeatable: &Repeatable, start: usize) -> Translated<Part> {
+    pub(super) fn repeated(&mut self, part: Fragment, repeatable: &Repeatable, start: usize) -> Translated<Fragment> {
         self.skip_ignored()?;
         let Some((least, most)) = self.repetition()? else { return Ok(part) };
         match repeatable {
@@ -41,7 +41,7 @@ impl Translator {
             part.size + 8
         };
         let width = part.width.filter(|_| most == Some(least)).map(|width| width.saturating_mul(least));
-        Ok(Part { size, width })
+        Ok(Fragment { size, width })
     }
 
     pub(super) fn write_repetition(&mut self, least: usize, most: Option<usize>) {

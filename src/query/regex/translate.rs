@@ -56,14 +56,14 @@ pub(super) struct Flags {
 
 /// What is known of a part of the pattern.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct Fragment {
     /// How many bytes PCRE would compile it to, roughly.
     pub(super) size: usize,
     /// How many characters it matches, when that is always the same number.
     pub(super) width: Option<usize>,
 }
 
-impl Part {
+impl Fragment {
     pub(super) fn new(size: usize, width: usize) -> Self {
         Self { size, width: Some(width) }
     }
@@ -182,12 +182,12 @@ impl Translator {
     }
 
     /// Up to the closing parenthesis or the end, neither of which is passed over.
-    pub(super) fn alternatives(&mut self) -> Translated<Part> {
+    pub(super) fn alternatives(&mut self) -> Translated<Fragment> {
         self.branches(false)
     }
 
     /// In a lookbehind each alternative may have a width of its own.
-    pub(super) fn branches(&mut self, lookbehind: bool) -> Translated<Part> {
+    pub(super) fn branches(&mut self, lookbehind: bool) -> Translated<Fragment> {
         let mut whole = self.sequence()?;
         while self.peek() == Some('|') {
             self.at += 1;
@@ -209,12 +209,12 @@ impl Translator {
         Ok(whole)
     }
 
-    pub(super) fn fixed(part: Part) -> Translated<()> {
+    pub(super) fn fixed(part: Fragment) -> Translated<()> {
         part.width.map(|_| ()).ok_or_else(|| "a lookbehind must have a fixed length".to_owned())
     }
 
-    pub(super) fn sequence(&mut self) -> Translated<Part> {
-        let mut whole = Part::new(0, 0);
+    pub(super) fn sequence(&mut self) -> Translated<Fragment> {
+        let mut whole = Fragment::new(0, 0);
         loop {
             self.skip_ignored()?;
             let Some(char) = self.peek() else { break };
@@ -248,20 +248,20 @@ impl Translator {
         }
     }
 
-    pub(super) fn atom(&mut self) -> Translated<(Part, Repeatable)> {
+    pub(super) fn atom(&mut self) -> Translated<(Fragment, Repeatable)> {
         let item = |part| Ok((part, Repeatable::Item));
         match self.next().expect("the caller has looked") {
             '^' => {
                 self.out.push_str(if self.flags.multi_line { r"(?:^|(?<=\n)(?!\z))" } else { "^" });
-                Ok((Part::new(1, 0), Repeatable::Nothing))
+                Ok((Fragment::new(1, 0), Repeatable::Nothing))
             }
             '$' => {
                 self.out.push_str(if self.flags.multi_line { "(?m:$)" } else { r"(?=\n?\z)" });
-                Ok((Part::new(1, 0), Repeatable::Nothing))
+                Ok((Fragment::new(1, 0), Repeatable::Nothing))
             }
             '.' => {
                 self.out.push_str(if self.flags.dot_all { "(?s:.)" } else { r"[^\x{A}]" });
-                item(Part::new(1, 1))
+                item(Fragment::new(1, 1))
             }
             '[' => self.class().and_then(item),
             '(' => self.group(),
@@ -274,7 +274,7 @@ impl Translator {
                 }
                 self.at += 1;
                 self.literal(char);
-                item(Part::new(1 + char.len_utf8(), 1))
+                item(Fragment::new(1 + char.len_utf8(), 1))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bson::Bson;
 
-use super::{Limits, Properties, Rest, Rule, Schema};
+use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits};
 use crate::query::compare::{compare_bson, number, same_bracket};
 use crate::query::error::EvalError;
 use crate::query::path::{Leaf, Path};
@@ -30,13 +30,13 @@ fn all<T>(items: impl IntoIterator<Item = T>, test: impl Fn(T) -> Result<bool, E
     Ok(true)
 }
 
-impl Limits {
+impl SizeLimits {
     fn contain(self, count: usize) -> bool {
         u64::try_from(count).is_ok_and(|count| (self.least..=self.most).contains(&count))
     }
 }
 
-impl Rest {
+impl OtherMembers {
     fn accepts(&self, value: Value<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Allowed => Ok(true),
@@ -46,7 +46,7 @@ impl Rest {
     }
 }
 
-impl Rule {
+impl KeywordRule {
     fn accepts(&self, value: Value<'_>) -> Result<bool, EvalError> {
         match self {
             Self::Never => Ok(false),

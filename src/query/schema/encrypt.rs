@@ -3,21 +3,21 @@
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-use super::parse::Reader;
+use super::parse::SchemaReader;
 use crate::query::error::{QueryError, code};
 
 /// The values of `algorithm`.
 const ALGORITHMS: [&str; 2] = ["AEAD_AES_256_CBC_HMAC_SHA_512-Deterministic", "AEAD_AES_256_CBC_HMAC_SHA_512-Random"];
 
 /// `encrypt: {bsonType, keyId, algorithm}`
-pub(super) fn check_encrypt(reader: &Reader<'_>, value: &Bson) -> Result<(), QueryError> {
+pub(super) fn check_encrypt(reader: &SchemaReader<'_>, value: &Bson) -> Result<(), QueryError> {
     let document = object(reader, "encrypt", value)?;
     check_members(reader, "encrypt", document, &["bsonType", "keyId", "algorithm"])?;
     document.get("bsonType").map_or(Ok(()), |types| reader.types("bsonType", types).map(drop))
 }
 
 /// `encryptMetadata: {keyId, algorithm}`
-pub(super) fn check_metadata(reader: &Reader<'_>, value: &Bson) -> Result<(), QueryError> {
+pub(super) fn check_metadata(reader: &SchemaReader<'_>, value: &Bson) -> Result<(), QueryError> {
     let document = object(reader, "encryptMetadata", value)?;
     if document.is_empty() {
         return reader.fail("$jsonSchema keyword 'encryptMetadata' cannot be an empty object");
@@ -25,14 +25,19 @@ pub(super) fn check_metadata(reader: &Reader<'_>, value: &Bson) -> Result<(), Qu
     check_members(reader, "encryptMetadata", document, &["keyId", "algorithm"])
 }
 
-fn object<'d>(reader: &Reader<'_>, keyword: &str, value: &'d Bson) -> Result<&'d Document, QueryError> {
+fn object<'d>(reader: &SchemaReader<'_>, keyword: &str, value: &'d Bson) -> Result<&'d Document, QueryError> {
     match value {
         Bson::Document(document) => Ok(document),
         _ => reader.wrong_type(keyword, "an object"),
     }
 }
 
-fn check_members(reader: &Reader<'_>, keyword: &str, document: &Document, names: &[&str]) -> Result<(), QueryError> {
+fn check_members(
+    reader: &SchemaReader<'_>,
+    keyword: &str,
+    document: &Document,
+    names: &[&str],
+) -> Result<(), QueryError> {
     for (name, value) in document {
         match (name.as_str(), value) {
             (name, _) if !names.contains(&name) => {
@@ -56,7 +61,7 @@ fn check_members(reader: &Reader<'_>, keyword: &str, document: &Document, names:
     Ok(())
 }
 
-fn check_ids(reader: &Reader<'_>, ids: &[Bson]) -> Result<(), QueryError> {
+fn check_ids(reader: &SchemaReader<'_>, ids: &[Bson]) -> Result<(), QueryError> {
     for id in ids {
         match id {
             Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => {}

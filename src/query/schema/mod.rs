@@ -28,7 +28,7 @@ use super::types::TypeSet;
 /// A schema that was checked and is ready to be asked.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    rules: Vec<Rule>,
+    rules: Vec<KeywordRule>,
 }
 
 impl Schema {
@@ -38,7 +38,7 @@ impl Schema {
     /// Everything that MongoDB refuses, with its number.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         match value {
-            Bson::Document(document) => parse::Reader::new(location).top(document),
+            Bson::Document(document) => parse::SchemaReader::new(location).top(document),
             _ => Err(location.malformed(14, "$jsonSchema must be an object")),
         }
     }
@@ -62,7 +62,7 @@ impl Schema {
 
 /// One condition on a value.
 #[derive(Debug, Clone)]
-enum Rule {
+enum KeywordRule {
     /// `type`, `bsonType`
     Types(TypeSet),
     /// `encrypt`: binary data of the subtype for encrypted values.
@@ -74,19 +74,19 @@ enum Rule {
     /// `multipleOf`
     MultipleOf(Divisor),
     /// `minLength`, `maxLength`
-    Length(Limits),
+    Length(SizeLimits),
     /// `pattern`
     Pattern(Regex),
     /// `minItems`, `maxItems`
-    ItemCount(Limits),
+    ItemCount(SizeLimits),
     /// `uniqueItems`
     UniqueItems,
     /// `items` with a list of schemas, one for each place; the last one is for all further elements.
-    ItemsByPlace(Vec<Schema>, Rest),
+    ItemsByPlace(Vec<Schema>, OtherMembers),
     /// `items` with one schema for all.
     Items(Schema),
     /// `minProperties`, `maxProperties`
-    PropertyCount(Limits),
+    PropertyCount(SizeLimits),
     /// `required`
     Required(Vec<String>),
     /// `properties`, `patternProperties`, `additionalProperties`
@@ -107,7 +107,7 @@ enum Rule {
     Never,
 }
 
-impl Rule {
+impl KeywordRule {
     /// Whether every document keeps it: it speaks of numbers, lengths or arrays.
     fn is_of_other_values(&self) -> bool {
         matches!(
@@ -125,14 +125,14 @@ impl Rule {
 
 /// A number from here to there.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct SizeLimits {
     least: u64,
     most: u64,
 }
 
 /// What is asked of the members or elements that no other keyword speaks of.
 #[derive(Debug, Clone)]
-enum Rest {
+enum OtherMembers {
     Allowed,
     Forbidden,
     Shape(Box<Schema>),
@@ -143,5 +143,5 @@ enum Rest {
 struct Properties {
     named: Vec<(String, Schema)>,
     patterns: Vec<(Regex, Schema)>,
-    rest: Rest,
+    rest: OtherMembers,
 }

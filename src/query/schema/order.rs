@@ -1,6 +1,6 @@
 //! When parts of a schema are asked: MongoDB makes conditions of them that stand among the others of the filter.
 
-use super::{Properties, Rest, Rule, Schema};
+use super::{KeywordRule, OtherMembers, Properties, Schema};
 use crate::query::raw::kind;
 use crate::query::types::TypeSet;
 
@@ -20,7 +20,7 @@ pub(in crate::query) enum Sort<'s> {
 }
 
 /// When the schema of a member is asked.
-enum Turn {
+enum MemberTurn {
     /// Where it stands.
     Early,
     /// Behind everything else; about values of these types, `None` for all.
@@ -28,17 +28,19 @@ enum Turn {
 }
 
 impl Schema {
-    fn of(rule: Rule) -> Self {
+    fn of(rule: KeywordRule) -> Self {
         Self { rules: vec![rule] }
     }
 
     /// Whether no document has the shape, as MongoDB sees at once.
     pub(in crate::query) fn accepts_nothing(&self) -> bool {
         self.rules.iter().any(|rule| match rule {
-            Rule::Never => true,
-            Rule::OneOfValues(values) => !values.iter().any(|value| value.as_document().is_some()),
-            Rule::AnyOf(schemas) | Rule::OneOf(schemas) => schemas.len() == 1 && schemas[0].accepts_nothing(),
-            Rule::AllOf(schemas) => schemas.iter().any(Self::accepts_nothing),
+            KeywordRule::Never => true,
+            KeywordRule::OneOfValues(values) => !values.iter().any(|value| value.as_document().is_some()),
+            KeywordRule::AnyOf(schemas) | KeywordRule::OneOf(schemas) => {
+                schemas.len() == 1 && schemas[0].accepts_nothing()
+            }
+            KeywordRule::AllOf(schemas) => schemas.iter().any(Self::accepts_nothing),
             _ => false,
         })
     }
@@ -46,12 +48,12 @@ impl Schema {
     /// Whether every value has the shape, as MongoDB sees at once.
     pub(in crate::query) fn accepts_everything(&self) -> bool {
         self.rules.iter().all(|rule| match rule {
-            Rule::Properties(properties) => {
+            KeywordRule::Properties(properties) => {
                 properties.is_by_name()
                     && !properties.named.is_empty()
                     && properties.named.iter().all(|(_, schema)| schema.accepts_everything())
             }
-            Rule::AllOf(schemas) => schemas.iter().all(Self::accepts_everything),
+            KeywordRule::AllOf(schemas) => schemas.iter().all(Self::accepts_everything),
             _ => false,
         })
     }
@@ -61,16 +63,16 @@ impl Schema {
         let mut parts = Vec::new();
         for rule in &self.rules {
             match rule {
-                Rule::Required(names) => {
-                    parts.extend(names.iter().map(|name| Self::of(Rule::Required(vec![name.clone()]))));
+                KeywordRule::Required(names) => {
+                    parts.extend(names.iter().map(|name| Self::of(KeywordRule::Required(vec![name.clone()]))));
                 }
-                Rule::Properties(properties) => {
+                KeywordRule::Properties(properties) => {
                     parts.extend(properties.named.iter().map(|(name, schema)| Self::of_member(name, schema)));
                     if !properties.is_by_name() {
-                        parts.push(Self::of(Rule::Last(Box::new(Self::of(rule.clone())))));
+                        parts.push(Self::of(KeywordRule::Last(Box::new(Self::of(rule.clone())))));
                     }
                 }
-                Rule::AllOf(schemas) => parts.extend(schemas.iter().flat_map(Self::parts)),
+                KeywordRule::AllOf(schemas) => parts.extend(schemas.iter().flat_map(Self::parts)),
                 rule => parts.push(Self::of(rule.clone())),
             }
         }
@@ -81,21 +83,22 @@ impl Schema {
     pub(in crate::query) fn alternatives(&self) -> Vec<Self> {
         let whole = self.without_shell();
         match whole.rules.as_slice() {
-            [Rule::AnyOf(schemas)] => schemas.iter().flat_map(Self::alternatives).collect(),
-            [Rule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
+            [KeywordRule::AnyOf(schemas)] => schemas.iter().flat_map(Self::alternatives).collect(),
+            [KeywordRule::Properties(properties)] if properties.is_by_name() => match properties.named.as_slice() {
                 [(name, schema)] if !name.is_empty() => match schema.without_shell().turn() {
-                    Turn::Late(kinds) => {
-                        let last = |schema| Self::of(Rule::Last(Box::new(schema)));
-                        let of_kinds = kinds.map(|kinds| last(Self::of_member(name, &Self::of(Rule::Types(kinds)))));
-                        let there = Self::of(Rule::Required(vec![name.clone()]));
+                    MemberTurn::Late(kinds) => {
+                        let last = |schema| Self::of(KeywordRule::Last(Box::new(schema)));
+                        let of_kinds =
+                            kinds.map(|kinds| last(Self::of_member(name, &Self::of(KeywordRule::Types(kinds)))));
+                        let there = Self::of(KeywordRule::Required(vec![name.clone()]));
                         let refused = [Some(there), of_kinds].into_iter().flatten();
-                        refused.map(|schema| Self::of(Rule::Not(schema))).chain([last(whole.clone())]).collect()
+                        refused.map(|schema| Self::of(KeywordRule::Not(schema))).chain([last(whole.clone())]).collect()
                     }
                     // Several rules are an `$and` of their own, which counts.
-                    Turn::Early if schema.without_shell().rules.len() > 1 => {
-                        vec![Self { rules: vec![whole.rules[0].clone(), Rule::AllOf(Vec::new())] }]
+                    MemberTurn::Early if schema.without_shell().rules.len() > 1 => {
+                        vec![Self { rules: vec![whole.rules[0].clone(), KeywordRule::AllOf(Vec::new())] }]
                     }
-                    Turn::Early => vec![whole.clone()],
+                    MemberTurn::Early => vec![whole.clone()],
                 },
                 _ => vec![whole.clone()],
             },
@@ -106,13 +109,15 @@ impl Schema {
     /// A rule about one member.
     fn of_member(name: &str, schema: &Self) -> Self {
         let named = vec![(name.to_owned(), schema.clone())];
-        Self::of(Rule::Properties(Properties { named, patterns: Vec::new(), rest: Rest::Allowed }))
+        Self::of(KeywordRule::Properties(Properties { named, patterns: Vec::new(), rest: OtherMembers::Allowed }))
     }
 
     /// What a list of one schema alone is.
     fn without_shell(&self) -> &Self {
         match self.rules.as_slice() {
-            [Rule::AllOf(schemas) | Rule::AnyOf(schemas) | Rule::OneOf(schemas)] if schemas.len() == 1 => {
+            [KeywordRule::AllOf(schemas) | KeywordRule::AnyOf(schemas) | KeywordRule::OneOf(schemas)]
+                if schemas.len() == 1 =>
+            {
                 schemas[0].without_shell()
             }
             _ => self,
@@ -120,43 +125,52 @@ impl Schema {
     }
 
     /// When the schema is asked.
-    fn turn(&self) -> Turn {
-        let one = |kind: u8| Turn::Late(Some(TypeSet::default().with(kind)));
-        let [rule] = self.rules.as_slice() else { return Turn::Early };
+    fn turn(&self) -> MemberTurn {
+        let one = |kind: u8| MemberTurn::Late(Some(TypeSet::default().with(kind)));
+        let [rule] = self.rules.as_slice() else { return MemberTurn::Early };
         match rule {
-            Rule::ItemCount(_) | Rule::UniqueItems | Rule::Items(_) | Rule::ItemsByPlace(..) => one(kind::ARRAY),
-            Rule::Required(_) | Rule::Properties(_) | Rule::PropertyCount(_) => one(kind::DOCUMENT),
-            Rule::Length(_) => one(kind::STRING),
-            Rule::MultipleOf(_) => Turn::Late(Some(TypeSet::NUMBER)),
-            Rule::Types(_) | Rule::Encrypted | Rule::OneOfValues(_) | Rule::Dependency(..) | Rule::OneOf(_) => {
-                Turn::Late(None)
+            KeywordRule::ItemCount(_)
+            | KeywordRule::UniqueItems
+            | KeywordRule::Items(_)
+            | KeywordRule::ItemsByPlace(..) => one(kind::ARRAY),
+            KeywordRule::Required(_) | KeywordRule::Properties(_) | KeywordRule::PropertyCount(_) => {
+                one(kind::DOCUMENT)
             }
-            _ => Turn::Early,
+            KeywordRule::Length(_) => one(kind::STRING),
+            KeywordRule::MultipleOf(_) => MemberTurn::Late(Some(TypeSet::NUMBER)),
+            KeywordRule::Types(_)
+            | KeywordRule::Encrypted
+            | KeywordRule::OneOfValues(_)
+            | KeywordRule::Dependency(..)
+            | KeywordRule::OneOf(_) => MemberTurn::Late(None),
+            _ => MemberTurn::Early,
         }
     }
 
     fn is_bounded(&self) -> bool {
-        matches!(self.without_shell().rules.as_slice(), [Rule::Bound { .. } | Rule::Pattern(_)])
+        matches!(self.without_shell().rules.as_slice(), [KeywordRule::Bound { .. } | KeywordRule::Pattern(_)])
     }
 
     /// What sort of condition it is.
     pub(in crate::query) fn sort(&self) -> Sort<'_> {
         let [rule] = self.without_shell().rules.as_slice() else { return Sort::All };
         match rule {
-            Rule::Required(names) => match names.as_slice() {
+            KeywordRule::Required(names) => match names.as_slice() {
                 [name] => Sort::Exists(name),
                 _ => Sort::All,
             },
-            Rule::Properties(properties) => match (properties.named.len(), properties.is_by_name()) {
+            KeywordRule::Properties(properties) => match (properties.named.len(), properties.is_by_name()) {
                 (0, _) => Sort::Own,
                 (1, true) => Sort::Any { bounded: properties.named[0].1.is_bounded() },
                 _ => Sort::All,
             },
-            Rule::AnyOf(schemas) => Sort::Any { bounded: schemas.iter().any(Self::is_bounded) },
-            Rule::Not(schema) => Sort::Not(schema),
-            Rule::OneOf(_) | Rule::PropertyCount(_) | Rule::Dependency(..) | Rule::OneOfValues(_) | Rule::Last(_) => {
-                Sort::Own
-            }
+            KeywordRule::AnyOf(schemas) => Sort::Any { bounded: schemas.iter().any(Self::is_bounded) },
+            KeywordRule::Not(schema) => Sort::Not(schema),
+            KeywordRule::OneOf(_)
+            | KeywordRule::PropertyCount(_)
+            | KeywordRule::Dependency(..)
+            | KeywordRule::OneOfValues(_)
+            | KeywordRule::Last(_) => Sort::Own,
             _ => Sort::All,
         }
     }
@@ -164,6 +178,6 @@ impl Schema {
 
 impl Properties {
     fn is_by_name(&self) -> bool {
-        self.patterns.is_empty() && matches!(self.rest, Rest::Allowed)
+        self.patterns.is_empty() && matches!(self.rest, OtherMembers::Allowed)
     }
 }

@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::check::are_unique;
-use super::{Limits, Properties, Rest, Rule, Schema, encrypt};
+use super::{KeywordRule, OtherMembers, Properties, Schema, SizeLimits, encrypt};
 use crate::query::error::{Location, QueryError, code};
 use crate::query::expr::Divisor;
 use crate::query::raw::kind;
@@ -55,7 +55,7 @@ const KEYWORDS: [&str; 31] = [
 
 /// The reader of schemas and where it is.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct SchemaReader<'a> {
     location: &'a mut Location,
     depth: usize,
     /// How many members and elements with a name lead here from the whole document.
@@ -64,7 +64,7 @@ pub(super) struct Reader<'a> {
 
 type Read<T> = Result<T, QueryError>;
 
-impl<'a> Reader<'a> {
+impl<'a> SchemaReader<'a> {
     /// At the place where the schema begins.
     pub(super) fn new(location: &'a mut Location) -> Self {
         Self { location, depth: 0, inside: 0 }
@@ -74,8 +74,8 @@ impl<'a> Reader<'a> {
     pub(super) fn top(&mut self, document: &Document) -> Read<Schema> {
         let mut schema = self.schema(document)?;
         for rule in &mut schema.rules {
-            if matches!(rule, Rule::Types(types) if !types.contains(kind::DOCUMENT)) {
-                *rule = Rule::Never;
+            if matches!(rule, KeywordRule::Types(types) if !types.contains(kind::DOCUMENT)) {
+                *rule = KeywordRule::Never;
             }
         }
         Ok(schema)
@@ -164,23 +164,23 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn rule(&mut self, keyword: &str, value: &Bson, schema: &Document) -> Read<Option<Rule>> {
+    fn rule(&mut self, keyword: &str, value: &Bson, schema: &Document) -> Read<Option<KeywordRule>> {
         Ok(Some(match keyword {
-            "type" | "bsonType" => Rule::Types(self.types(keyword, value)?),
-            "enum" => Rule::OneOfValues(self.values(value)?),
+            "type" | "bsonType" => KeywordRule::Types(self.types(keyword, value)?),
+            "enum" => KeywordRule::OneOfValues(self.values(value)?),
             "minimum" | "maximum" => self.bound(keyword, value, schema)?,
-            "multipleOf" => Rule::MultipleOf(self.divisor(value)?),
-            "minLength" | "maxLength" => Rule::Length(self.limits(keyword, value)?),
-            "minItems" | "maxItems" => Rule::ItemCount(self.limits(keyword, value)?),
-            "minProperties" | "maxProperties" => Rule::PropertyCount(self.limits(keyword, value)?),
+            "multipleOf" => KeywordRule::MultipleOf(self.divisor(value)?),
+            "minLength" | "maxLength" => KeywordRule::Length(self.limits(keyword, value)?),
+            "minItems" | "maxItems" => KeywordRule::ItemCount(self.limits(keyword, value)?),
+            "minProperties" | "maxProperties" => KeywordRule::PropertyCount(self.limits(keyword, value)?),
             "pattern" => match value {
                 // One about whole documents is not even read.
                 Bson::String(_) if self.inside == 0 => return Ok(None),
-                Bson::String(pattern) => Rule::Pattern(self.regex(pattern)?),
+                Bson::String(pattern) => KeywordRule::Pattern(self.regex(pattern)?),
                 _ => return self.wrong_type(keyword, "a string"),
             },
             "uniqueItems" => match value {
-                Bson::Boolean(true) => Rule::UniqueItems,
+                Bson::Boolean(true) => KeywordRule::UniqueItems,
                 Bson::Boolean(false) => return Ok(None),
                 _ => return self.wrong_type(keyword, "a boolean"),
             },
@@ -188,18 +188,18 @@ impl<'a> Reader<'a> {
                 self.rest(keyword, Some(value))?;
                 return Ok(None);
             }
-            "required" => Rule::Required(self.names(keyword, value)?),
-            "dependencies" => Rule::AllOf(self.dependencies(value)?),
-            "allOf" => Rule::AllOf(self.schemas(keyword, value)?),
-            "anyOf" => Rule::AnyOf(self.schemas(keyword, value)?),
-            "oneOf" => Rule::OneOf(self.schemas(keyword, value)?),
+            "required" => KeywordRule::Required(self.names(keyword, value)?),
+            "dependencies" => KeywordRule::AllOf(self.dependencies(value)?),
+            "allOf" => KeywordRule::AllOf(self.schemas(keyword, value)?),
+            "anyOf" => KeywordRule::AnyOf(self.schemas(keyword, value)?),
+            "oneOf" => KeywordRule::OneOf(self.schemas(keyword, value)?),
             "not" => match value {
-                Bson::Document(schema) => Rule::Not(self.schema(schema)?),
+                Bson::Document(schema) => KeywordRule::Not(self.schema(schema)?),
                 _ => return self.wrong_type(keyword, "an object"),
             },
             "encrypt" => {
                 encrypt::check_encrypt(self, value)?;
-                Rule::Encrypted
+                KeywordRule::Encrypted
             }
             "encryptMetadata" => {
                 encrypt::check_metadata(self, value)?;
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bound(&self, keyword: &str, value: &Bson, schema: &Document) -> Read<Rule> {
+    fn bound(&self, keyword: &str, value: &Bson, schema: &Document) -> Read<KeywordRule> {
         if !is_number(value) {
             return self.wrong_type(keyword, "a number");
         }
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
             Some(Bson::Boolean(truth)) => *truth,
             Some(_) => return self.wrong_type(exclusive, "a boolean"),
         };
-        Ok(Rule::Bound { bound: value.clone(), is_maximum, exclusive })
+        Ok(KeywordRule::Bound { bound: value.clone(), is_maximum, exclusive })
     }
 
     fn divisor(&self, value: &Bson) -> Read<Divisor> {
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A whole number that is not negative, as the lower or the upper limit.
-    fn limits(&self, keyword: &str, value: &Bson) -> Read<Limits> {
+    fn limits(&self, keyword: &str, value: &Bson) -> Read<SizeLimits> {
         if !is_number(value) {
             return self.fail(format!("expected a number in: {keyword}"));
         }
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
             return self.fail(format!("expected a whole number, not negative, in: {keyword}"));
         };
         let is_lower = keyword.starts_with("min");
-        Ok(if is_lower { Limits { least: number, most: u64::MAX } } else { Limits { least: 0, most: number } })
+        Ok(if is_lower { SizeLimits { least: number, most: u64::MAX } } else { SizeLimits { least: 0, most: number } })
     }
 
     fn regex(&self, pattern: &str) -> Read<Regex> {
@@ -312,9 +312,11 @@ impl<'a> Reader<'a> {
         Regex::new(pattern, "").or_else(|(code, message)| self.refuse(code, message))
     }
 
-    fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<Rule> {
+    fn items(&mut self, value: &Bson, additional: Option<&Bson>) -> Read<KeywordRule> {
         let schemas = match value {
-            Bson::Document(schema) => return self.within("items", |reader| reader.inner(schema)).map(Rule::Items),
+            Bson::Document(schema) => {
+                return self.within("items", |reader| reader.inner(schema)).map(KeywordRule::Items);
+            }
             Bson::Array(schemas) => schemas,
             _ => return self.within("items", |reader| reader.wrong_type("items", "an array or an object")),
         };
@@ -328,7 +330,7 @@ impl<'a> Reader<'a> {
             schemas.iter().enumerate().map(read).collect::<Read<Vec<_>>>()
         })?;
         let rest = self.within("additionalItems", |reader| reader.rest("additionalItems", additional))?;
-        Ok(Rule::ItemsByPlace(by_place, rest))
+        Ok(KeywordRule::ItemsByPlace(by_place, rest))
     }
 
     /// A schema for a property without a name, which is the document.
@@ -347,11 +349,11 @@ impl<'a> Reader<'a> {
         Ok(schema)
     }
 
-    fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<Rest> {
+    fn rest(&mut self, keyword: &str, value: Option<&Bson>) -> Read<OtherMembers> {
         match value {
-            None | Some(Bson::Boolean(true)) => Ok(Rest::Allowed),
-            Some(Bson::Boolean(false)) => Ok(Rest::Forbidden),
-            Some(Bson::Document(schema)) => Ok(Rest::Shape(Box::new(self.inner(schema)?))),
+            None | Some(Bson::Boolean(true)) => Ok(OtherMembers::Allowed),
+            Some(Bson::Boolean(false)) => Ok(OtherMembers::Forbidden),
+            Some(Bson::Document(schema)) => Ok(OtherMembers::Shape(Box::new(self.inner(schema)?))),
             Some(_) => self.wrong_type(keyword, "either an object or a boolean"),
         }
     }
@@ -403,15 +405,17 @@ impl<'a> Reader<'a> {
         for (name, dependency) in dependencies {
             let schema = self.within(name, |reader| match dependency {
                 Bson::Document(schema) => reader.schema(schema),
-                Bson::Array(_) => Ok(Schema { rules: vec![Rule::Required(reader.names("dependencies", dependency)?)] }),
+                Bson::Array(_) => {
+                    Ok(Schema { rules: vec![KeywordRule::Required(reader.names("dependencies", dependency)?)] })
+                }
                 _ => reader.wrong_type("dependencies", "an object of objects and arrays"),
             })?;
-            schemas.push(Schema { rules: vec![Rule::Dependency(name.clone(), schema)] });
+            schemas.push(Schema { rules: vec![KeywordRule::Dependency(name.clone(), schema)] });
         }
         Ok(schemas)
     }
 
-    fn properties(&mut self, schema: &Document) -> Read<Option<Rule>> {
+    fn properties(&mut self, schema: &Document) -> Read<Option<KeywordRule>> {
         let mut named = Vec::new();
         for (name, schema) in self.members("properties", schema)? {
             named.push((name.clone(), self.member("properties", name, schema)?));
@@ -432,7 +436,7 @@ impl<'a> Reader<'a> {
         let says_more =
             ["patternProperties", "additionalProperties"].iter().any(|keyword| schema.contains_key(keyword));
         let nothing = named.is_empty() && !says_more && self.inside == 0;
-        Ok((!nothing).then_some(Rule::Properties(Properties { named, patterns, rest })))
+        Ok((!nothing).then_some(KeywordRule::Properties(Properties { named, patterns, rest })))
     }
 
     fn members<'d>(&self, keyword: &str, schema: &'d Document) -> Read<Vec<(&'d String, &'d Bson)>> {

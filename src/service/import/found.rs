@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bson::raw::RawDocument;
 use bson::{Bson, Document, doc};
 
-use super::rows::{Reading, Row, Rows, key_text};
+use super::rows::{ImportRows, Row, RowReading, key_text};
 use crate::domain::document::integer;
 use crate::domain::object_fields::FieldValue;
 use crate::domain::object_input::read_fields;
@@ -24,7 +24,7 @@ const MOST: u64 = 10 * AT_ONCE as u64;
 
 /// Objects that are there.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundObjects {
     documents: Vec<Documents>,
     /// Where in `documents` the object with this id is.
     places: HashMap<i64, (usize, usize)>,
@@ -32,7 +32,7 @@ pub(super) struct Found {
     hidden: HashSet<i64>,
     /// Ids by the text of the key.
     keys: HashMap<String, Match>,
-    /// For each of [`Rows::links`] ids by the text of the value.
+    /// For each of [`ImportRows::links`] ids by the text of the value.
     links: Vec<HashMap<String, Match>>,
 }
 
@@ -44,15 +44,15 @@ pub(super) enum Match {
     Several,
 }
 
-impl Found {
+impl FoundObjects {
     /// Looks up all that the rows name; `is_seen` says of an object whether the importer may know of it.
     ///
     /// # Errors
     /// What the store reports.
     pub(super) async fn read(
         services: &Services,
-        reading: &Reading,
-        rows: &Rows,
+        reading: &RowReading,
+        rows: &ImportRows,
         is_seen: impl Fn(&RawDocument) -> bool,
     ) -> Result<Self, ServiceError> {
         let mut found = Self::default();

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bson::{DateTime, doc};
 use sha2::{Digest, Sha256};
 
-use super::rows::Rows;
+use super::rows::ImportRows;
 use crate::domain::document::{integer, raw};
 use crate::query::Filter;
 use crate::service::error::ServiceError;
@@ -18,12 +18,12 @@ use crate::service::services::Services;
 use crate::store::{Change, FindQuery, StoreError, Unit, collections};
 
 /// The note of one file.
-pub(super) struct Journal {
+pub(super) struct ImportNote {
     name: String,
     is_noted: bool,
 }
 
-impl Journal {
+impl ImportNote {
     /// The journal of a file for a type.
     pub(super) fn of(type_id: i64, file: &[u8]) -> Self {
         let mut hash = Sha256::new();
@@ -37,7 +37,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the store reports.
-    pub(super) async fn resume(&mut self, services: &Services, rows: &mut Rows) -> Result<(), ServiceError> {
+    pub(super) async fn resume(&mut self, services: &Services, rows: &mut ImportRows) -> Result<(), ServiceError> {
         let query = FindQuery::new(Filter::equals("_id", self.name.as_str()), services.max_time).limited(1);
         let noted = services.store.find(collections::IMPORTS, &query).await?;
         let first = noted.first().and_then(|note| integer(note, "first_id"));
@@ -55,7 +55,7 @@ impl Journal {
     pub(super) async fn begin(
         &mut self,
         services: &Services,
-        rows: &mut Rows,
+        rows: &mut ImportRows,
         now: DateTime,
     ) -> Result<(), ServiceError> {
         let count = rows.list.iter().filter(|row| row.public_id.is_none()).count();
@@ -90,7 +90,7 @@ impl Journal {
     }
 }
 
-fn number(rows: &mut Rows, first: i64) {
+fn number(rows: &mut ImportRows, first: i64) {
     for (row, id) in rows.list.iter_mut().filter(|row| row.public_id.is_none()).zip(first..) {
         row.public_id = Some(id);
     }

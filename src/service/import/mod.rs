@@ -24,17 +24,17 @@ use bson::DateTime;
 use bson::raw::RawDocument;
 
 pub use self::report::{Action, ImportReport, MAX_ERRORS, MAX_LINES, ReportError, ReportLine};
-pub use self::rows::Form;
+pub use self::rows::ImportForm;
 
-use self::found::Found;
-use self::journal::Journal;
-use self::plan::{Plan, Planner, What};
+use self::found::FoundObjects;
+use self::journal::ImportNote;
+use self::plan::{ImportPlan, Planner, What};
 use self::report::{ReportErrors, add_in_order};
-use self::rows::{Reading, Rows};
+use self::rows::{ImportRows, RowReading};
 use self::write::Finish;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-use super::export::Access;
+use super::export::ExportAccess;
 use super::objects::require_type;
 use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
@@ -54,7 +54,7 @@ const ATTEMPTS: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub struct Importer<'a> {
     /// Whose access lists count.
-    pub access: Access<'a>,
+    pub access: ExportAccess<'a>,
     /// The user who becomes the author of new objects that name none, and the editor of changed ones.
     pub user_id: i64,
 }
@@ -69,7 +69,7 @@ pub struct ImportQuery {
     /// Whether to change nothing and only say what would happen.
     pub dry_run: bool,
     /// The form of the file.
-    pub form: Form,
+    pub form: ImportForm,
     /// What makes it the same import as an earlier one.
     pub repeat: Repeat,
 }
@@ -120,7 +120,7 @@ pub async fn import_objects(
         may_create?;
     }
     let key = query.key.as_deref().map(|name| key_field(entry, name)).transpose()?;
-    let reading = Arc::new(Reading { types: Arc::clone(&types), entry: Arc::clone(entry), key });
+    let reading = Arc::new(RowReading { types: Arc::clone(&types), entry: Arc::clone(entry), key });
     let form = query.form;
     let mut rows;
     let mut journal;
@@ -128,7 +128,7 @@ pub async fn import_objects(
     (rows, journal, said) = {
         let (reading, query) = (Arc::clone(&reading), query.clone());
         let read = move |means: &Means| {
-            let journal = Journal::of(reading.entry.object_type.public_id, &file);
+            let journal = ImportNote::of(reading.entry.object_type.public_id, &file);
             (reading.read(&file, form, &|bytes| means.hold(bytes).is_ok()), journal, hash_of(&query, &file))
         };
         admission::work(read).await.map_err(StoreError::from)?
@@ -167,7 +167,7 @@ pub async fn import_objects(
         let is_seen = |object: &RawDocument| {
             integer(object, "type_id") == Some(query.type_id) || importer.access.shows(&types, object)
         };
-        let mut found = Found::read(services, &reading, &rows, is_seen).await?;
+        let mut found = FoundObjects::read(services, &reading, &rows, is_seen).await?;
         if query.dry_run {
             found.forget_hidden();
         }
@@ -238,7 +238,7 @@ fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {
 }
 
 /// What a plan does has to be allowed, whether it is only looked at or not.
-fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &Plan) -> Result<(), ServiceError> {
+fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &ImportPlan) -> Result<(), ServiceError> {
     for (permission, is_needed) in [
         (Permission::Create, plan.steps.iter().any(|step| matches!(step.what, What::Create { .. }))),
         (Permission::Update, plan.steps.iter().any(|step| !matches!(step.what, What::Create { .. }))),
@@ -271,7 +271,7 @@ async fn check_references(
     services: &Services,
     visible: Option<Filter>,
     type_id: i64,
-    plan: &mut Plan,
+    plan: &mut ImportPlan,
 ) -> Result<(), ServiceError> {
     let references = plan.steps.iter().flat_map(|step| &step.references).map(|reference| reference.object_id);
     let mut targets = Targets::read(services, visible, references).await?;
@@ -301,7 +301,7 @@ async fn check_references(
 }
 
 /// The report of what a plan would do.
-fn foretold(plan: &Plan) -> ImportReport {
+fn foretold(plan: &ImportPlan) -> ImportReport {
     let mut report = ImportReport { dry_run: true, ..ImportReport::default() };
     for step in &plan.steps {
         let action = match step.what {
@@ -315,6 +315,6 @@ fn foretold(plan: &Plan) -> ImportReport {
 }
 
 /// The rows to be changed: nobody else has them while no plan is being made.
-fn own(rows: &mut Arc<Rows>) -> Result<&mut Rows, ServiceError> {
+fn own(rows: &mut Arc<ImportRows>) -> Result<&mut ImportRows, ServiceError> {
     Arc::get_mut(rows).ok_or_else(|| StoreError::backend("the rows of an import are in use").into())
 }

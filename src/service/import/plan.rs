@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
-use super::found::{Found, Match};
+use super::found::{FoundObjects, Match};
 use super::report::{ReportError, ReportErrors, name_of};
-use super::rows::{Reading, Row, Rows, Source, field_of};
+use super::rows::{ImportRows, Row, RowReading, RowSource, field_of};
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
 use crate::domain::object_input::{self, ObjectInput};
@@ -20,13 +20,13 @@ use crate::service::resource::{self, Objects};
 
 /// What shall happen with the rows.
 #[derive(Default)]
-pub(super) struct Plan {
-    pub(super) steps: Vec<Step>,
+pub(super) struct ImportPlan {
+    pub(super) steps: Vec<PlannedStep>,
     pub(super) errors: ReportErrors,
 }
 
 /// What shall happen with a row.
-pub(super) struct Step {
+pub(super) struct PlannedStep {
     /// The place of the row in the file.
     pub(super) row: usize,
     pub(super) line: u64,
@@ -43,9 +43,9 @@ pub(super) enum What {
 
 /// What plans are made by.
 pub(super) struct Planner {
-    pub(super) reading: Arc<Reading>,
-    pub(super) rows: Arc<Rows>,
-    pub(super) found: Found,
+    pub(super) reading: Arc<RowReading>,
+    pub(super) rows: Arc<ImportRows>,
+    pub(super) found: FoundObjects,
     /// The rows that are stored already.
     pub(super) done: HashSet<usize>,
     /// Whether the importer may read objects of the type; nothing in a report depends on what others hold.
@@ -63,8 +63,8 @@ enum Aim {
 
 impl Planner {
     /// Makes the plan. Whether references lead somewhere is asked later.
-    pub(super) fn plan(&self) -> Plan {
-        let mut plan = Plan::default();
+    pub(super) fn plan(&self) -> ImportPlan {
+        let mut plan = ImportPlan::default();
         let (mut ids, mut keys) = (HashMap::new(), HashMap::new());
         for (index, row) in self.rows.list.iter().enumerate() {
             if self.done.contains(&index) {
@@ -150,7 +150,13 @@ impl Planner {
         }
     }
 
-    fn create(&self, index: usize, row: &Row, public_id: Option<i64>, errors: &mut ReportErrors) -> Option<Step> {
+    fn create(
+        &self,
+        index: usize,
+        row: &Row,
+        public_id: Option<i64>,
+        errors: &mut ReportErrors,
+    ) -> Option<PlannedStep> {
         let (input, accepted) = self.checked(row, None, errors)?;
         if let Some(violation) = public_id.and_then(resource::no_id) {
             errors.push(ReportError::new(row.line, "public_id", violation.message));
@@ -161,10 +167,10 @@ impl Planner {
             return None;
         }
         let what = What::Create { public_id, input: Box::new(input), fields: accepted.fields };
-        Some(Step { row: index, line: row.line, what, references: accepted.references })
+        Some(PlannedStep { row: index, line: row.line, what, references: accepted.references })
     }
 
-    fn update(&self, index: usize, row: &Row, id: i64, errors: &mut ReportErrors) -> Option<Step> {
+    fn update(&self, index: usize, row: &Row, id: i64, errors: &mut ReportErrors) -> Option<PlannedStep> {
         let mut wrong = |reason: String| errors.push(ReportError::new(row.line, "", reason));
         let before = self.found.object(id)?;
         let stored = match resource::decode(before) {
@@ -188,7 +194,7 @@ impl Planner {
                 }
             }
         };
-        Some(Step { row: index, line: row.line, what, references: accepted.references })
+        Some(PlannedStep { row: index, line: row.line, what, references: accepted.references })
     }
 
     /// The line by the rules for single objects; `old` are the fields that the object has, `None` for a new one.
@@ -202,8 +208,8 @@ impl Planner {
         let stored = old.unwrap_or_default();
         let known = if self.is_read { stored } else { &[] };
         let (mut body, sent) = match &row.source {
-            Source::Cells(cells) => self.body_of_cells(row, cells, known, errors),
-            Source::Document(document) => (self.body_of_document(row, document, errors), None),
+            RowSource::Cells(cells) => self.body_of_cells(row, cells, known, errors),
+            RowSource::Document(document) => (self.body_of_document(row, document, errors), None),
         };
         if !body.contains_key("author_id") {
             body.insert("author_id", self.user_id);

@@ -76,7 +76,7 @@ pub enum Action {
 /// A good report in few bytes, to be kept and told again: what happened to each line takes some fifty bytes, and most lines are like the
 /// one before them.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct KeptReport {
     created: usize,
     updated: usize,
     unchanged: usize,
@@ -219,14 +219,14 @@ impl ImportReport {
             }
         }
         let Self { created, updated, unchanged, lines_left_out, .. } = *self;
-        let kept = Kept { created, updated, unchanged, runs, lines_left_out };
+        let kept = KeptReport { created, updated, unchanged, runs, lines_left_out };
         serde_json::to_string(&kept).expect("numbers and strings can always be written")
     }
 
     /// The report that was kept; `None` when the text is none.
     pub(super) fn from_kept(text: &str) -> Option<Self> {
         let Ok(kept) = serde_json::from_str(text) else { return Self::from_kept_in_full(text) };
-        let Kept { created, updated, unchanged, runs, lines_left_out } = kept;
+        let KeptReport { created, updated, unchanged, runs, lines_left_out } = kept;
         let lines = runs.iter().flat_map(Run::lines).take(MAX_LINES).collect();
         Some(Self { created, updated, unchanged, lines, lines_left_out, ..Self::default() })
     }

@@ -18,7 +18,7 @@ use crate::service::type_catalog::{TypeEntry, Types};
 
 /// The form of a file that comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ImportForm {
     /// A table as text.
     Csv {
         /// What stands between two cells; `None`: what the header has most of.
@@ -34,17 +34,17 @@ pub enum Form {
 
 /// A file that was read.
 #[derive(Default)]
-pub(super) struct Rows {
+pub(super) struct ImportRows {
     /// What the columns of a table are.
     pub(super) columns: Vec<Heading>,
     /// The columns that refer to objects by a field of theirs.
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ReferenceColumn>,
     pub(super) list: Vec<Row>,
     pub(super) errors: ReportErrors,
 }
 
 /// A column that refers to objects by a field of theirs.
-pub(super) struct Link {
+pub(super) struct ReferenceColumn {
     /// The column in the table.
     pub(super) column: usize,
     /// The type that is referred to.
@@ -56,23 +56,23 @@ pub(super) struct Link {
 /// A line of the file.
 pub(super) struct Row {
     pub(super) line: u64,
-    pub(super) source: Source,
+    pub(super) source: RowSource,
     /// The id that the line names.
     pub(super) public_id: Option<i64>,
     /// The value of the key field, where objects are found by one.
     pub(super) key: Option<Bson>,
-    /// For each of [`Rows::links`] the value that leads to an object.
+    /// For each of [`ImportRows::links`] the value that leads to an object.
     pub(super) links: Vec<Option<Bson>>,
 }
 
 /// What the line says.
-pub(super) enum Source {
+pub(super) enum RowSource {
     Cells(StringRecord),
     Document(RawDocumentBuf),
 }
 
 /// What a file is read by.
-pub(super) struct Reading {
+pub(super) struct RowReading {
     pub(super) types: Arc<Types>,
     pub(super) entry: Arc<TypeEntry>,
     /// The position of the key field.
@@ -82,24 +82,24 @@ pub(super) struct Reading {
 /// What a file takes in memory while objects are made of it, of its own size.
 const GROWTH: usize = 4;
 
-impl Reading {
+impl RowReading {
     /// Reads a file; what is wrong with it is among its errors.
     /// `room` counts memory, and says whether there is some.
-    pub(super) fn read(&self, file: &[u8], form: Form, room: &dyn Fn(usize) -> bool) -> Rows {
+    pub(super) fn read(&self, file: &[u8], form: ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
         let refused = |line, reason: String| {
-            let mut rows = Rows::default();
+            let mut rows = ImportRows::default();
             rows.errors.push(ReportError::new(line, "", reason));
             rows
         };
         let table = match form {
-            Form::Xlsx => sheet::read(file, room),
+            ImportForm::Xlsx => sheet::read(file, room),
             _ if !room(file.len().saturating_mul(GROWTH).saturating_add(csv::room_of_cells(file))) => {
                 Err((1, "there is no memory for so large a file; send it in several files".to_owned()))
             }
-            Form::Csv { delimiter, encoding } => {
+            ImportForm::Csv { delimiter, encoding } => {
                 encoding::decode(file, encoding).and_then(|text| csv::read(&text, delimiter))
             }
-            Form::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
+            ImportForm::Ndjson => match encoding::decode(file, Some(TextEncoding::Utf8)) {
                 Ok(text) => return self.read_lines(&text),
                 Err(error) => Err(error),
             },
@@ -114,8 +114,8 @@ impl Reading {
         &self.entry.object_type
     }
 
-    fn read_table(&self, table: csv::Table) -> Rows {
-        let mut read = Rows::default();
+    fn read_table(&self, table: csv::Table) -> ImportRows {
+        let mut read = ImportRows::default();
         self.read_header(&table.header, &mut read);
         if !read.errors.is_empty() {
             return read;
@@ -137,7 +137,7 @@ impl Reading {
         read
     }
 
-    fn read_header(&self, header: &[String], read: &mut Rows) {
+    fn read_header(&self, header: &[String], read: &mut ImportRows) {
         for (column, cell) in header.iter().enumerate() {
             let heading = if header[..column].contains(cell) {
                 Err("is here twice".to_owned())
@@ -176,17 +176,17 @@ impl Reading {
         }
     }
 
-    fn link(&self, column: usize, type_name: &str, field: &str) -> Result<Link, String> {
+    fn link(&self, column: usize, type_name: &str, field: &str) -> Result<ReferenceColumn, String> {
         let target = self.types.iter().find(|entry| entry.object_type.name == type_name);
         let target = target.ok_or_else(|| format!("there is no type {type_name}"))?;
         match target.object_type.field(field) {
             None => Err(format!("the type {type_name} has no field {field}")),
             Some(found) if found.is_password() => Err("nobody is found by a password".to_owned()),
-            Some(_) => Ok(Link { column, target: Arc::clone(target), field: field.to_owned() }),
+            Some(_) => Ok(ReferenceColumn { column, target: Arc::clone(target), field: field.to_owned() }),
         }
     }
 
-    fn read_row(&self, line: u64, cells: StringRecord, read: &mut Rows) -> Option<Row> {
+    fn read_row(&self, line: u64, cells: StringRecord, read: &mut ImportRows) -> Option<Row> {
         let before = read.errors.count();
         let (mut public_id, mut key) = (None, None);
         for (heading, text) in read.columns.iter().zip(&cells) {
@@ -222,11 +222,11 @@ impl Reading {
             }
         }
         self.require_key(line, key.as_ref(), &mut read.errors);
-        (read.errors.count() == before).then_some(Row { line, source: Source::Cells(cells), public_id, key, links })
+        (read.errors.count() == before).then_some(Row { line, source: RowSource::Cells(cells), public_id, key, links })
     }
 
-    fn read_lines(&self, text: &str) -> Rows {
-        let mut read = Rows::default();
+    fn read_lines(&self, text: &str) -> ImportRows {
+        let mut read = ImportRows::default();
         let mut values = json::read::most_values(text.len());
         for (line, text) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let document = json::read::document_counted(text, &mut values);
@@ -255,7 +255,7 @@ impl Reading {
             let before = read.errors.count();
             self.require_key(line, key.as_ref(), &mut read.errors);
             let source = match resource::encode(&document) {
-                Ok(document) => Source::Document(document),
+                Ok(document) => RowSource::Document(document),
                 Err(error) => {
                     read.errors.push(ReportError::new(line, "", error.to_string()));
                     continue;

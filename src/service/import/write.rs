@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bson::{DateTime, doc};
 
-use super::plan::{Plan, Step, What, document_of};
+use super::plan::{ImportPlan, PlannedStep, What, document_of};
 use super::report::{Action, ImportReport, ReportLine, add_in_order};
 use crate::domain::object_fields::Reference;
 use crate::service::error::ServiceError;
@@ -19,7 +19,7 @@ use crate::store::{Change, Condition, StoreError, Unit};
 pub(super) const SCOPE: &str = "framework.objects.imports";
 
 /// What became of the steps that were carried out: the row of each and its line of the report.
-pub(super) struct Written {
+pub(super) struct CarriedOut {
     pub(super) lines: Vec<(usize, ReportLine)>,
     /// Whether others changed what the rest rests on, so that it has to be planned again.
     pub(super) is_short: bool,
@@ -62,12 +62,12 @@ struct Prepared {
 pub(super) async fn write(
     services: &Services,
     type_id: i64,
-    plan: Plan,
+    plan: ImportPlan,
     mut looked_at: Option<i64>,
     finish: Option<Finish<'_>>,
-) -> Result<Written, ServiceError> {
+) -> Result<CarriedOut, ServiceError> {
     let made: BTreeSet<i64> = plan.steps.iter().filter_map(new_id).collect();
-    let mut written = Written { lines: Vec::new(), is_short: false };
+    let mut written = CarriedOut { lines: Vec::new(), is_short: false };
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
     // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
     let largest = services.store.largest_unit();
@@ -113,7 +113,7 @@ pub(super) async fn write(
     Ok(written)
 }
 
-fn new_id(step: &Step) -> Option<i64> {
+fn new_id(step: &PlannedStep) -> Option<i64> {
     match &step.what {
         What::Create { public_id, .. } => *public_id,
         What::Update { .. } | What::Keep { .. } => None,
@@ -124,10 +124,10 @@ fn new_id(step: &Step) -> Option<i64> {
 async fn prepare(
     services: &Services,
     type_id: i64,
-    plan: Plan,
-    written: &mut Written,
+    plan: ImportPlan,
+    written: &mut CarriedOut,
 ) -> Result<Vec<Prepared>, ServiceError> {
-    let is_nameless = |step: &&Step| matches!(step.what, What::Create { public_id: None, .. });
+    let is_nameless = |step: &&PlannedStep| matches!(step.what, What::Create { public_id: None, .. });
     let mut next = match u32::try_from(plan.steps.iter().filter(is_nameless).count()) {
         Ok(0) => 0,
         Ok(count) => services.store.reserve_ids(Objects::COLLECTION, count).await?,
@@ -137,7 +137,7 @@ async fn prepare(
     };
     let now = services.now();
     let (mut created, mut updated) = (Vec::new(), Vec::new());
-    for (index, Step { row, line, what, references }) in plan.steps.into_iter().enumerate() {
+    for (index, PlannedStep { row, line, what, references }) in plan.steps.into_iter().enumerate() {
         if index % 200 == 199 {
             tokio::task::yield_now().await;
         }

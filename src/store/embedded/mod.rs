@@ -59,8 +59,8 @@ use crate::store::{
 use self::open::location::Location;
 use self::plan::planner::Wanted;
 use self::plan::way::{self, Way};
-use self::read::chunks::{self, Rest};
-use self::read::execute::{Deadline, Reader};
+use self::read::chunks::{self, Remainder};
+use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
 use self::read::snapshot::{Published, Snapshot};
 use self::read::{dump, explain, inspect, parallel};
@@ -71,7 +71,7 @@ pub use self::index::key;
 pub use self::open::presence::has_store;
 pub use self::open::refusal::OpenError;
 pub use self::options::Options;
-pub use self::upkeep::check::{Findings, Part, Problem};
+pub use self::upkeep::check::{Damaged, Findings, Problem};
 pub use self::upkeep::space::Compacted;
 
 /// Work on a store that no process has open.
@@ -196,7 +196,7 @@ impl EmbeddedStore {
             Ok((found, hint))
         };
         let (found, hint) = self.on_blocking_pool(turn, find).await?;
-        let rest = Rest::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
+        let rest = Remainder::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
         Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
@@ -258,11 +258,11 @@ impl Store for EmbeddedStore {
         let deadline = Deadline::after(max_time);
         if let Some(choice) = way::short_count(&collection, filter.tree()) {
             let tables = || snapshot.tables(&collection);
-            return self.here(|| Reader::new(&collection, tables()?, deadline).count(&choice, filter));
+            return self.here(|| CollectionReader::new(&collection, tables()?, deadline).count(&choice, filter));
         }
         let filter = filter.clone();
         let work = move |means: &Means| {
-            let mut reader = Reader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
+            let mut reader = CollectionReader::new(&collection, snapshot.tables(&collection)?, deadline.within(means));
             let wanted = Wanted { first: Some(0), total: true };
             let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
             reader.count(&choice, &filter)
@@ -309,7 +309,7 @@ impl Store for EmbeddedStore {
 #[async_trait]
 impl Copying for EmbeddedStore {
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
-        Ok(Box::new(dump::Everything::of(self.snapshot()?)))
+        Ok(Box::new(dump::SnapshotDump::of(self.snapshot()?)))
     }
 
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {

@@ -27,7 +27,7 @@ use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Published;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::upkeep::space;
-use crate::store::embedded::write::batch::{Batch, Limits, Refusal, Undo};
+use crate::store::embedded::write::batch::{Batch, BatchLimits, Refusal, Undo};
 use crate::store::embedded::write::journal::Journal;
 use crate::store::embedded::write::prepare;
 use crate::store::embedded::write::room;
@@ -122,7 +122,7 @@ impl Handle {
     }
 
     pub(crate) async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        let _waiting = Waiting::begin(&self.waiting);
+        let _waiting = WaitingUnit::begin(&self.waiting);
         self.ask(|reply| Job::Commit { unit, reply }).await
     }
 
@@ -181,16 +181,16 @@ impl Drop for Handle {
 }
 
 /// A unit without an answer, whose caller may give up.
-struct Waiting<'a>(&'a AtomicU64);
+struct WaitingUnit<'a>(&'a AtomicU64);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingUnit<'a> {
     fn begin(waiting: &'a AtomicU64) -> Self {
         waiting.fetch_add(1, Ordering::Relaxed);
         Self(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingUnit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -209,7 +209,7 @@ struct Writer {
     database: Option<Engine>,
     journal: Journal,
     acknowledged: Acknowledged,
-    limits: Limits,
+    limits: BatchLimits,
 }
 
 /// Units that go into one transaction, with who waits for them.

@@ -16,7 +16,7 @@ const INTERRUPTED: [i32; 5] = [91, 189, 10107, 11600, 11602];
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BatchKind {
     /// One statement after the other; the first one that is refused is the last one that is tried.
     Update,
     /// In whatever order, and each of them.
@@ -50,7 +50,7 @@ pub(super) async fn send(
     inner: &Inner,
     session: &mut ClientSession,
     collection: &'static str,
-    kind: Kind,
+    kind: BatchKind,
     statements: &[RawDocumentBuf],
 ) -> Result<Option<Refused>, Failure> {
     let command = command(inner, collection, kind, statements)?;
@@ -80,7 +80,7 @@ fn is_interrupted(answer: &Document) -> bool {
 fn command(
     inner: &Inner,
     collection: &str,
-    kind: Kind,
+    kind: BatchKind,
     statements: &[RawDocumentBuf],
 ) -> Result<RawDocumentBuf, StoreError> {
     let mut list = RawArrayBuf::new();
@@ -91,8 +91,12 @@ fn command(
     // The driver gives commands no write concern of its own.
     let concern = rawdoc! { "w": "majority", "j": true, "wtimeout": bound };
     Ok(match kind {
-        Kind::Update => rawdoc! { "update": collection, "updates": list, "ordered": true, "writeConcern": concern },
-        Kind::Delete => rawdoc! { "delete": collection, "deletes": list, "ordered": false, "writeConcern": concern },
+        BatchKind::Update => {
+            rawdoc! { "update": collection, "updates": list, "ordered": true, "writeConcern": concern }
+        }
+        BatchKind::Delete => {
+            rawdoc! { "delete": collection, "deletes": list, "ordered": false, "writeConcern": concern }
+        }
     })
 }
 

@@ -78,7 +78,7 @@ pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
 
 /// What a change waits for, where no transaction does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Journal {
+pub(super) enum Durability {
     /// The server's disk.
     Now,
     /// Nothing: a later change of the same unit waits for both.
@@ -87,7 +87,7 @@ pub(super) enum Journal {
 
 /// Carries out one piece of [`commands`] and returns how many documents each of its changes touched.
 pub(super) async fn apply(inner: &Inner, session: &mut ClientSession, command: &[Change]) -> Result<Vec<u64>, Failure> {
-    apply_with(inner, session, command, Journal::Now).await
+    apply_with(inner, session, command, Durability::Now).await
 }
 
 /// As [`apply`], outside of transactions.
@@ -95,13 +95,13 @@ pub(super) async fn apply_with(
     inner: &Inner,
     session: &mut ClientSession,
     command: &[Change],
-    journal: Journal,
+    journal: Durability,
 ) -> Result<Vec<u64>, Failure> {
     let Some(change) = command.first() else { return Ok(Vec::new()) };
     let name = collection_of(change);
     let collection = match journal {
-        Journal::Now => inner.collection(name),
-        Journal::Later => inner.unjournaled(name),
+        Durability::Now => inner.collection(name),
+        Durability::Later => inner.unjournaled(name),
     };
     let touched = match change {
         Change::Insert { .. } => {

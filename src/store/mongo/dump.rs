@@ -34,14 +34,14 @@ const SETTLING: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// See [`Dump`].
-pub(super) struct Everything {
+pub(super) struct SessionDump {
     inner: Arc<Inner>,
     collections: Vec<String>,
     /// The moment that all is read as of, where the deployment has a history and there is anything to read.
     moment: Option<Timestamp>,
 }
 
-impl Everything {
+impl SessionDump {
     /// Looks what there is.
     pub(super) async fn open(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
@@ -102,7 +102,7 @@ fn find(collection: &str, moment: Option<Timestamp>, order: Document) -> Documen
 }
 
 #[async_trait]
-impl Dump for Everything {
+impl Dump for SessionDump {
     fn collections(&self) -> &[String] {
         &self.collections
     }
@@ -133,7 +133,7 @@ impl Dump for Everything {
     }
 }
 
-impl Everything {
+impl SessionDump {
     async fn as_of(
         &self,
         moment: Timestamp,

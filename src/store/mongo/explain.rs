@@ -11,7 +11,7 @@ use super::connect::Topology;
 use super::counters::whole_number;
 use super::error::query_error;
 use super::find::{is_by_entry, is_in_key_order, pipeline, plain_order, total_from};
-use super::guarded::Parts;
+use super::guarded::GuardedParts;
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
@@ -55,7 +55,7 @@ async fn add_total(
 ) -> Result<(), StoreError> {
     let filter = query.filter.document();
     explanation.total = totals::count(inner, collection, &query.filter, query.max_time).await?;
-    if Parts::of(&query.filter).is_some() {
+    if GuardedParts::of(&query.filter).is_some() {
         explanation.total_from = TotalFrom::Documents;
         return Ok(());
     }
@@ -232,7 +232,7 @@ fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
 
 /// Whether the documents of a guarded question are sorted after they were found.
 fn is_sorted_behind(query: &FindQuery) -> bool {
-    Parts::of(&query.filter).is_some() && !is_in_key_order(query)
+    GuardedParts::of(&query.filter).is_some() && !is_in_key_order(query)
 }
 
 /// Whether the winning plan has such a stage anywhere.

@@ -10,7 +10,7 @@ use mongodb::options::{Hint, ReadConcern};
 
 use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
-use super::guarded::Parts;
+use super::guarded::GuardedParts;
 use super::totals::count;
 use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test};
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
@@ -26,10 +26,10 @@ pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> 
     let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.topology.read_concern() };
     match read(inner, collection, query, concern).await {
         // The collection was made or got an index a moment ago: the past cannot be read, the present can.
-        Err(Trouble::Server(error)) if is_snapshot_lost(&error) => {
-            read(inner, collection, query, ReadConcern::majority()).await.map_err(Trouble::into_store_error)
+        Err(ReadTrouble::Server(error)) if is_snapshot_lost(&error) => {
+            read(inner, collection, query, ReadConcern::majority()).await.map_err(ReadTrouble::into_store_error)
         }
-        outcome => outcome.map_err(Trouble::into_store_error),
+        outcome => outcome.map_err(ReadTrouble::into_store_error),
     }
 }
 
@@ -89,13 +89,13 @@ pub(super) fn is_by_key(filter: &Filter) -> bool {
     }
 }
 
-enum Trouble {
+enum ReadTrouble {
     Server(Error),
     Projection(EvalError),
     TooLarge,
 }
 
-impl Trouble {
+impl ReadTrouble {
     fn into_store_error(self) -> StoreError {
         match self {
             Self::Server(error) => query_error(&error),
@@ -106,38 +106,48 @@ impl Trouble {
 }
 
 /// As [`page`], read while it is taken.
-pub(super) async fn pieces(inner: &Inner, collection: &str, query: &FindQuery) -> Result<(u64, Reading), StoreError> {
+pub(super) async fn pieces(
+    inner: &Inner,
+    collection: &str,
+    query: &FindQuery,
+) -> Result<(u64, CursorReading), StoreError> {
     let total = count(inner, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
     let concern = inner.topology.read_concern();
-    let reading = match Reading::open(inner, collection, query, concern, PIECE).await {
+    let reading = match CursorReading::open(inner, collection, query, concern, PIECE).await {
         Err(error) if is_snapshot_lost(&error) => {
-            Reading::open(inner, collection, query, ReadConcern::majority(), PIECE).await
+            CursorReading::open(inner, collection, query, ReadConcern::majority(), PIECE).await
         }
         outcome => outcome,
     };
     Ok((total, reading.map_err(|error| query_error(&error))?))
 }
 
-async fn read(inner: &Inner, collection: &str, query: &FindQuery, concern: ReadConcern) -> Result<Documents, Trouble> {
-    let mut reading =
-        Reading::open(inner, collection, query, concern, batch(query.limit)).await.map_err(Trouble::Server)?;
+async fn read(
+    inner: &Inner,
+    collection: &str,
+    query: &FindQuery,
+    concern: ReadConcern,
+) -> Result<Documents, ReadTrouble> {
+    let mut reading = CursorReading::open(inner, collection, query, concern, batch(query.limit))
+        .await
+        .map_err(ReadTrouble::Server)?;
     let mut documents = Documents::new();
     while reading.advance(&mut documents).await? {
         if documents.bytes() > query.max_bytes {
-            return Err(Trouble::TooLarge);
+            return Err(ReadTrouble::TooLarge);
         }
     }
     Ok(documents)
 }
 
 /// An answer that is being read.
-pub(super) struct Reading {
+pub(super) struct CursorReading {
     cursor: Cursor<RawDocumentBuf>,
     /// Applied here, where the server does not do it.
     projection: Option<(Projection, Filter)>,
 }
 
-impl Reading {
+impl CursorReading {
     async fn open(
         inner: &Inner,
         collection: &str,
@@ -154,14 +164,14 @@ impl Reading {
     }
 
     /// Appends the next document; false at the end.
-    async fn advance(&mut self, documents: &mut Documents) -> Result<bool, Trouble> {
-        if !self.cursor.advance().await.map_err(Trouble::Server)? {
+    async fn advance(&mut self, documents: &mut Documents) -> Result<bool, ReadTrouble> {
+        if !self.cursor.advance().await.map_err(ReadTrouble::Server)? {
             return Ok(false);
         }
         match &self.projection {
             None => documents.push(self.cursor.current()),
             Some((projection, filter)) => {
-                documents.push(&projection.apply(self.cursor.current(), filter).map_err(Trouble::Projection)?);
+                documents.push(&projection.apply(self.cursor.current(), filter).map_err(ReadTrouble::Projection)?);
             }
         }
         Ok(true)
@@ -171,7 +181,7 @@ impl Reading {
     pub(super) async fn piece(&mut self) -> Result<Documents, StoreError> {
         let mut piece = Documents::new();
         while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
-            if !self.advance(&mut piece).await.map_err(Trouble::into_store_error)? {
+            if !self.advance(&mut piece).await.map_err(ReadTrouble::into_store_error)? {
                 break;
             }
         }
@@ -244,7 +254,7 @@ async fn read_pipeline(
 
 /// The stages for what `find` cannot do; `None` where it can.
 pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
-    match (Parts::of(&query.filter), is_by_entry(query)) {
+    match (GuardedParts::of(&query.filter), is_by_entry(query)) {
         (parts, true) => {
             let stages = parts.map_or_else(|| vec![doc! { "$match": query.filter.document() }], |it| it.stages(None));
             Some(by_entry(query, stages))
@@ -260,7 +270,7 @@ pub(super) fn is_in_key_order(query: &FindQuery) -> bool {
     matches!(first, Some(SortKey::Path { path, .. }) if ["public_id", "_id"].contains(&path.as_str()))
 }
 
-fn guarded(query: &FindQuery, parts: Parts) -> Vec<Document> {
+fn guarded(query: &FindQuery, parts: GuardedParts) -> Vec<Document> {
     if query.sort.is_reversed() || query.sort.is_empty() {
         return paged(query, parts.stages(None));
     }

@@ -14,14 +14,14 @@ use crate::query::{Filter, Guarded, Limits};
 
 /// A filter in two parts.
 #[derive(Debug, PartialEq)]
-pub(super) struct Parts {
+pub(super) struct GuardedParts {
     /// The guard, and what may be evaluated beside it.
     beside: Document,
     /// What is evaluated only where the guard holds.
     behind: Document,
 }
 
-impl Parts {
+impl GuardedParts {
     /// `None` where the whole filter may be sent as one condition.
     pub(super) fn of(filter: &Filter) -> Option<Self> {
         let Guarded { guard, question } = filter.guarded().filter(|halves| halves.question.tree().is_costly())?;
@@ -63,9 +63,9 @@ fn may_stand_beside(condition: &Document) -> bool {
 mod tests {
     use super::*;
 
-    fn parts(question: Document) -> Option<Parts> {
+    fn parts(question: Document) -> Option<GuardedParts> {
         let question = Filter::parse(&question, &Limits::NONE).expect("a filter");
-        Parts::of(&question.guarded_by(Filter::none_of("type_id", vec![Bson::Int64(7)])))
+        GuardedParts::of(&question.guarded_by(Filter::none_of("type_id", vec![Bson::Int64(7)])))
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
     fn plain_comparisons_and_filters_without_a_guard_are_sent_as_they_are() {
         assert_eq!(parts(doc! { "a": 1, "b": { "$elemMatch": { "c": { "$gt": 2 } } } }), None);
         let unguarded = Filter::parse(&doc! { "$expr": "$a" }, &Limits::NONE).expect("a filter");
-        assert_eq!(Parts::of(&unguarded), None);
+        assert_eq!(GuardedParts::of(&unguarded), None);
     }
 
     #[test]

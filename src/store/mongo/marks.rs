@@ -18,7 +18,7 @@ use bson::{Bson, Document, RawDocument, doc};
 use mongodb::ClientSession;
 
 use super::Inner;
-use super::batch::{Kind, send};
+use super::batch::{BatchKind, send};
 use super::change::{Failure, at, collection_of, id_of};
 use super::error::{DUPLICATE_KEY, unavailable};
 use crate::store::{Change, SCOPES, StoreError};
@@ -115,7 +115,7 @@ impl Marks {
         while !rest.is_empty() {
             let (some, later) = rest.split_at(rest.len().min(AT_ONCE));
             let statements = some.iter().map(|key| self.upsert(key)).collect::<Result<Vec<_>, _>>()?;
-            let Some(refused) = send(inner, session, REMOVALS, Kind::Update, &statements).await? else {
+            let Some(refused) = send(inner, session, REMOVALS, BatchKind::Update, &statements).await? else {
                 rest = later;
                 continue;
             };

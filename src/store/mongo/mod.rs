@@ -317,7 +317,7 @@ impl Store for MongoStore {
 #[async_trait]
 impl Copying for MongoStore {
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError> {
-        let session = self.run(COPY_BOUND, async |inner| dump::Everything::open(&inner).await).await?;
+        let session = self.run(COPY_BOUND, async |inner| dump::SessionDump::open(&inner).await).await?;
         Ok(Box::new(session))
     }
 

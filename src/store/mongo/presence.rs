@@ -20,7 +20,7 @@ use super::totals::Epoch;
 /// What is known of the server that takes writes.
 #[derive(Debug, Clone)]
 pub(super) struct Presence {
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<PresenceState>>,
     /// How long there may be none before operations are refused.
     patience: Duration,
     /// Where the driver has its connections and its own tasks.
@@ -28,8 +28,8 @@ pub(super) struct Presence {
 }
 
 #[derive(Debug)]
-struct State {
-    standing: Standing,
+struct PresenceState {
+    standing: Met,
     /// The last one of a replica set.
     primary: Option<ServerAddress>,
     /// Moves when another one takes its place.
@@ -37,7 +37,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Standing {
+enum Met {
     /// None was met yet: whoever connects waits by other means.
     Unmet,
     There,
@@ -60,7 +60,7 @@ pub(super) enum Trouble {
 impl Presence {
     /// A deployment of which nothing is known, to be reached from the present runtime.
     pub(super) fn new(patience: Duration) -> Self {
-        let state = State { standing: Standing::Unmet, primary: None, term: Term::default() };
+        let state = PresenceState { standing: Met::Unmet, primary: None, term: Term::default() };
         Self { state: Arc::new(watch::Sender::new(state)), patience, runtime: Handle::current() }
     }
 
@@ -92,13 +92,13 @@ impl Presence {
                 state.primary = primary;
             }
             match (state.standing, is_there) {
-                (Standing::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
-                (Standing::There, false) => log::warn!("no MongoDB server takes writes"),
-                (Standing::There, true) if is_succession => log::warn!("another MongoDB server takes writes"),
-                (Standing::Unmet, true) => {}
-                (Standing::Unmet | Standing::AwaySince(_), false) | (Standing::There, true) => return false,
+                (Met::AwaySince(_), true) => log::info!("a MongoDB server takes writes again"),
+                (Met::There, false) => log::warn!("no MongoDB server takes writes"),
+                (Met::There, true) if is_succession => log::warn!("another MongoDB server takes writes"),
+                (Met::Unmet, true) => {}
+                (Met::Unmet | Met::AwaySince(_), false) | (Met::There, true) => return false,
             }
-            state.standing = if is_there { Standing::There } else { Standing::AwaySince(Instant::now()) };
+            state.standing = if is_there { Met::There } else { Met::AwaySince(Instant::now()) };
             true
         });
         is_succession
@@ -112,12 +112,12 @@ impl Presence {
     /// Whether the primary of this term is still known to be one.
     pub(super) fn holds(&self, term: Term) -> bool {
         let state = self.state.borrow();
-        state.term == term && !matches!(state.standing, Standing::AwaySince(_))
+        state.term == term && !matches!(state.standing, Met::AwaySince(_))
     }
 
     /// Whether no server has been there for too long.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.state.borrow().standing, Standing::AwaySince(since) if since.elapsed() >= self.patience)
+        matches!(self.state.borrow().standing, Met::AwaySince(since) if since.elapsed() >= self.patience)
     }
 
     /// Waits until no server has been there for too long, or another one is the primary than in this term; which may be for
@@ -134,8 +134,8 @@ impl Presence {
             }
             // The sender lives as long as this borrow of it, so that waiting for a change cannot fail.
             match standing {
-                Standing::Unmet | Standing::There => drop(changes.changed().await),
-                Standing::AwaySince(since) => {
+                Met::Unmet | Met::There => drop(changes.changed().await),
+                Met::AwaySince(since) => {
                     if timeout_at(since + self.patience, changes.changed()).await.is_err() {
                         return Trouble::Lost;
                     }

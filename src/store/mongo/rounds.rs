@@ -16,14 +16,14 @@ pub(super) struct Rounds<Q, A>(Mutex<Queue<Q, A>>);
 
 #[derive(Debug)]
 struct Queue<Q, A> {
-    waiting: Vec<Waiting<Q, A>>,
+    waiting: Vec<Asker<Q, A>>,
     /// Somebody serves the queue, and will look into it again.
     served: bool,
 }
 
 /// Somebody who asked.
 #[derive(Debug)]
-pub(super) struct Waiting<Q, A> {
+pub(super) struct Asker<Q, A> {
     /// What was asked.
     pub(super) question: Q,
     answer: oneshot::Sender<Result<A, StoreError>>,
@@ -31,20 +31,20 @@ pub(super) struct Waiting<Q, A> {
 
 /// A place in the queue.
 #[derive(Debug)]
-pub(super) struct Place<A> {
+pub(super) struct Seat<A> {
     /// The queue was not served: whoever got this place has to.
     pub(super) serves: bool,
     answer: oneshot::Receiver<Result<A, StoreError>>,
 }
 
-impl<A> Place<A> {
+impl<A> Seat<A> {
     /// Waits for the answer.
     pub(super) async fn answer(self) -> Result<A, StoreError> {
         self.answer.await.unwrap_or_else(|_| Err(unavailable("a question to the server was given up")))
     }
 }
 
-impl<Q, A> Waiting<Q, A> {
+impl<Q, A> Asker<Q, A> {
     /// Gives the answer. Nobody may listen any more; that is no harm.
     pub(super) fn reply(self, answer: Result<A, StoreError>) {
         let _ = self.answer.send(answer);
@@ -53,15 +53,15 @@ impl<Q, A> Waiting<Q, A> {
 
 impl<Q, A> Rounds<Q, A> {
     /// Takes a place in the queue.
-    pub(super) fn join(&self, question: Q) -> Place<A> {
+    pub(super) fn join(&self, question: Q) -> Seat<A> {
         let (sender, answer) = oneshot::channel();
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.waiting.push(Waiting { question, answer: sender });
-        Place { serves: !std::mem::replace(&mut queue.served, true), answer }
+        queue.waiting.push(Asker { question, answer: sender });
+        Seat { serves: !std::mem::replace(&mut queue.served, true), answer }
     }
 
     /// Everybody who waits; nobody: the queue is no longer served.
-    pub(super) fn next(&self) -> Vec<Waiting<Q, A>> {
+    pub(super) fn next(&self) -> Vec<Asker<Q, A>> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queue.served = !queue.waiting.is_empty();
         std::mem::take(&mut queue.waiting)
@@ -75,7 +75,7 @@ impl<Q, A> Default for Rounds<Q, A> {
 }
 
 /// Answers everybody of a round with a failure.
-pub(super) fn refuse<Q, A>(round: Vec<Waiting<Q, A>>, error: &StoreError) {
+pub(super) fn refuse<Q, A>(round: Vec<Asker<Q, A>>, error: &StoreError) {
     for waiting in round {
         waiting.reply(Err(match error {
             StoreError::Unavailable { reason } => unavailable(reason),

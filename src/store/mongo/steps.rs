@@ -9,7 +9,7 @@ use bson::{Bson, Document, doc};
 use mongodb::ClientSession;
 use mongodb::error::{ErrorKind, WriteFailure};
 
-use super::change::{Failure, Journal, apply_with, at, commands, id_of};
+use super::change::{Durability, Failure, apply_with, at, commands, id_of};
 use super::error::{command_error, unavailable};
 use super::marks::Marks;
 use super::undo::{inverse, take_back};
@@ -55,7 +55,7 @@ impl Steps<'_> {
             if touched.is_empty() && !is_last {
                 process = self.process().await?;
             }
-            let journal = if is_last || process.is_none() { Journal::Now } else { Journal::Later };
+            let journal = if is_last || process.is_none() { Durability::Now } else { Durability::Later };
             touched.append(&mut self.step(session, command, journal).await?);
             progress::made();
         }
@@ -76,7 +76,7 @@ impl Steps<'_> {
         &mut self,
         session: &mut ClientSession,
         command: &[Change],
-        journal: Journal,
+        journal: Durability,
     ) -> Result<Vec<u64>, Failure> {
         let inner = self.inner;
         if let Some(marks) = self.marks {

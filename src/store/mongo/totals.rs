@@ -17,7 +17,7 @@ use bson::{Document, doc};
 use super::Inner;
 use super::connect::Topology;
 use super::error::{command_error, query_error};
-use super::guarded::Parts;
+use super::guarded::GuardedParts;
 use crate::query::Filter;
 use crate::store::StoreError;
 
@@ -40,11 +40,11 @@ impl Epoch {
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     epoch: Epoch,
-    verdicts: Mutex<HashMap<String, Verdict>>,
+    verdicts: Mutex<HashMap<String, TrustedTotal>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Verdict {
+struct TrustedTotal {
     epoch: u64,
     trusted: bool,
 }
@@ -59,7 +59,7 @@ impl Totals {
         verdicts.get(collection).filter(|verdict| verdict.epoch == self.epoch.now()).map(|verdict| verdict.trusted)
     }
 
-    fn decide(&self, collection: &str, verdict: Verdict) {
+    fn decide(&self, collection: &str, verdict: TrustedTotal) {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(collection.to_owned(), verdict);
     }
 }
@@ -71,7 +71,7 @@ pub(super) async fn count(
     filter: &Filter,
     max_time: Duration,
 ) -> Result<u64, StoreError> {
-    if let Some(parts) = Parts::of(filter) {
+    if let Some(parts) = GuardedParts::of(filter) {
         return count_guarded(inner, collection, parts, max_time).await;
     }
     match filter.document() {
@@ -80,7 +80,12 @@ pub(super) async fn count(
     }
 }
 
-async fn count_guarded(inner: &Inner, collection: &str, parts: Parts, max_time: Duration) -> Result<u64, StoreError> {
+async fn count_guarded(
+    inner: &Inner,
+    collection: &str,
+    parts: GuardedParts,
+    max_time: Duration,
+) -> Result<u64, StoreError> {
     let mut stages = parts.stages(None);
     stages.push(doc! { "$count": "n" });
     let documents = inner.collection(collection);
@@ -111,7 +116,7 @@ async fn compare(inner: &Inner, collection: &str, max_time: Duration) -> Result<
     let after = kept(inner, collection, max_time).await?;
     // Documents came or went meanwhile: nothing learned, the next question compares again.
     if before == after {
-        inner.totals.decide(collection, Verdict { epoch, trusted: counted == before });
+        inner.totals.decide(collection, TrustedTotal { epoch, trusted: counted == before });
     }
     Ok(counted)
 }

@@ -11,7 +11,7 @@ use bson::{RawDocument, rawdoc};
 use mongodb::ClientSession;
 use mongodb::error::{Error, ErrorKind};
 
-use super::batch::{Kind, send};
+use super::batch::{BatchKind, send};
 use super::change::{Failure, apply, at, collection_of, unchanged};
 use super::error::refused;
 use super::indexes::IndexNames;
@@ -150,7 +150,7 @@ async fn restore(
     let mut left = None;
     let mut rest = &statements[..];
     while !rest.is_empty() {
-        let Some(refused) = send(inner, session, collection, Kind::Update, rest).await? else { break };
+        let Some(refused) = send(inner, session, collection, BatchKind::Update, rest).await? else { break };
         rest = rest.get(refused.index + 1..).unwrap_or_default();
         left = Some(refused.into_failure(&inner.indexes));
     }
@@ -172,7 +172,7 @@ async fn remove(
             statements.push(statement);
         }
     }
-    let refused = send(inner, session, collection, Kind::Delete, &statements).await?;
+    let refused = send(inner, session, collection, BatchKind::Delete, &statements).await?;
     refused.map_or(Ok(()), |refused| Err(refused.into_failure(&inner.indexes)))
 }
 

@@ -1,6 +1,6 @@
 //! A walk over all routes: none is open by mistake, and each asks for the right that its entry names.
 
-use inventory_service::http::{Access, routes};
+use inventory_service::http::{RouteAccess, routes};
 use reqwest::Method;
 use serde_json::json;
 
@@ -25,7 +25,7 @@ on_each_store! {
         for route in routes::all().infos() {
             let url = format!("{}{}", app.origin, path_of(route.path));
             let answer = send(app.anonymous(method_of(&route.method), &url).json(&json!({}))).await;
-            if route.access == Access::Public {
+            if route.access == RouteAccess::Public {
                 assert!(PUBLIC.contains(&route.path), "{} {}", route.method, route.path);
                 assert_ne!(answer.status, 401, "{} {}", route.method, route.path);
             } else {
@@ -38,7 +38,7 @@ on_each_store! {
         let nobody = Person::with_rights(app, "nobody", &[]).await;
         let mut holders = std::collections::BTreeMap::new();
         for route in routes::all().infos() {
-            let (Access::Right(right) | Access::OwnOr(right)) = route.access else { continue };
+            let (RouteAccess::Right(right) | RouteAccess::OwnOr(right)) = route.access else { continue };
             let url = format!("{}{}", app.origin, path_of(route.path));
             let method = method_of(&route.method);
             let refused = nobody.send(app, method.clone(), &url, &json!({})).await;

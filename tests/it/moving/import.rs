@@ -5,8 +5,8 @@ use std::fs;
 use bson::doc;
 use inventory_service::domain::document::raw;
 use inventory_service::moving::MovingError;
-use inventory_service::moving::import::{Finding, ImportOptions, Summary};
-use inventory_service::moving::package::Part;
+use inventory_service::moving::import::{BadLine, ImportOptions, Summary};
+use inventory_service::moving::package::PackagePart;
 use inventory_service::query::{Filter, Update};
 use inventory_service::service::credentials::{self, NewPassword};
 use inventory_service::store::collections::{CREDENTIALS, GROUPS, OBJECTS, TYPES, USERS};
@@ -20,12 +20,12 @@ const DRY: ImportOptions = ImportOptions { update: false, accept_unclean: false,
 const LAX: ImportOptions = ImportOptions { update: false, accept_unclean: true, dry_run: false };
 const BUDGET: std::time::Duration = std::time::Duration::from_secs(20);
 
-fn of(summaries: &[Summary], part: Part) -> [u64; 3] {
+fn of(summaries: &[Summary], part: PackagePart) -> [u64; 3] {
     let found = summaries.iter().find(|summary| summary.part == part).expect("a summary");
     [found.created, found.updated, found.unchanged]
 }
 
-fn said(findings: &[Finding]) -> Vec<String> {
+fn said(findings: &[BadLine]) -> Vec<String> {
     findings.iter().map(ToString::to_string).collect()
 }
 
@@ -45,7 +45,7 @@ on_each_kind! {
         let (outcome, findings) = place.imported(&*store, "before", PLAIN).await;
         let summaries = outcome.expect("an import");
         assert_eq!(said(&findings), Vec::<String>::new());
-        assert_eq!((of(&summaries, Part::Objects), of(&summaries, Part::Users)), ([300, 0, 0], [1, 0, 0]));
+        assert_eq!((of(&summaries, PackagePart::Objects), of(&summaries, PackagePart::Users)), ([300, 0, 0], [1, 0, 0]));
         let second = place.exported(&*store, "after").await;
         assert_eq!(content(&place.path("after")), content(&place.path("before")));
         assert_eq!(first.files, second.files);
@@ -63,8 +63,8 @@ on_each_kind! {
         change(&*store, removal).await;
         let (outcome, _) = place.imported(&*store, "package", PLAIN).await;
         let summaries = outcome.expect("the same import again");
-        assert_eq!(of(&summaries, Part::Objects), [1, 0, 299]);
-        assert_eq!(of(&summaries, Part::Groups), [0, 0, 2]);
+        assert_eq!(of(&summaries, PackagePart::Objects), [1, 0, 299]);
+        assert_eq!(of(&summaries, PackagePart::Groups), [0, 0, 2]);
         place.exported(&*store, "after").await;
         assert_eq!(content(&place.path("after")), content(&place.path("package")));
     }
@@ -92,7 +92,7 @@ on_each_kind! {
         );
         let (outcome, _) = place.imported(&*store, "package", UPDATE).await;
         let summaries = outcome.expect("an update");
-        assert_eq!((of(&summaries, Part::Types)[1], of(&summaries, Part::Objects)), (1, [0, 1, 299]));
+        assert_eq!((of(&summaries, PackagePart::Types)[1], of(&summaries, PackagePart::Objects)), (1, [0, 1, 299]));
         place.exported(&*store, "after").await;
         assert_eq!(content(&place.path("after")), content(&place.path("package")));
     }
@@ -103,7 +103,7 @@ on_each_kind! {
         let store = place.empty().await;
         let (outcome, findings) = place.imported(&*store, "package", DRY).await;
         assert!(findings.is_empty(), "{findings:?}");
-        assert_eq!(of(&outcome.expect("a dry run"), Part::Objects), [300, 0, 0]);
+        assert_eq!(of(&outcome.expect("a dry run"), PackagePart::Objects), [300, 0, 0]);
         for collection in [TYPES, GROUPS, USERS, OBJECTS] {
             assert_eq!(count(&*store, collection).await, 0, "{collection}");
         }
@@ -202,7 +202,7 @@ on_each_kind! {
         for expected in [[2, 0, 0], [0, 0, 2]] {
             let (outcome, findings) = place.imported(&*store, "package", PLAIN).await;
             assert_eq!(said(&findings), Vec::<String>::new());
-            assert_eq!(of(&outcome.expect("an import"), Part::Objects), expected);
+            assert_eq!(of(&outcome.expect("an import"), PackagePart::Objects), expected);
         }
         let found = store.find(OBJECTS, &FindQuery::new(Filter::equals("public_id", 1_i64), BUDGET)).await.expect("it");
         let object = bson::Document::try_from(found.first().expect("object 1")).expect("a document");
@@ -223,7 +223,7 @@ on_each_kind! {
         assert!(matches!(outcome, Err(MovingError::Refused { .. })), "{outcome:?}");
         assert!(said(&findings)[0].ends_with("/value: object 5 does not exist"), "{findings:?}");
         let (outcome, accepted) = place.imported(&*store, "package", LAX).await;
-        assert_eq!(of(&outcome.expect("an import"), Part::Objects), [299, 0, 0]);
+        assert_eq!(of(&outcome.expect("an import"), PackagePart::Objects), [299, 0, 0]);
         assert_eq!(accepted.len(), findings.len());
         assert!(accepted.iter().all(|finding| finding.is_accepted));
         place.exported(&*store, "after").await;

@@ -6,7 +6,7 @@ use inventory_service::moving::MovingError;
 use inventory_service::moving::migrate::{Migrated, migrate};
 use inventory_service::progress::Silent;
 use inventory_service::query::{Filter, Update};
-use inventory_service::service::migrations::{self, MigrationError, State};
+use inventory_service::service::migrations::{self, MigrationError, MigrationState};
 use inventory_service::store::collections::{CREDENTIALS, MIGRATIONS, OBJECTS, TYPES};
 use inventory_service::store::{Change, Copying, Documents, Store, Unit};
 
@@ -52,7 +52,7 @@ async fn everything_is_the_same_on_the_other_side() {
         assert_eq!(count(&*to, CREDENTIALS).await, 1);
         assert_eq!(to.reserve_ids(OBJECTS, 1).await.expect("an id"), 301);
         let state = migrations::state(&*to, migrations::ALL, BUDGET).await.expect("a state");
-        assert_eq!(state, State::Done, "the mark is gone, and the source was migrated");
+        assert_eq!(state, MigrationState::Done, "the mark is gone, and the source was migrated");
     }
 }
 
@@ -121,7 +121,7 @@ async fn a_store_that_is_half_filled_is_refused_and_completed_by_repeating() {
         let half = doc! {"_id": 1, "public_id": 1_i64};
         to.commit(Unit::of(Change::Insert { collection: OBJECTS, document: raw(&half) })).await.expect("an object");
         let state = migrations::state(&*to, migrations::ALL, BUDGET).await.expect("a state");
-        assert_eq!(state, State::Incomplete("the source".to_owned()));
+        assert_eq!(state, MigrationState::Incomplete("the source".to_owned()));
         let now = bson::DateTime::from_millis(0);
         let refused = migrations::run(&*to, migrations::ALL, now, BUDGET).await.expect_err("no service starts on it");
         assert!(matches!(refused, MigrationError::Incomplete(_)), "{refused}");

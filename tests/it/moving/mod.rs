@@ -18,7 +18,7 @@ use inventory_service::clock::SystemClock;
 use inventory_service::demo;
 use inventory_service::moving::MovingError;
 use inventory_service::moving::export::export;
-use inventory_service::moving::import::{Finding, ImportOptions, Summary, import};
+use inventory_service::moving::import::{BadLine, ImportOptions, Summary, import};
 use inventory_service::moving::package::{Manifest, hexadecimal};
 use inventory_service::progress::Silent;
 use inventory_service::service::Services;
@@ -112,9 +112,9 @@ impl Place {
         store: &dyn Store,
         name: &str,
         options: ImportOptions,
-    ) -> (Result<Vec<Summary>, MovingError>, Vec<Finding>) {
+    ) -> (Result<Vec<Summary>, MovingError>, Vec<BadLine>) {
         let mut findings = Vec::new();
-        let mut hear = |finding: &Finding| findings.push(finding.clone());
+        let mut hear = |finding: &BadLine| findings.push(finding.clone());
         let now = DateTime::from_millis(1_000_000);
         let outcome = import(store, &self.path(name), options, now, &mut hear, &Silent).await;
         (outcome, findings)

@@ -8,7 +8,7 @@ use inventory_service::app::open_store;
 use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
 use inventory_service::service::lease::LeaseTimes;
-use inventory_service::service::migrations::{Migration, State, made, run_together, state};
+use inventory_service::service::migrations::{Migration, MigrationState, made, run_together, state};
 use inventory_service::store::collections::{self, MIGRATIONS};
 use inventory_service::store::{Change, Store, StoreError, Unit};
 
@@ -53,7 +53,7 @@ on_each_kind! {
         first.expect("migrated");
         second.expect("migrated by the other one");
         assert_eq!(traces(&*one).await, 1);
-        assert_eq!(state(&*one, &[SLOW], MAX_TIME).await.expect("a state"), State::Done);
+        assert_eq!(state(&*one, &[SLOW], MAX_TIME).await.expect("a state"), MigrationState::Done);
         let made = made(&*one, MAX_TIME).await.expect("a list");
         assert_eq!((made.len(), made[0].number, made[0].name.as_str(), made[0].at), (1, 1, "takes its time", NOW));
         assert_eq!(one.count(MIGRATIONS, &Filter::all(), MAX_TIME).await.expect("a number"), 1, "no lease is left");
@@ -86,6 +86,6 @@ on_each_kind! {
         let (outcome, ()) = tokio::join!(run_together(&*one, &[SLOW], NOW, MAX_TIME, TIMES), other);
         let error = outcome.expect_err("it has to stop").to_string();
         assert!(error.contains("another instance took over"), "{error}");
-        assert_eq!(state(&*one, &[SLOW], MAX_TIME).await.expect("a state"), State::Pending(vec![1]));
+        assert_eq!(state(&*one, &[SLOW], MAX_TIME).await.expect("a state"), MigrationState::Pending(vec![1]));
     }
 }

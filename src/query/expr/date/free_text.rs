@@ -5,7 +5,7 @@
 //! notations (`+1 day`, `last monday`) are refused.
 
 use super::calendar::{DAY, days_from_civil, weekday};
-use super::from_text::{Parts, digits, numeric_offset, unreadable};
+use super::from_text::{DateParts, digits, numeric_offset, unreadable};
 use super::zone::Zone;
 use crate::query::error::EvalError;
 
@@ -33,7 +33,7 @@ pub(in crate::query::expr) fn parse_text(text: &str, zone: Option<Zone>) -> Resu
     if text.is_empty() {
         return unreadable(text);
     }
-    let mut reader = Reader { rest: text, parts: Parts::default(), weekday: None, days: 0, after_t: false };
+    let mut reader = DateReader { rest: text, parts: DateParts::default(), weekday: None, days: 0, after_t: false };
     while !reader.rest.is_empty() {
         if reader.step().is_none() {
             return unreadable(text);
@@ -78,9 +78,9 @@ fn full_year(year: i64, digits: usize) -> i64 {
     }
 }
 
-struct Reader<'a> {
+struct DateReader<'a> {
     rest: &'a str,
-    parts: Parts,
+    parts: DateParts,
     /// To be moved to the next such day of the week, 0 for Sunday.
     weekday: Option<i64>,
     /// To be moved by so many days.
@@ -89,7 +89,7 @@ struct Reader<'a> {
     after_t: bool,
 }
 
-impl Reader<'_> {
+impl DateReader<'_> {
     /// Reads one element: a date, a time, an offset, a word.
     fn step(&mut self) -> Option<()> {
         let next = self.rest.chars().next()?;

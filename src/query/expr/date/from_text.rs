@@ -72,7 +72,7 @@ pub(super) fn unreadable<T>(text: &str) -> Result<T, EvalError> {
 
 /// What was read out of a text.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct DateParts {
     pub(super) year: Option<i64>,
     pub(super) month: Option<i64>,
     pub(super) day: Option<i64>,
@@ -87,7 +87,7 @@ pub(super) struct Parts {
     pub(super) offset: Option<i64>,
 }
 
-impl Parts {
+impl DateParts {
     /// The instant; a time zone may be in the text or given beside it, not both.
     pub(super) fn millis(&self, text: &str, zone: Option<Zone>) -> Result<i64, EvalError> {
         let days = match (self.year, self.month, self.day, self.iso_year) {
@@ -137,8 +137,8 @@ pub(super) fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> 
     digits.parse().ok()
 }
 
-fn by_format(text: &str, format: &str) -> Option<Parts> {
-    let mut parts = Parts::default();
+fn by_format(text: &str, format: &str) -> Option<DateParts> {
+    let mut parts = DateParts::default();
     let mut rest = text;
     let mut specifiers = format.chars();
     while let Some(character) = specifiers.next() {

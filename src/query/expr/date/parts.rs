@@ -6,12 +6,16 @@ use super::calendar::{DAY, Moment, days_from_civil, first_iso_monday};
 use super::{coerced, int, time_zone};
 use crate::query::error::{EvalError, QueryError};
 use crate::query::expr::call::{Arguments, Operator};
-use crate::query::expr::evaluate::Node;
-use crate::query::expr::parse::{Parser, call};
+use crate::query::expr::evaluate::ExprNode;
+use crate::query::expr::parse::{ExprParser, call};
 use crate::query::expr::value::{Number, Outcome, failure, found, is_nullish, null, shown, type_name};
 
 /// A date, or `{date: date, timezone: name}`.
-pub(super) fn parse(parser: &mut Parser<'_>, operator: &'static Operator, operand: &Bson) -> Result<Node, QueryError> {
+pub(super) fn parse(
+    parser: &mut ExprParser<'_>,
+    operator: &'static Operator,
+    operand: &Bson,
+) -> Result<ExprNode, QueryError> {
     let name = operator.name;
     match operand {
         Bson::Document(document) if !document.keys().next().is_some_and(|key| key.starts_with('$')) => {
@@ -104,10 +108,10 @@ const NAMES: [&str; 11] = [
 
 /// `{year, month, ...}` or `{isoWeekYear, isoWeek, ...}`
 pub(super) fn parse_from_parts(
-    parser: &mut Parser<'_>,
+    parser: &mut ExprParser<'_>,
     operator: &'static Operator,
     operand: &Bson,
-) -> Result<Node, QueryError> {
+) -> Result<ExprNode, QueryError> {
     let Bson::Document(document) = operand else {
         return parser.refuse(40519, "$dateFromParts only supports an object as its argument");
     };

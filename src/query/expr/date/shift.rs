@@ -10,7 +10,7 @@ use crate::query::expr::value::{Number, Outcome, failure, null};
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     /// Of so many months: month, quarter, year.
     Months(i64),
     /// Of so many days: day, week.
@@ -19,7 +19,7 @@ pub(super) enum Unit {
     Millis(i64),
 }
 
-impl Unit {
+impl TimeUnit {
     /// By its name.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -58,7 +58,7 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
     let Bson::String(unit) = unit else {
         return arguments.fail(5_166_404, "expects a string defining the time unit");
     };
-    let Some(unit) = Unit::parse(&unit) else {
+    let Some(unit) = TimeUnit::parse(&unit) else {
         return failure(9, format!("unknown time unit value: {unit}"));
     };
     let Some(amount) = Number::of(&amount).and_then(Number::to_exact_i64) else {
@@ -72,19 +72,19 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
 }
 
 /// Days and longer units move the clock on the wall, shorter ones the instant.
-fn add(start: i64, unit: Unit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
-    if unit != Unit::Millis(1) && amount.unsigned_abs() > unit.most() {
+fn add(start: i64, unit: TimeUnit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
+    if unit != TimeUnit::Millis(1) && amount.unsigned_abs() > unit.most() {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
     }
     let sum = match unit {
-        Unit::Millis(length) => i128::from(start) + i128::from(amount) * i128::from(length),
-        Unit::Days(length) => {
+        TimeUnit::Millis(length) => i128::from(start) + i128::from(amount) * i128::from(length),
+        TimeUnit::Days(length) => {
             let distance = i128::from(amount) * i128::from(length * DAY);
             zone.to_utc(zone.to_local(start) + distance)
         }
-        Unit::Months(length) => zone.to_utc(add_months(zone.to_local(start), amount * length)),
+        TimeUnit::Months(length) => zone.to_utc(add_months(zone.to_local(start), amount * length)),
     };
-    if unit == Unit::Millis(1) {
+    if unit == TimeUnit::Millis(1) {
         return i64::try_from(sum).or_else(|_| failure(159, "overflow while adding milliseconds"));
     }
     // MongoDB takes dates before 1970 apart at whole seconds and loses one where there are milliseconds.

@@ -3,7 +3,7 @@
 use bson::{Bson, DateTime};
 
 use super::calendar::{DAY, Moment, days_from_civil, weekday};
-use super::shift::Unit;
+use super::shift::TimeUnit;
 use super::{Zone, millis, present, time_zone};
 use crate::query::error::EvalError;
 use crate::query::expr::call::Arguments;
@@ -31,12 +31,12 @@ fn no_week_start(arguments: &Arguments<'_>, unit: &Bson) -> Result<bool, EvalErr
     Ok(weeks && arguments.is_given(4) && is_nullish(arguments.value(4)?.as_ref()))
 }
 
-fn unit(arguments: &Arguments<'_>, value: &Bson) -> Result<Unit, EvalError> {
+fn unit(arguments: &Arguments<'_>, value: &Bson) -> Result<TimeUnit, EvalError> {
     let Bson::String(name) = value else {
         let found = type_name(Some(value));
         return arguments.fail(5_439_013, &format!("requires 'unit' to be a string, but got {found}"));
     };
-    match Unit::parse(name) {
+    match TimeUnit::parse(name) {
         Some(unit) => Ok(unit),
         None => {
             arguments.fail(5_439_014, &format!("parameter 'unit' value cannot be recognized as a time unit: {name}"))
@@ -53,8 +53,11 @@ pub(super) fn date_diff(arguments: &Arguments<'_>) -> Outcome {
     let Some(zone) = time_zone(arguments, 3)? else { return null() };
     let (start, end) = (border(arguments, "startDate", &start)?, border(arguments, "endDate", &end)?);
     let unit = unit(arguments, &unit_name)?;
-    let first =
-        if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
+    let first = if unit == TimeUnit::Days(7) && arguments.is_given(4) {
+        day_of_week(arguments, &arguments.value(4)?)?
+    } else {
+        0
+    };
     match distance(start, end, unit, first, zone) {
         Some(count) => found(count),
         None => failure(5_166_308, "dateDiff overflowed"),
@@ -71,17 +74,17 @@ fn border(arguments: &Arguments<'_>, name: &str, value: &Bson) -> Result<i64, Ev
     )
 }
 
-fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<i64> {
+fn distance(start: i64, end: i64, unit: TimeUnit, first: i64, zone: Zone) -> Option<i64> {
     Some(match unit {
-        Unit::Months(length) => {
+        TimeUnit::Months(length) => {
             let index = |millis| {
                 let moment = zone.moment(millis);
                 (moment.year * 12 + moment.month - 1).div_euclid(length)
             };
             index(end) - index(start)
         }
-        Unit::Days(1) => zone.moment(end).days - zone.moment(start).days,
-        Unit::Days(_) => {
+        TimeUnit::Days(1) => zone.moment(end).days - zone.moment(start).days,
+        TimeUnit::Days(_) => {
             let index = |millis| {
                 let days = zone.moment(millis).days;
                 // The day with which the week began.
@@ -89,8 +92,8 @@ fn distance(start: i64, end: i64, unit: Unit, first: i64, zone: Zone) -> Option<
             };
             index(end) - index(start)
         }
-        Unit::Millis(1) => end.checked_sub(start)?,
-        Unit::Millis(length) => {
+        TimeUnit::Millis(1) => end.checked_sub(start)?,
+        TimeUnit::Millis(length) => {
             // By the clock, less the whole units that it was put forward: an hour that it shows twice counts twice.
             let length = i128::from(length);
             let forward = i128::from(zone.offset_at(end) - zone.offset_at(start)) * 1000 / length;
@@ -117,14 +120,17 @@ pub(super) fn date_trunc(arguments: &Arguments<'_>) -> Outcome {
     };
     let unit = unit(arguments, &unit_name)?;
     let size = if arguments.is_given(2) { size_of_bin(arguments, &bin_size)? } else { 1 };
-    let first =
-        if unit == Unit::Days(7) && arguments.is_given(4) { day_of_week(arguments, &arguments.value(4)?)? } else { 0 };
-    if size >= TOO_LARGE && unit != Unit::Millis(1) {
+    let first = if unit == TimeUnit::Days(7) && arguments.is_given(4) {
+        day_of_week(arguments, &arguments.value(4)?)?
+    } else {
+        0
+    };
+    if size >= TOO_LARGE && unit != TimeUnit::Millis(1) {
         return failure(5_439_006, "dateTrunc unsupported binSize value");
     }
     match (truncated(date, unit, size, first, zone), unit) {
         (Some(millis), _) => found(DateTime::from_millis(millis)),
-        (None, Unit::Millis(_)) => failure(5_439_000, "dateTrunc overflowed"),
+        (None, TimeUnit::Millis(_)) => failure(5_439_000, "dateTrunc overflowed"),
         (None, _) => failure(5_166_406, "dateTrunc overflowed"),
     }
 }
@@ -142,25 +148,25 @@ fn size_of_bin(arguments: &Arguments<'_>, value: &Value) -> Result<i64, EvalErro
 }
 
 /// Bins are counted from the first of January 2000 by the clock of the time zone.
-fn truncated(date: i64, unit: Unit, size: i64, first: i64, zone: Zone) -> Option<i64> {
+fn truncated(date: i64, unit: TimeUnit, size: i64, first: i64, zone: Zone) -> Option<i64> {
     let reference = days_from_civil(2000, 1, 1);
     let local = zone.to_local(date);
     match unit {
-        Unit::Months(length) => {
+        TimeUnit::Months(length) => {
             let moment = Moment::of_local(local);
             let months = (moment.year - 2000) * 12 + moment.month - 1;
             let bin = length.checked_mul(size)?;
             let days = days_from_civil(2000, 1 + months.div_euclid(bin) * bin, 1);
             midnight(days, zone)
         }
-        Unit::Days(length) => {
+        TimeUnit::Days(length) => {
             // The first week of 2000 that is a whole one.
             let origin = if length == 7 { reference + (first - weekday(reference)).rem_euclid(7) } else { reference };
             let bin = length.checked_mul(size)?;
             let today = i64::try_from(local.div_euclid(i128::from(DAY))).ok()?;
             midnight(origin + (today - origin).div_euclid(bin) * bin, zone)
         }
-        Unit::Millis(length) => {
+        TimeUnit::Millis(length) => {
             let bin = length.checked_mul(size)?;
             // Counted in real time, whatever the clock did in between.
             let reference = i64::try_from(zone.to_utc(i128::from(reference * DAY))).ok()?;

@@ -53,14 +53,14 @@ impl Span {
 
 /// Disjoint spans in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct KeyBounds {
     pub(crate) spans: Vec<Span>,
     pub(crate) exact: bool,
     /// All keys but some: right only where a document has a single key.
     pub(crate) negative: bool,
 }
 
-impl Bounds {
+impl KeyBounds {
     /// The bounds of a test; `None` when it says nothing about keys.
     pub(crate) fn of_test(test: &Test) -> Option<Self> {
         match test {
@@ -140,41 +140,41 @@ fn nan() -> Vec<u8> {
     key::of_bson(&Bson::Double(f64::NAN)).expect("a number has a key")
 }
 
-fn equal(operand: &Operand) -> Option<Bounds> {
+fn equal(operand: &Operand) -> Option<KeyBounds> {
     Some(match operand.bson() {
         Bson::Undefined => return None,
         // A missing value has the key of null, and both equal undefined.
-        Bson::Null => Bounds::of(vec![Span::between(vec![kind::UNDEFINED], vec![kind::NULL + 1])], true),
+        Bson::Null => KeyBounds::of(vec![Span::between(vec![kind::UNDEFINED], vec![kind::NULL + 1])], true),
         // Either the whole array is an element of an array, or its first element is one.
         Bson::Array(items) => {
             let first = items.first().unwrap_or(&Bson::Undefined);
             let spans = vec![Span::point(key::of_bson(operand.bson())?), Span::point(key::of_bson(first)?)];
-            Bounds::of(spans, false)
+            KeyBounds::of(spans, false)
         }
         Bson::MinKey | Bson::MaxKey | Bson::RegularExpression(_) => {
-            Bounds::of(vec![Span::point(key::of_bson(operand.bson())?)], false)
+            KeyBounds::of(vec![Span::point(key::of_bson(operand.bson())?)], false)
         }
-        value => Bounds::of(vec![Span::point(key::of_bson(value)?)], true),
+        value => KeyBounds::of(vec![Span::point(key::of_bson(value)?)], true),
     })
 }
 
 /// The bounds of `$gt`, `$gte`, `$lt`, `$lte`, which stay within the type of their operand.
-fn compared(operand: &Operand, span: impl Fn(&[u8], u8) -> Span, or_equal: bool) -> Option<Bounds> {
+fn compared(operand: &Operand, span: impl Fn(&[u8], u8) -> Span, or_equal: bool) -> Option<KeyBounds> {
     match operand.bson() {
         // These two compare with every type, an array also as a whole.
         Bson::MinKey | Bson::MaxKey | Bson::Array(_) | Bson::Undefined | Bson::RegularExpression(_) => None,
         Bson::Null if or_equal => equal(operand),
-        Bson::Null => Some(Bounds::of(Vec::new(), true)),
+        Bson::Null => Some(KeyBounds::of(Vec::new(), true)),
         _ if operand.is_nan() && or_equal => equal(operand),
-        _ if operand.is_nan() => Some(Bounds::of(Vec::new(), true)),
+        _ if operand.is_nan() => Some(KeyBounds::of(Vec::new(), true)),
         value => {
             let key = key::of_bson(value)?;
-            Some(Bounds::of(vec![span(&key, key[0])], true))
+            Some(KeyBounds::of(vec![span(&key, key[0])], true))
         }
     }
 }
 
-fn one_of(set: &InSet) -> Option<Bounds> {
+fn one_of(set: &InSet) -> Option<KeyBounds> {
     let mut spans = Vec::with_capacity(set.values().len());
     let mut exact = true;
     let values = set.values().iter().map(equal);
@@ -184,15 +184,15 @@ fn one_of(set: &InSet) -> Option<Bounds> {
         exact &= bounds.exact;
         spans.extend(bounds.spans);
     }
-    Some(Bounds::of(spans, exact))
+    Some(KeyBounds::of(spans, exact))
 }
 
 /// Texts that may match, and stored regular expressions, which equal themselves.
-fn matching(regex: &Regex) -> Bounds {
+fn matching(regex: &Regex) -> KeyBounds {
     let prefix = if regex.options().is_empty() { literal_prefix(regex.pattern()) } else { "" };
     let mut start = vec![kind::STRING];
     start.extend_from_slice(prefix.as_bytes());
-    Bounds::of(vec![Span::between(start.clone(), after(&start)), Span::of_kind(kind::REGEX)], false)
+    KeyBounds::of(vec![Span::between(start.clone(), after(&start)), Span::of_kind(kind::REGEX)], false)
 }
 
 /// The text that everything matching the pattern begins with.

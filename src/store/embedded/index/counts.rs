@@ -19,7 +19,7 @@ use redb::{ReadableTable, Table};
 use crate::store::StoreError;
 use crate::store::embedded::failure::of_storage;
 use crate::store::embedded::index::key::kind;
-use crate::store::embedded::index::table::{Access, IndexTable, Working};
+use crate::store::embedded::index::table::{IndexTable, TableAccess, Working};
 
 /// How many entries a block of each level holds at most, the lowest level first.
 #[cfg(not(test))]
@@ -32,14 +32,14 @@ const LIMITS: [u64; 2] = [8, u64::MAX];
 pub(crate) type Changes = BTreeMap<Vec<u8>, i64>;
 
 /// The blocks of one index in the table that all indexes of a collection share.
-pub(crate) struct Blocks<'a, T, A: Access> {
+pub(crate) struct Blocks<'a, T, A: TableAccess> {
     table: &'a T,
     /// The number of the index.
     number: u32,
     entries: &'a IndexTable<A>,
 }
 
-impl<'a, T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'a, T, A> {
+impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> {
     pub(crate) fn of(number: u32, entries: &'a IndexTable<A>, table: &'a T) -> Self {
         Self { table, number, entries }
     }

@@ -2,7 +2,7 @@
 
 use redb::{AccessGuard, Range, StorageError};
 
-use crate::store::embedded::index::packed::Held;
+use crate::store::embedded::index::packed::HeldString;
 use crate::store::embedded::index::packed::table::Stored;
 use crate::store::embedded::index::row::{length_of_key, row_behind};
 
@@ -36,7 +36,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-fn of_held<'a>(entry: Held) -> Entry<'a> {
+fn of_held<'a>(entry: HeldString) -> Entry<'a> {
     Entry::of_plain(Bytes::Held(entry))
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Entry<'a> {
 
 enum Bytes<'a> {
     Page(AccessGuard<'a, &'static [u8]>),
-    Held(Held),
+    Held(HeldString),
 }
 
 impl Bytes<'_> {

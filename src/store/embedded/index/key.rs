@@ -40,13 +40,13 @@ pub(crate) mod kind {
 }
 
 /// Where keys are written. Of what [`cut`] would take away, hardly anything is written.
-pub(crate) struct Bounded {
+pub(crate) struct BoundedKey {
     pub(crate) bytes: Vec<u8>,
     /// How many bytes may be written.
     most: usize,
 }
 
-impl Bounded {
+impl BoundedKey {
     /// For the keys of an index. A unique index has all bytes: the hash in its cut keys is that of the whole.
     pub(crate) fn keys_of(is_unique: bool) -> Self {
         Self { bytes: Vec::new(), most: if is_unique { usize::MAX } else { MAX_KEY + 1 } }
@@ -70,7 +70,7 @@ impl Bounded {
 ///
 /// # Errors
 /// The bytes of a document or array inside the value are not BSON.
-pub(crate) fn push_value(value: RawBsonRef<'_>, out: &mut Bounded) -> Result<(), bson::error::Error> {
+pub(crate) fn push_value(value: RawBsonRef<'_>, out: &mut BoundedKey) -> Result<(), bson::error::Error> {
     out.push(kind_of(value));
     push_body(value, out)
 }
@@ -80,7 +80,7 @@ pub(crate) fn push_value(value: RawBsonRef<'_>, out: &mut Bounded) -> Result<(),
 /// # Errors
 /// As [`push_value`].
 pub fn of_value(value: RawBsonRef<'_>) -> Result<Vec<u8>, bson::error::Error> {
-    let mut key = Bounded { bytes: Vec::with_capacity(24), most: usize::MAX };
+    let mut key = BoundedKey { bytes: Vec::with_capacity(24), most: usize::MAX };
     push_value(value, &mut key)?;
     Ok(key.bytes)
 }
@@ -108,7 +108,7 @@ pub(crate) fn kind_of(value: RawBsonRef<'_>) -> u8 {
     }
 }
 
-fn push_body(value: RawBsonRef<'_>, out: &mut Bounded) -> Result<(), bson::error::Error> {
+fn push_body(value: RawBsonRef<'_>, out: &mut BoundedKey) -> Result<(), bson::error::Error> {
     match value {
         RawBsonRef::MinKey | RawBsonRef::MaxKey | RawBsonRef::Undefined | RawBsonRef::Null => {}
         RawBsonRef::Double(number) => number::push_f64(number, &mut out.bytes),
@@ -145,7 +145,7 @@ fn flip_sign(number: i64) -> [u8; 8] {
 }
 
 /// Appends text that may hold zero bytes: each as 00 FF, the end as 00 00.
-fn push_text(text: &str, out: &mut Bounded) {
+fn push_text(text: &str, out: &mut BoundedKey) {
     // No byte of text is shorter in a key.
     let text = &text.as_bytes()[..text.len().min(out.most)];
     if text.contains(&0) {
@@ -162,13 +162,13 @@ fn push_text(text: &str, out: &mut Bounded) {
 }
 
 /// Appends text that cannot hold zero bytes.
-fn push_name(name: &str, out: &mut Bounded) {
+fn push_name(name: &str, out: &mut BoundedKey) {
     out.extend_from_slice(name.as_bytes());
     out.push(0);
 }
 
 /// Appends a document: of each member first the type, then the name, then the value, as MongoDB compares them.
-fn push_document(document: &RawDocument, out: &mut Bounded) -> Result<(), bson::error::Error> {
+fn push_document(document: &RawDocument, out: &mut BoundedKey) -> Result<(), bson::error::Error> {
     for element in document.iter_elements() {
         if out.is_full() {
             return Ok(());
@@ -183,7 +183,7 @@ fn push_document(document: &RawDocument, out: &mut Bounded) -> Result<(), bson::
     Ok(())
 }
 
-fn push_array(array: &RawArray, out: &mut Bounded) -> Result<(), bson::error::Error> {
+fn push_array(array: &RawArray, out: &mut BoundedKey) -> Result<(), bson::error::Error> {
     for element in array {
         if out.is_full() {
             return Ok(());
@@ -195,7 +195,7 @@ fn push_array(array: &RawArray, out: &mut Bounded) -> Result<(), bson::error::Er
 }
 
 /// Appends binary data: first its length, then its subtype, then its bytes.
-fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut Bounded) {
+fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut BoundedKey) {
     // Subtype 2 stores its length a second time, and MongoDB compares that as part of the data.
     let inner_length = matches!(subtype, BinarySubtype::BinaryOld).then_some(bytes.len());
     let length = bytes.len() + inner_length.map_or(0, |_| 4);
@@ -208,7 +208,7 @@ fn push_binary(subtype: BinarySubtype, bytes: &[u8], out: &mut Bounded) {
 }
 
 /// Appends the stored form of a value behind its length; MongoDB compares `DBPointer`s that way.
-fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut Bounded) {
+fn push_stored_bytes(value: RawBsonRef<'_>, out: &mut BoundedKey) {
     let mut holder = RawDocumentBuf::new();
     holder.append(bson::raw::cstr!(""), value);
     // Length (4), type (1), empty name (1), the value, end (1).

@@ -10,7 +10,7 @@ use bson::raw::{RawArray, RawBsonRef, RawDocument};
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Index;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::key::{self, Bounded};
+use crate::store::embedded::index::key::{self, BoundedKey};
 
 /// MongoDB's number for two arrays in the keys of one document.
 const CANNOT_INDEX_PARALLEL_ARRAYS: i32 = 171;
@@ -37,9 +37,9 @@ pub(crate) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
         return Ok(Keys { arrays: vec![0; index.components.len()], ..Keys::default() });
     }
     let mut keys = Keys { arrays: vec![0; index.components.len()], ..Keys::default() };
-    let slots: Vec<Slot<'_>> =
-        index.components.iter().map(|part| Slot::Open { at: document, rest: &part.path, depth: 0 }).collect();
-    Extraction { index, keys: &mut keys, key: Bounded::keys_of(index.unique) }.expand(slots, 0)?;
+    let slots: Vec<PathWalk<'_>> =
+        index.components.iter().map(|part| PathWalk::Open { at: document, rest: &part.path, depth: 0 }).collect();
+    Extraction { index, keys: &mut keys, key: BoundedKey::keys_of(index.unique) }.expand(slots, 0)?;
     keys.distinct.sort_unstable();
     keys.distinct.dedup();
     Ok(keys)
@@ -47,7 +47,7 @@ pub(crate) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
 
 /// How far the walk along one path has come.
 #[derive(Clone, Copy)]
-enum Slot<'a> {
+enum PathWalk<'a> {
     /// The value is found; `None`: the path leads nowhere.
     Found(Option<RawBsonRef<'a>>),
     /// `rest` is still to be walked from `at`; `depth` names of the path are behind.
@@ -56,7 +56,7 @@ enum Slot<'a> {
     Array { array: &'a RawArray, rest: &'a str, depth: u32 },
 }
 
-impl<'a> Slot<'a> {
+impl<'a> PathWalk<'a> {
     /// Walks until a value or an array is met.
     fn walk(self) -> Result<Self, bson::error::Error> {
         let Self::Open { mut at, mut rest, mut depth } = self else { return Ok(self) };
@@ -87,13 +87,13 @@ struct Extraction<'a, 'k> {
     index: &'a Index,
     keys: &'k mut Keys,
     /// The beginning that the next keys have in common: the components whose values are found.
-    key: Bounded,
+    key: BoundedKey,
 }
 
 impl Extraction<'_, '_> {
     /// Makes the keys of slots of which the first `written` are in `key`.
-    fn expand(&mut self, slots: Vec<Slot<'_>>, written: usize) -> Result<(), StoreError> {
-        let slots = slots.into_iter().map(Slot::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+    fn expand(&mut self, slots: Vec<PathWalk<'_>>, written: usize) -> Result<(), StoreError> {
+        let slots = slots.into_iter().map(PathWalk::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
         let start = self.key.bytes.len();
         let written = self.push_found(&slots, written).map_err(damaged)?;
         match self.common_array(&slots)? {
@@ -113,10 +113,10 @@ impl Extraction<'_, '_> {
     }
 
     /// The array that open paths wait at, noted as seen.
-    fn common_array<'a>(&mut self, slots: &[Slot<'a>]) -> Result<Option<&'a RawArray>, StoreError> {
+    fn common_array<'a>(&mut self, slots: &[PathWalk<'a>]) -> Result<Option<&'a RawArray>, StoreError> {
         let mut common: Option<&RawArray> = None;
         for (slot, seen) in slots.iter().zip(&mut self.keys.arrays) {
-            let Slot::Array { array, depth, .. } = *slot else { continue };
+            let PathWalk::Array { array, depth, .. } = *slot else { continue };
             *seen |= 1_u64.checked_shl(depth - 1).unwrap_or(1 << 63);
             match common {
                 Some(other) if !std::ptr::eq(other.as_bytes(), array.as_bytes()) => return Err(parallel(self.index)),
@@ -127,8 +127,8 @@ impl Extraction<'_, '_> {
     }
 
     /// Writes the values that follow the first `written`, up to one that is not found; returns how many are written then.
-    fn push_found(&mut self, slots: &[Slot<'_>], mut written: usize) -> Result<usize, bson::error::Error> {
-        while let Some(Slot::Found(value)) = slots.get(written) {
+    fn push_found(&mut self, slots: &[PathWalk<'_>], mut written: usize) -> Result<usize, bson::error::Error> {
+        while let Some(PathWalk::Found(value)) = slots.get(written) {
             let start = self.key.bytes.len();
             key::push_value(value.unwrap_or(RawBsonRef::Null), &mut self.key)?;
             if self.index.components[written].descending {

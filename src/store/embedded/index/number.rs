@@ -42,11 +42,11 @@ pub(crate) fn push_i64(value: i64, out: &mut Vec<u8>) {
 
 /// Appends a decimal.
 pub(crate) fn push_decimal(value: Decimal128, out: &mut Vec<u8>) {
-    let exact = match Unpacked::of(value) {
-        Unpacked::NaN => return push_f64(f64::NAN, out),
-        Unpacked::Infinity { negative: true } => return push_f64(f64::NEG_INFINITY, out),
-        Unpacked::Infinity { negative: false } => return push_f64(f64::INFINITY, out),
-        Unpacked::Finite(exact) => exact,
+    let exact = match DecimalBits::of(value) {
+        DecimalBits::NaN => return push_f64(f64::NAN, out),
+        DecimalBits::Infinity { negative: true } => return push_f64(f64::NEG_INFINITY, out),
+        DecimalBits::Infinity { negative: false } => return push_f64(f64::INFINITY, out),
+        DecimalBits::Finite(exact) => exact,
     };
     if exact.coefficient == 0 {
         return push_f64(0.0, out);
@@ -159,13 +159,13 @@ impl Decimal {
 }
 
 /// What the bits of a Decimal128 say.
-enum Unpacked {
+enum DecimalBits {
     NaN,
     Infinity { negative: bool },
     Finite(Decimal),
 }
 
-impl Unpacked {
+impl DecimalBits {
     fn of(value: Decimal128) -> Self {
         let bits = u128::from_le_bytes(value.bytes());
         let negative = bits >> 127 == 1;

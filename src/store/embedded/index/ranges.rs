@@ -1,7 +1,7 @@
 //! Bounds of the components of an index as ranges of its keys.
 
 use crate::store::embedded::catalog::collections::Index;
-use crate::store::embedded::index::bounds::{Bounds, Span};
+use crate::store::embedded::index::bounds::{KeyBounds, Span};
 use crate::store::embedded::index::key::{self, kind};
 
 /// More ranges than this are not worth their list.
@@ -31,7 +31,7 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// The ranges of an index whose components are bound like this. The first `leading` components, all of them bound to
     /// values, are the lead of each range.
-    pub(crate) fn of(index: &Index, bounds: &[Option<Bounds>], leading: usize) -> Self {
+    pub(crate) fn of(index: &Index, bounds: &[Option<KeyBounds>], leading: usize) -> Self {
         let mut prefixes = vec![KeyRange { start: Vec::new(), end: Vec::new(), lead: 0 }];
         let mut ranges = Self { list: Vec::new(), depth: 0, equalities: 0, points: false, cut: false };
         for (component, bounds) in index.components.iter().zip(bounds) {

@@ -38,7 +38,7 @@ struct LookedUp {
 
 /// A page of an index scan.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct CachedPage {
     /// Its rows, in order.
     pub(crate) rows: Arc<[u64]>,
     /// How many were passed over in front of it.
@@ -53,18 +53,18 @@ struct Known {
     scan: IndexScan,
     skip: u64,
     limit: u64,
-    place: Place,
+    place: CachedPage,
 }
 
 impl Places {
     /// The page behind the first `skip` entries of the scan, if it was found before.
-    pub(crate) fn find(&self, scan: &IndexScan, skip: u64, limit: u64) -> Option<Place> {
+    pub(crate) fn find(&self, scan: &IndexScan, skip: u64, limit: u64) -> Option<CachedPage> {
         let known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().find(|known| known.is_of(scan, skip, limit)).map(|known| known.place.clone())
     }
 
     /// Remembers a page that was found.
-    pub(crate) fn note(&self, scan: &IndexScan, skip: u64, limit: u64, place: &Place) {
+    pub(crate) fn note(&self, scan: &IndexScan, skip: u64, limit: u64, place: &CachedPage) {
         let key_bytes: usize = scan.ranges.iter().map(|range| range.start.len() + range.end.len()).sum();
         if place.rows.len() > MOST_ROWS || key_bytes > MOST_KEY_BYTES {
             return;
@@ -114,8 +114,8 @@ mod tests {
         IndexScan { index, ranges, order, exact: true, points: false, bounds: Vec::new() }
     }
 
-    fn page(rows: &[u64]) -> Place {
-        Place { rows: rows.into(), passed: 20, keys: 20 + rows.len() as u64 }
+    fn page(rows: &[u64]) -> CachedPage {
+        CachedPage { rows: rows.into(), passed: 20, keys: 20 + rows.len() as u64 }
     }
 
     #[test]

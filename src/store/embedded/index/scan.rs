@@ -1,6 +1,6 @@
 //! Ranges of keys of one index, as a value: what a plan says is to be read.
 
-use crate::store::embedded::index::bounds::Bounds;
+use crate::store::embedded::index::bounds::KeyBounds;
 use crate::store::embedded::index::ranges::KeyRange;
 
 /// Ranges of keys of one index.
@@ -17,7 +17,7 @@ pub(crate) struct IndexScan {
     /// Each range holds a single key.
     pub(crate) points: bool,
     /// What the ranges come from, by component.
-    pub(crate) bounds: Vec<Option<Bounds>>,
+    pub(crate) bounds: Vec<Option<KeyBounds>>,
 }
 
 /// What the order of keys is good for.

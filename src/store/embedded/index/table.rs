@@ -16,7 +16,7 @@ use crate::store::embedded::index::packed::table as packed;
 use crate::store::embedded::index::row::{ROW, with_row};
 
 /// Which kind of handles tables are read through.
-pub(crate) trait Access {
+pub(crate) trait TableAccess {
     type Data: ReadableTable<u64, &'static [u8]>;
     type Unique: ReadableTable<&'static [u8], u64>;
     type Plain: ReadableTable<&'static [u8], ()>;
@@ -26,7 +26,7 @@ pub(crate) trait Access {
 /// Tables as of the last commit.
 pub(crate) struct Published;
 
-impl Access for Published {
+impl TableAccess for Published {
     type Data = ReadOnlyTable<u64, &'static [u8]>;
     type Unique = ReadOnlyTable<&'static [u8], u64>;
     type Plain = ReadOnlyTable<&'static [u8], ()>;
@@ -36,7 +36,7 @@ impl Access for Published {
 /// Tables inside a write transaction, with its changes.
 pub(crate) struct Working<'t>(std::marker::PhantomData<&'t ()>);
 
-impl<'t> Access for Working<'t> {
+impl<'t> TableAccess for Working<'t> {
     type Data = Table<'t, u64, &'static [u8]>;
     type Unique = Table<'t, &'static [u8], u64>;
     type Plain = Table<'t, &'static [u8], ()>;
@@ -44,7 +44,7 @@ impl<'t> Access for Working<'t> {
 }
 
 /// The open table of an index.
-pub(crate) enum IndexTable<A: Access> {
+pub(crate) enum IndexTable<A: TableAccess> {
     Unique(A::Unique),
     Plain(A::Plain),
     /// Of an index with arrays, with what the batch that goes on has for it.
@@ -145,7 +145,7 @@ impl<'t> IndexTable<Working<'t>> {
 /// So many entries are packed at once.
 const PIECE: usize = 8192;
 
-impl<A: Access> IndexTable<A> {
+impl<A: TableAccess> IndexTable<A> {
     /// How many entries the blocks of an index with arrays hold.
     pub(crate) fn packed_entries(&self) -> Option<u64> {
         match self {

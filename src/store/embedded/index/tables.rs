@@ -18,10 +18,10 @@ use crate::store::embedded::index::definitions::{
 use crate::store::embedded::index::gathered::Gathered;
 use crate::store::embedded::index::packed::table as packed;
 use crate::store::embedded::index::row_cache::Places;
-use crate::store::embedded::index::table::{Access, IndexTable, Published, Working};
+use crate::store::embedded::index::table::{IndexTable, Published, TableAccess, Working};
 
 /// The open tables of one collection.
-pub(crate) struct Tables<A: Access> {
+pub(crate) struct Tables<A: TableAccess> {
     /// The documents.
     pub(crate) data: A::Data,
     /// In the order of [`Collection::indexes`].
@@ -78,7 +78,7 @@ impl<'t> Tables<Working<'t>> {
     }
 }
 
-impl<A: Access> Tables<A> {
+impl<A: TableAccess> Tables<A> {
     /// The numbers of entries of an index, if there are any.
     pub(crate) fn blocks(&self, collection: &Collection, position: usize) -> Option<Blocks<'_, A::Unique, A>> {
         let counts = self.counts.as_ref().filter(|_| collection.is_counted(position))?;

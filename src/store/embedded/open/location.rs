@@ -30,7 +30,7 @@ use crate::store::embedded::open::format;
 use crate::store::embedded::open::presence::has_store;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
-use crate::store::embedded::write::batch::Limits;
+use crate::store::embedded::write::batch::BatchLimits;
 use crate::store::embedded::write::copy;
 use crate::store::embedded::write::journal::Journal;
 use crate::store::embedded::write::replay::{self, Records};
@@ -147,8 +147,8 @@ impl Location {
     }
 
     /// What the units of a batch may take.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { filter_budget: self.filter_budget }
+    pub(crate) fn limits(&self) -> BatchLimits {
+        BatchLimits { filter_budget: self.filter_budget }
     }
 
     /// A file without a name in the directory of the store.

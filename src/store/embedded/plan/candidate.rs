@@ -2,7 +2,7 @@
 
 use crate::query::{Sort, SortKey};
 use crate::store::embedded::catalog::collections::{Collection, Index};
-use crate::store::embedded::index::bounds::Bounds;
+use crate::store::embedded::index::bounds::KeyBounds;
 use crate::store::embedded::index::ranges::Ranges;
 use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::plan::conditions::{Chosen, Conditions, choices};
@@ -90,7 +90,7 @@ fn is_position(name: &str) -> bool {
 /// how many components do not count for that, because several ranges with other values of them are merged.
 ///
 /// A path with arrays is never taken for it: what a document is sorted by may lie outside of the bounds.
-fn order(index: &Index, bounds: &[Option<Bounds>], sort: &Sort) -> (Order, usize) {
+fn order(index: &Index, bounds: &[Option<KeyBounds>], sort: &Sort) -> (Order, usize) {
     let spans_of = |position: usize| {
         bounds[position].as_ref().filter(|bounds| bounds.is_points()).map(|bounds| bounds.spans.len())
     };

@@ -12,12 +12,12 @@ use bson::Bson;
 use crate::query::compare::compare_bson;
 use crate::query::{Node, Operand, Test};
 use crate::store::embedded::catalog::collections::{Component, Index};
-use crate::store::embedded::index::bounds::Bounds;
+use crate::store::embedded::index::bounds::KeyBounds;
 
 /// What must hold for a document to match, as far as indexes can use it.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'f> {
-    pub(crate) list: Vec<Condition<'f>>,
+    pub(crate) list: Vec<PathBounds<'f>>,
     /// The branches of each `$or`.
     pub(crate) alternatives: Vec<&'f [Node]>,
     /// Something is not in `list`.
@@ -29,18 +29,18 @@ pub(crate) struct Conditions<'f> {
 
 /// Bounds of the keys at a path.
 #[derive(Debug)]
-pub(crate) struct Condition<'f> {
+pub(crate) struct PathBounds<'f> {
     path: String,
-    bounds: Bounds,
+    bounds: KeyBounds,
     /// What the path must equal, if it is that.
     equals: Option<&'f Operand>,
     /// The `$elemMatch` that it belongs to.
-    element: Option<Element>,
+    element: Option<ElemMatch>,
 }
 
 /// An `$elemMatch`: one element of one array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Element {
+struct ElemMatch {
     /// Tells this one from others of the filter.
     number: u32,
     /// How many names lead to its array.
@@ -61,7 +61,7 @@ impl<'f> Conditions<'f> {
     /// filter may want a document that the index does not hold.
     pub(crate) fn implying(&self, index: &Index) -> Option<Vec<usize>> {
         let Some(partial) = &index.partial else { return Some(Vec::new()) };
-        let says = |condition: &Condition<'_>, path: &str, value: &Bson| {
+        let says = |condition: &PathBounds<'_>, path: &str, value: &Bson| {
             condition.element.is_none()
                 && condition.path == path
                 && condition.equals.is_some_and(|operand| compare_bson(operand.bson(), value).is_eq())
@@ -71,7 +71,7 @@ impl<'f> Conditions<'f> {
         partial.values.iter().map(of_value).collect()
     }
 
-    fn add(&mut self, node: &'f Node, prefix: &str, element: Option<Element>) {
+    fn add(&mut self, node: &'f Node, prefix: &str, element: Option<ElemMatch>) {
         match node {
             Node::Always | Node::Holds => {}
             Node::Never if element.is_none() => self.never = true,
@@ -87,7 +87,7 @@ impl<'f> Conditions<'f> {
         }
     }
 
-    fn add_test(&mut self, path: &str, test: &'f Test, element: Option<Element>) {
+    fn add_test(&mut self, path: &str, test: &'f Test, element: Option<ElemMatch>) {
         match test {
             Test::All(tests) => tests.iter().for_each(|test| self.add_test(path, test, element)),
             Test::ElemMatchDocument(node) => {
@@ -98,30 +98,30 @@ impl<'f> Conditions<'f> {
             Test::ElemMatchValue(tests) => {
                 self.incomplete = true;
                 let element = self.new_element(path, true);
-                for bounds in tests.iter().filter_map(Bounds::of_test) {
+                for bounds in tests.iter().filter_map(KeyBounds::of_test) {
                     let path = path.to_owned();
-                    self.list.push(Condition { path, bounds, equals: None, element: Some(element) });
+                    self.list.push(PathBounds { path, bounds, equals: None, element: Some(element) });
                 }
             }
-            test => match Bounds::of_test(test) {
+            test => match KeyBounds::of_test(test) {
                 Some(bounds) => {
                     let equals = if let Test::Eq(operand) = test { Some(operand) } else { None };
-                    self.list.push(Condition { path: path.to_owned(), bounds, equals, element });
+                    self.list.push(PathBounds { path: path.to_owned(), bounds, equals, element });
                 }
                 None => self.incomplete = true,
             },
         }
     }
 
-    fn new_element(&mut self, path: &str, is_value: bool) -> Element {
+    fn new_element(&mut self, path: &str, is_value: bool) -> ElemMatch {
         self.elements += 1;
-        Element { number: self.elements, depth: path.split('.').count(), is_value }
+        ElemMatch { number: self.elements, depth: path.split('.').count(), is_value }
     }
 }
 
 /// The bounds chosen for the components of an index.
 pub(crate) struct Chosen {
-    pub(crate) by_component: Vec<Option<Bounds>>,
+    pub(crate) by_component: Vec<Option<KeyBounds>>,
     /// Which conditions are in them, by position.
     pub(crate) used: Vec<usize>,
 }
@@ -131,10 +131,11 @@ pub(crate) struct Chosen {
 /// Several, where conditions on an array cannot be joined: each of them could be the one that is used.
 pub(crate) fn choices(index: &Index, conditions: &Conditions<'_>) -> Vec<Chosen> {
     let first = index.components.iter().find(|component| component.is_multikey());
-    let on_first = |condition: &&Condition<'_>| first.is_some_and(|first| first.path == condition.path);
+    let on_first = |condition: &&PathBounds<'_>| first.is_some_and(|first| first.path == condition.path);
     let mut anchors: Vec<Anchor> = Vec::new();
     for (position, condition) in conditions.list.iter().enumerate().filter(|(_, condition)| on_first(condition)) {
-        let anchor = condition.element.map_or(Anchor::Condition(position), |element| Anchor::Element(element.number));
+        let anchor =
+            condition.element.map_or(Anchor::PathBounds(position), |element| Anchor::ElemMatch(element.number));
         if !condition.bounds.negative && !anchors.contains(&anchor) && anchors.len() < MAX_CHOICES {
             anchors.push(anchor);
         }
@@ -151,8 +152,8 @@ const MAX_CHOICES: usize = 8;
 /// The condition, or the `$elemMatch`, that bounds the first component with arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Anchor {
-    Condition(usize),
-    Element(u32),
+    PathBounds(usize),
+    ElemMatch(u32),
 }
 
 /// Gives each component the conditions that may bound it together with the anchor.
@@ -166,8 +167,8 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
             let shares = taken.iter().any(|other| share_array(component, &index.components[*other], 0));
             usable.retain(|position| !conditions.list[*position].bounds.negative);
             let of_element = |position: &usize| match (anchor, conditions.list[*position].element) {
-                (Some(Anchor::Element(number)), Some(element)) => element.number == number,
-                (Some(Anchor::Condition(anchor)), _) => *position == anchor,
+                (Some(Anchor::ElemMatch(number)), Some(element)) => element.number == number,
+                (Some(Anchor::PathBounds(anchor)), _) => *position == anchor,
                 _ => false,
             };
             if usable.iter().any(of_element) {
@@ -197,7 +198,7 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
 }
 
 /// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.
-fn may_intersect(component: &Component, condition: &Condition<'_>) -> bool {
+fn may_intersect(component: &Component, condition: &PathBounds<'_>) -> bool {
     let Some(element) = condition.element else { return false };
     element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0
 }

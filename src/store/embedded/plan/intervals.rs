@@ -2,7 +2,7 @@
 
 use bson::oid::ObjectId;
 
-use crate::store::embedded::index::bounds::{Bounds, Span};
+use crate::store::embedded::index::bounds::{KeyBounds, Span};
 use crate::store::embedded::index::key::kind;
 use crate::store::embedded::index::number;
 
@@ -10,7 +10,7 @@ use crate::store::embedded::index::number;
 const MAX_INTERVALS: usize = 20;
 
 /// The intervals of a component of an index; without bounds it is all of its keys.
-pub(crate) fn intervals(bounds: Option<&Bounds>) -> Vec<String> {
+pub(crate) fn intervals(bounds: Option<&KeyBounds>) -> Vec<String> {
     let Some(bounds) = bounds else { return vec!["[MinKey, MaxKey]".to_owned()] };
     let mut shown: Vec<String> = bounds.spans.iter().take(MAX_INTERVALS).map(interval).collect();
     if bounds.spans.len() > MAX_INTERVALS {

@@ -52,12 +52,12 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) plan: Plan,
-    pub(crate) total: Total,
+    pub(crate) total: TotalBy,
 }
 
 /// Where the number of all documents that match comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Total {
+pub(crate) enum TotalBy {
     /// All documents match.
     Collection,
     /// These keys are exactly the documents that match.
@@ -103,7 +103,7 @@ impl Choice {
         let Plan::Index(scan) = &self.plan else { return None };
         let is_exact = scan.exact || matches!(query.filter.tree(), Node::Always);
         let is_ordered = scan.comes_in_order() && !query.sort.is_reversed();
-        (is_exact && is_ordered && (!with_total || self.total != Total::Documents)).then_some(scan)
+        (is_exact && is_ordered && (!with_total || self.total != TotalBy::Documents)).then_some(scan)
     }
 }
 
@@ -116,21 +116,21 @@ pub(crate) fn prefers_scan(keys: u64, documents: u64) -> bool {
 pub(crate) fn sure_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
     let conditions = Conditions::of(filter);
     if conditions.never {
-        return Some(Choice { plan: Plan::Nothing, total: Total::Documents });
+        return Some(Choice { plan: Plan::Nothing, total: TotalBy::Documents });
     }
-    sure(filter, &mut Candidate::all(collection, &conditions, sort), &mut Total::Documents)
+    sure(filter, &mut Candidate::all(collection, &conditions, sort), &mut TotalBy::Documents)
 }
 
 /// A unique key, or keys that are exactly the answer in its order. Else, `total` is where the total comes from.
-fn sure(filter: &Node, candidates: &mut Vec<Candidate>, total: &mut Total) -> Option<Choice> {
+fn sure(filter: &Node, candidates: &mut Vec<Candidate>, total: &mut TotalBy) -> Option<Choice> {
     if let Some(key) = candidates.iter().position(|candidate| candidate.is_key) {
         return Some(candidates.swap_remove(key).into_choice());
     }
     let exact = candidates.iter().filter(|candidate| candidate.scan.exact).max_by_key(|candidate| candidate.score());
     *total = match exact {
-        _ if matches!(filter, Node::Always) => Total::Collection,
-        Some(exact) => Total::Keys(exact.scan.clone()),
-        None => Total::Documents,
+        _ if matches!(filter, Node::Always) => TotalBy::Collection,
+        Some(exact) => TotalBy::Keys(exact.scan.clone()),
+        None => TotalBy::Documents,
     };
     let is_perfect = |candidate: &Candidate| {
         candidate.scan.order != Order::Unused && (candidate.scan.exact || matches!(filter, Node::Always))
@@ -149,28 +149,28 @@ pub(crate) fn plan(
 ) -> Choice {
     let conditions = Conditions::of(filter);
     if conditions.never {
-        return Choice { plan: Plan::Nothing, total: Total::Documents };
+        return Choice { plan: Plan::Nothing, total: TotalBy::Documents };
     }
     let mut candidates = Candidate::all(collection, &conditions, sort);
-    let mut total = Total::Documents;
+    let mut total = TotalBy::Documents;
     if let Some(choice) = sure(filter, &mut candidates, &mut total) {
         return choice;
     }
-    let search = Search { collection, sort, wanted, numbers, total: &total };
+    let search = PlanSearch { collection, sort, wanted, numbers, total: &total };
     let plan = search.cheapest(candidates, &conditions);
     Choice { plan, total }
 }
 
 /// Looks for the way with the least work.
-struct Search<'a> {
+struct PlanSearch<'a> {
     collection: &'a Collection,
     sort: &'a Sort,
     wanted: Wanted,
     numbers: &'a dyn Numbers,
-    total: &'a Total,
+    total: &'a TotalBy,
 }
 
-impl Search<'_> {
+impl PlanSearch<'_> {
     fn cheapest(&self, mut candidates: Vec<Candidate>, conditions: &Conditions<'_>) -> Plan {
         let documents = self.numbers.documents();
         // The first declared of equal ones; `sort_by_key` keeps them in their order.
@@ -201,12 +201,12 @@ impl Search<'_> {
     fn cost(&self, candidate: &Candidate, keys: u64) -> u64 {
         let all = keys.saturating_mul(FETCH);
         let is_ordered = candidate.scan.order != Order::Unused;
-        let reads_all = self.wanted.total && *self.total == Total::Documents;
+        let reads_all = self.wanted.total && *self.total == TotalBy::Documents;
         match self.wanted.first.filter(|_| is_ordered && !reads_all) {
             Some(first) => {
                 // Reading ends with the last wanted document: after a part of the keys.
                 let matching = match self.total {
-                    Total::Keys(exact) => self.numbers.keys(exact, MAX_COUNTED),
+                    TotalBy::Keys(exact) => self.numbers.keys(exact, MAX_COUNTED),
                     _ => keys / GUESS,
                 };
                 let expected = u128::from(first) * u128::from(keys) / u128::from(matching.max(1));
@@ -249,7 +249,7 @@ impl Candidate {
 
     /// The plan alone: its total takes no further keys.
     fn into_choice(self) -> Choice {
-        let total = if self.scan.exact { Total::Keys(self.scan.clone()) } else { Total::Documents };
+        let total = if self.scan.exact { TotalBy::Keys(self.scan.clone()) } else { TotalBy::Documents };
         Choice { plan: self.into_plan(), total }
     }
 }
@@ -514,7 +514,7 @@ mod tests {
         let keys = |name: &str, _: &IndexScan| if name == "kind" { 500_000 } else { 1_000_000 };
         let choice = chosen(doc! { "kind": { "$gt": 3 } }, doc! { "public_id": 1 }, PAGE, &keys);
         assert_eq!(scan_of(choice.plan).0, "public_id");
-        assert!(matches!(choice.total, Total::Keys(IndexScan { index: 2, .. })), "{:?}", choice.total);
+        assert!(matches!(choice.total, TotalBy::Keys(IndexScan { index: 2, .. })), "{:?}", choice.total);
         // Few matches lie far apart in the other order.
         let few = chosen(doc! { "kind": { "$gt": 3 } }, doc! { "public_id": 1 }, PAGE, &|_, _| 20);
         assert_eq!(scan_of(few.plan).0, "kind");
@@ -568,7 +568,7 @@ mod tests {
         };
         assert!(scan.exact);
         let all = chosen_in(&own, doc! { "kind": 2, "active": true }, doc! { "_id": 1 }, PAGE, &|_, _| 900_000);
-        assert!(matches!(all.total, Total::Keys(IndexScan { index: 1, .. })), "{all:?}");
+        assert!(matches!(all.total, TotalBy::Keys(IndexScan { index: 1, .. })), "{all:?}");
         assert!(matches!(all.plan, Plan::Index(IndexScan { index: 0, .. })), "{all:?}");
         for filter in [
             doc! { "active": true, "size": 1 },

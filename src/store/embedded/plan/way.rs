@@ -3,7 +3,7 @@
 use crate::query::{Node, Projection, Sort};
 use crate::store::FindQuery;
 use crate::store::embedded::catalog::collections::Collection;
-use crate::store::embedded::plan::planner::{Choice, FEW, Plan, Total, sure_plan};
+use crate::store::embedded::plan::planner::{Choice, FEW, Plan, TotalBy, sure_plan};
 use crate::store::embedded::plan::point::{Point, Points};
 
 /// A short answer passes over so many keys at the most, those of its page included.
@@ -48,7 +48,7 @@ impl Way {
 
 fn is_short(choice: &Choice, collection: &Collection, query: &FindQuery, with_total: bool) -> bool {
     let is_page = (1..=FEW).contains(&query.limit) && query.skip.saturating_add(query.limit) <= MAX_PASSED;
-    let is_counted = !with_total || choice.total == Total::Collection;
+    let is_counted = !with_total || choice.total == TotalBy::Collection;
     let is_short_page = || is_page && is_counted && choice.answering_keys(query, with_total).is_some();
     choice.plan.is_few(collection) || is_short_page()
 }
@@ -56,7 +56,7 @@ fn is_short(choice: &Choice, collection: &Collection, query: &FindQuery, with_to
 /// The plan that counts what matches, where that takes so little that no other thread is needed.
 pub(crate) fn short_count(collection: &Collection, filter: &Node) -> Option<Choice> {
     match filter {
-        Node::Always => Some(Choice { plan: Plan::Scan, total: Total::Collection }),
+        Node::Always => Some(Choice { plan: Plan::Scan, total: TotalBy::Collection }),
         costly if costly.is_costly() => None,
         _ => sure_plan(collection, filter, &Sort::default()).filter(|choice| choice.plan.is_few(collection)),
     }

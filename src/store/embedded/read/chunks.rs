@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use crate::admission;
 use crate::store::embedded::failure;
-use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::push;
 use crate::store::embedded::read::snapshot::Published;
 use crate::store::embedded::read::snapshot::Snapshot;
@@ -25,8 +25,8 @@ use crate::store::{Documents, FindQuery, StoreError};
 pub(crate) const SNAPSHOT_TIME: Duration = Duration::from_mins(1);
 
 /// What is left of an answer.
-pub(crate) struct Rest {
-    snapshot: Held,
+pub(crate) struct Remainder {
+    snapshot: HeldSnapshot,
     published: Published,
     collection: String,
     query: FindQuery,
@@ -34,12 +34,12 @@ pub(crate) struct Rest {
 }
 
 /// A snapshot that is let go after a while.
-struct Held {
+struct HeldSnapshot {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
     timer: AbortHandle,
 }
 
-impl Held {
+impl HeldSnapshot {
     fn new(snapshot: Arc<Snapshot>, time: Duration) -> Self {
         let held = Arc::new(ArcSwapOption::from(Some(snapshot)));
         let to_clear = Arc::clone(&held);
@@ -51,13 +51,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSnapshot {
     fn drop(&mut self) {
         self.timer.abort();
     }
 }
 
-impl Rest {
+impl Remainder {
     pub(crate) fn new(
         (snapshot, time): (Arc<Snapshot>, Duration),
         published: Published,
@@ -66,7 +66,7 @@ impl Rest {
         rows: Vec<u64>,
     ) -> Self {
         let collection = collection.to_owned();
-        Self { snapshot: Held::new(snapshot, time), published, collection, query, rows: rows.into_iter() }
+        Self { snapshot: HeldSnapshot::new(snapshot, time), published, collection, query, rows: rows.into_iter() }
     }
 
     /// The pieces, each read when it is asked for.
@@ -104,7 +104,7 @@ impl Rest {
         let mut piece = Documents::new();
         let Some(collection) = snapshot.collection(&self.collection) else { return Ok(piece) };
         let budget = deadline.budget();
-        let reader = Reader::new(collection, snapshot.tables(collection)?, deadline);
+        let reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
         while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
             let Some(row) = self.rows.next() else { break };
             let read = reader.document(row, |document| {
@@ -153,7 +153,7 @@ mod tests {
         let snapshot = store.snapshot().expect("the store is open");
         let query = FindQuery::new(of_kind(1), BUDGET);
         let published = Arc::clone(&store.published);
-        let rest = Rest::new((snapshot, BUDGET), published, "things", query, (0..10).collect());
+        let rest = Remainder::new((snapshot, BUDGET), published, "things", query, (0..10).collect());
         let held = Arc::clone(&rest.snapshot.snapshot);
         let mut pieces = rest.into_stream();
         assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
@@ -173,7 +173,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory for the test");
         let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("a new store");
         let snapshot = store.snapshot().expect("the store is open");
-        let held = Held::new(Arc::clone(&snapshot), Duration::ZERO);
+        let held = HeldSnapshot::new(Arc::clone(&snapshot), Duration::ZERO);
         while held.snapshot.load().is_some() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -12,7 +12,7 @@ use crate::query::{Sort, SortKey};
 use crate::store::copying::COUNTERS;
 use crate::store::embedded::catalog::collections::{Collection, Component, Index};
 use crate::store::embedded::failure;
-use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, Dump, StoreError};
@@ -21,12 +21,12 @@ use crate::store::{Documents, Dump, StoreError};
 const ABOVE_ALL: [u8; 16] = [0xff; 16];
 
 /// See [`Dump`].
-pub(crate) struct Everything {
+pub(crate) struct SnapshotDump {
     snapshot: Arc<Snapshot>,
     names: Vec<String>,
 }
 
-impl Everything {
+impl SnapshotDump {
     pub(crate) fn of(snapshot: Arc<Snapshot>) -> Self {
         let mut names: Vec<String> = snapshot.collections().map(|collection| collection.name.clone()).collect();
         names.retain(|name| name != COUNTERS);
@@ -55,7 +55,7 @@ impl Everything {
 }
 
 #[async_trait]
-impl Dump for Everything {
+impl Dump for SnapshotDump {
     fn collections(&self) -> &[String] {
         &self.names
     }
@@ -75,7 +75,7 @@ impl Dump for Everything {
         let Some(collection) = self.snapshot.collection(collection).cloned() else {
             return Ok(stream::empty().boxed());
         };
-        let place = Place::first(&collection, order)?;
+        let place = Resume::first(&collection, order)?;
         let walk = Walk { snapshot: Arc::clone(&self.snapshot), collection, place };
         let steps = stream::unfold(Some(walk), |walk| async {
             let mut walk = walk?;
@@ -92,14 +92,14 @@ impl Dump for Everything {
 }
 
 /// Where a walk through a collection goes on.
-enum Place {
+enum Resume {
     /// At this row, in the order of insertion.
     Row(u64),
     /// At this stored key of the index at this position.
     Key(usize, Vec<u8>),
 }
 
-impl Place {
+impl Resume {
     fn first(collection: &Collection, order: &Sort) -> Result<Self, StoreError> {
         if order.is_empty() {
             return Ok(Self::Row(0));
@@ -126,14 +126,14 @@ fn orders(index: &Index, order: &Sort) -> bool {
 struct Walk {
     snapshot: Arc<Snapshot>,
     collection: Arc<Collection>,
-    place: Place,
+    place: Resume,
 }
 
 impl Walk {
     /// The next documents; none at the end.
     fn piece(&mut self) -> Result<Documents, StoreError> {
         let tables = self.snapshot.tables(&self.collection)?;
-        let reader = Reader::new(&self.collection, tables, Deadline::none());
+        let reader = CollectionReader::new(&self.collection, tables, Deadline::none());
         let mut piece = Documents::new();
         let is_full = |piece: &Documents| piece.len() >= PIECE_DOCUMENTS || piece.bytes() >= PIECE_BYTES;
         let push = |row: u64, piece: &mut Documents| {
@@ -141,7 +141,7 @@ impl Walk {
             found.ok_or_else(|| failure::lost(&self.collection.name, row))
         };
         match &mut self.place {
-            Place::Row(next) => {
+            Resume::Row(next) => {
                 for entry in tables.data.range(*next..).map_err(failure::of_storage)? {
                     let row = entry.map_err(failure::of_storage)?.0.value();
                     push(row, &mut piece)?;
@@ -151,7 +151,7 @@ impl Walk {
                     }
                 }
             }
-            Place::Key(position, next) => {
+            Resume::Key(position, next) => {
                 let entries = tables.indexes[*position].entries(next, &ABOVE_ALL).map_err(failure::of_storage)?;
                 for entry in entries {
                     let entry = entry.map_err(failure::of_storage)?;

@@ -15,11 +15,11 @@ use crate::store::embedded::failure;
 use crate::store::embedded::index::counts::Blocks;
 use crate::store::embedded::index::key;
 use crate::store::embedded::index::ranges::KeyRange;
-use crate::store::embedded::index::row_cache::Place;
+use crate::store::embedded::index::row_cache::CachedPage;
 use crate::store::embedded::index::scan::{IndexScan, Order};
-use crate::store::embedded::index::table::{Access, IndexTable};
+use crate::store::embedded::index::table::{IndexTable, TableAccess};
 use crate::store::embedded::index::tables::Tables;
-use crate::store::embedded::plan::planner::{Choice, Numbers, Plan, Total, Wanted, plan, prefers_scan};
+use crate::store::embedded::plan::planner::{Choice, Numbers, Plan, TotalBy, Wanted, plan, prefers_scan};
 use crate::store::embedded::read::merge::Merge;
 
 /// How many steps go by between two looks at the clock.
@@ -92,10 +92,10 @@ pub(crate) struct Work {
 pub(crate) type Flow = Result<ControlFlow<()>, StoreError>;
 
 /// What to do with a row that was found.
-type OnRow<'v, 'a, A> = &'v mut dyn FnMut(&mut Reader<'a, A>, u64) -> Flow;
+type OnRow<'v, 'a, A> = &'v mut dyn FnMut(&mut CollectionReader<'a, A>, u64) -> Flow;
 
 /// Reads one collection.
-pub(crate) struct Reader<'a, A: Access> {
+pub(crate) struct CollectionReader<'a, A: TableAccess> {
     collection: &'a Collection,
     tables: &'a Tables<A>,
     deadline: Deadline,
@@ -108,7 +108,7 @@ pub(crate) struct Reader<'a, A: Access> {
     pub(crate) work: Work,
 }
 
-impl<'a, A: Access> Reader<'a, A> {
+impl<'a, A: TableAccess> CollectionReader<'a, A> {
     pub(crate) fn new(collection: &'a Collection, tables: &'a Tables<A>, deadline: Deadline) -> Self {
         Self {
             collection,
@@ -149,9 +149,9 @@ impl<'a, A: Access> Reader<'a, A> {
     /// How many documents match.
     pub(crate) fn count(&mut self, choice: &Choice, filter: &Filter) -> Result<u64, StoreError> {
         match &choice.total {
-            Total::Collection => self.len(),
-            Total::Keys(scan) => self.count_keys(scan),
-            Total::Documents => {
+            TotalBy::Collection => self.len(),
+            TotalBy::Keys(scan) => self.count_keys(scan),
+            TotalBy::Documents => {
                 let mut count = 0;
                 self.each(&choice.plan, filter, &mut |_, _| {
                     count += 1;
@@ -292,7 +292,7 @@ impl<'a, A: Access> Reader<'a, A> {
 
     /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
     /// over. No document is looked at.
-    pub(crate) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<Place, StoreError> {
+    pub(crate) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<CachedPage, StoreError> {
         let places = self.tables.places.as_ref();
         if let Some(place) = places.and_then(|places| places.find(scan, skip, limit)) {
             self.work.keys += place.keys;
@@ -310,7 +310,7 @@ impl<'a, A: Access> Reader<'a, A> {
             let is_full = limit != 0 && rows.len() as u64 >= limit;
             Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        let place = Place { rows: rows.into(), passed, keys: self.work.keys - before };
+        let place = CachedPage { rows: rows.into(), passed, keys: self.work.keys - before };
         if let Some(places) = places {
             places.note(scan, skip, limit, &place);
         }
@@ -394,7 +394,7 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 
     fn forward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
-        let mut seen = Seen::of(self.collection, scan);
+        let mut seen = ShownRows::of(self.collection, scan);
         for range in &scan.ranges {
             if self.ascend(scan.index, range, &mut seen, on_row)?.is_break() {
                 break;
@@ -405,7 +405,7 @@ impl<'a, A: Access> Reader<'a, A> {
 
     fn merge(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let tables = self.tables;
-        let mut seen = Seen::of(self.collection, scan);
+        let mut seen = ShownRows::of(self.collection, scan);
         let mut rows = Merge::new(&tables.indexes[scan.index], scan).map_err(failure::of_storage)?;
         while let Some(row) = rows.next().map_err(failure::of_storage)? {
             self.note_key()?;
@@ -416,7 +416,7 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    fn ascend(&mut self, index: usize, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
+    fn ascend(&mut self, index: usize, range: &KeyRange, seen: &mut ShownRows, on_row: OnRow<'_, 'a, A>) -> Flow {
         let tables = self.tables;
         for entry in tables.indexes[index].entries(&range.start, &range.end).map_err(failure::of_storage)? {
             let row = entry.map_err(failure::of_storage)?.row;
@@ -432,7 +432,7 @@ impl<'a, A: Access> Reader<'a, A> {
     /// looked up from behind, then its entries are read forwards.
     fn backward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let tables = self.tables;
-        let mut seen = Seen::of(self.collection, scan);
+        let mut seen = ShownRows::of(self.collection, scan);
         for range in scan.ranges.iter().rev() {
             let flow = match &tables.indexes[scan.index] {
                 table @ IndexTable::Unique(_) => self.descend(table, range, &mut seen, on_row)?,
@@ -447,7 +447,13 @@ impl<'a, A: Access> Reader<'a, A> {
         Ok(())
     }
 
-    fn descend(&mut self, table: &IndexTable<A>, range: &KeyRange, seen: &mut Seen, on_row: OnRow<'_, 'a, A>) -> Flow {
+    fn descend(
+        &mut self,
+        table: &IndexTable<A>,
+        range: &KeyRange,
+        seen: &mut ShownRows,
+        on_row: OnRow<'_, 'a, A>,
+    ) -> Flow {
         let mut entries = table.entries(&range.start, &range.end).map_err(failure::of_storage)?;
         while let Some(entry) = entries.next_back() {
             let row = entry.map_err(failure::of_storage)?.row;
@@ -464,7 +470,7 @@ impl<'a, A: Access> Reader<'a, A> {
         index: usize,
         table: &IndexTable<A>,
         range: &KeyRange,
-        seen: &mut Seen,
+        seen: &mut ShownRows,
         on_row: OnRow<'_, 'a, A>,
     ) -> Flow {
         let mut end = range.end.clone();
@@ -491,7 +497,7 @@ impl<'a, A: Access> Reader<'a, A> {
     }
 }
 
-impl<A: Access> Reader<'_, A> {
+impl<A: TableAccess> CollectionReader<'_, A> {
     /// The row of the document with this `_id`.
     pub(crate) fn row_of_id(&self, id: bson::raw::RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
         let mut key = key::of_value(id).map_err(|_| StoreError::Corrupt { what: "an _id".to_owned() })?;
@@ -500,7 +506,7 @@ impl<A: Access> Reader<'_, A> {
     }
 }
 
-impl<A: Access> Numbers for Reader<'_, A> {
+impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
     /// Whoever cannot count here meets the failure again when reading, and says it then.
     fn documents(&self) -> u64 {
         self.len().unwrap_or_default()
@@ -530,7 +536,7 @@ impl<A: Access> Numbers for Reader<'_, A> {
     }
 }
 
-impl<A: Access> Reader<'_, A> {
+impl<A: TableAccess> CollectionReader<'_, A> {
     /// How many entries a range holds; counting ends at `at_most`.
     fn count_up_to(
         &self,
@@ -562,9 +568,9 @@ fn stretch(rows: &[u64]) -> Option<(u64, u64)> {
 }
 
 /// Rows that were shown already, where there may be several keys for one.
-struct Seen(Option<HashSet<u64>>);
+struct ShownRows(Option<HashSet<u64>>);
 
-impl Seen {
+impl ShownRows {
     fn of(collection: &Collection, scan: &IndexScan) -> Self {
         Self(collection.indexes[scan.index].is_multikey().then(HashSet::new))
     }

@@ -9,12 +9,12 @@ use crate::admission::Share;
 use crate::query::{Budget, Node, Sort, SortValue, Test};
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::row_cache::Place;
+use crate::store::embedded::index::row_cache::CachedPage;
 use crate::store::embedded::index::scan::IndexScan;
-use crate::store::embedded::index::table::Access;
+use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
-use crate::store::embedded::plan::planner::{Choice, Total, Wanted};
-use crate::store::embedded::read::execute::{Deadline, Reader, Work};
+use crate::store::embedded::plan::planner::{Choice, TotalBy, Wanted};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline, Work};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -63,8 +63,8 @@ impl<'a> Question<'a> {
     /// Plans with a look at how many keys there are.
     ///
     /// # Errors
-    /// As [`Reader::plan`].
-    pub(crate) fn new<A: Access>(
+    /// As [`CollectionReader::plan`].
+    pub(crate) fn new<A: TableAccess>(
         collection: &Collection,
         tables: &Tables<A>,
         query: &'a FindQuery,
@@ -73,15 +73,22 @@ impl<'a> Question<'a> {
     ) -> Result<Self, StoreError> {
         let first = (query.limit > 0).then(|| query.skip.saturating_add(query.limit));
         let wanted = Wanted { first, total: with_total };
-        let choice =
-            Reader::new(collection, tables, deadline.clone()).plan(query.filter.tree(), &query.sort, wanted)?;
+        let choice = CollectionReader::new(collection, tables, deadline.clone()).plan(
+            query.filter.tree(),
+            &query.sort,
+            wanted,
+        )?;
         Ok(Self { query, choice, with_total, deadline })
     }
 
     /// Asks.
-    pub(crate) fn ask<A: Access>(&self, collection: &Collection, tables: &Tables<A>) -> Result<Answer, StoreError> {
+    pub(crate) fn ask<A: TableAccess>(
+        &self,
+        collection: &Collection,
+        tables: &Tables<A>,
+    ) -> Result<Answer, StoreError> {
         let budget = self.deadline.budget();
-        let mut reader = Reader::new(collection, tables, self.deadline.clone());
+        let mut reader = CollectionReader::new(collection, tables, self.deadline.clone());
         let mut answer =
             if self.streams() { self.stream(&mut reader, &budget) } else { self.sort(&mut reader, &budget) }?;
         answer.hint = self.hint(collection, answer.work, answer.documents.len() as u64);
@@ -91,14 +98,14 @@ impl<'a> Question<'a> {
     /// Where the total comes from.
     pub(crate) fn total_from(&self) -> TotalFrom {
         match self.choice.total {
-            Total::Collection => TotalFrom::Collection,
-            Total::Keys(_) => TotalFrom::Keys,
-            Total::Documents => TotalFrom::Documents,
+            TotalBy::Collection => TotalFrom::Collection,
+            TotalBy::Keys(_) => TotalFrom::Keys,
+            TotalBy::Documents => TotalFrom::Documents,
         }
     }
 
     /// The rows of the answer, in its order, and how many documents match.
-    pub(crate) fn rows<A: Access>(&self, reader: &mut Reader<'_, A>) -> Result<Rows, StoreError> {
+    pub(crate) fn rows<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) -> Result<Rows, StoreError> {
         let query = self.query;
         let mut found = Rows::default();
         if self.streams() {
@@ -132,12 +139,12 @@ impl<'a> Question<'a> {
 
     /// Whether the total is known without looking at each document.
     fn counts_apart(&self) -> bool {
-        self.choice.total != Total::Documents
+        self.choice.total != TotalBy::Documents
     }
 
     /// Whether every document has to be looked at, if no index helps.
     pub(crate) fn reads_all(&self) -> bool {
-        let counts = self.with_total && self.choice.total == Total::Documents;
+        let counts = self.with_total && self.choice.total == TotalBy::Documents;
         counts || self.query.limit == 0 || !self.streams()
     }
 
@@ -163,7 +170,7 @@ impl<'a> Question<'a> {
         self.comes_in_order() || self.ends_early_from_the_end()
     }
 
-    fn turn<A: Access>(&self, reader: &mut Reader<'_, A>) {
+    fn turn<A: TableAccess>(&self, reader: &mut CollectionReader<'_, A>) {
         if self.ends_early_from_the_end() {
             reader.set_backward();
         }
@@ -179,7 +186,11 @@ impl<'a> Question<'a> {
     }
 
     /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
-    fn stream<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
+    fn stream<A: TableAccess>(
+        &self,
+        reader: &mut CollectionReader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Answer, StoreError> {
         self.turn(reader);
         let query = self.query;
         if let Some(scan) = self.choice.answering_keys(query, self.with_total) {
@@ -205,13 +216,13 @@ impl<'a> Question<'a> {
     }
 
     /// The same, where nothing has to be known of the documents that are passed over.
-    fn stream_by_keys<A: Access>(
+    fn stream_by_keys<A: TableAccess>(
         &self,
         scan: &IndexScan,
-        reader: &mut Reader<'_, A>,
+        reader: &mut CollectionReader<'_, A>,
         budget: &Budget,
     ) -> Result<Answer, StoreError> {
-        let Place { rows, passed, .. } = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
+        let CachedPage { rows, passed, .. } = reader.page_of_rows(scan, self.query.skip, self.query.limit)?;
         let is_full = self.query.limit != 0 && rows.len() as u64 >= self.query.limit;
         let total = match (self.with_total, is_full) {
             (true, true) => Some(reader.count(&self.choice, &self.query.filter)?),
@@ -229,17 +240,21 @@ impl<'a> Question<'a> {
     }
 
     /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
-    fn sort<A: Access>(&self, reader: &mut Reader<'_, A>, budget: &Budget) -> Result<Answer, StoreError> {
+    fn sort<A: TableAccess>(
+        &self,
+        reader: &mut CollectionReader<'_, A>,
+        budget: &Budget,
+    ) -> Result<Answer, StoreError> {
         let found = self.rows(reader)?;
         let documents = self.read(found.list, reader, budget)?;
         Ok(Answer { documents, total: self.with_total.then_some(found.matched), work: found.work, hint: None })
     }
 
     /// The documents of these rows.
-    pub(crate) fn read<A: Access>(
+    pub(crate) fn read<A: TableAccess>(
         &self,
         rows: Vec<u64>,
-        reader: &Reader<'_, A>,
+        reader: &CollectionReader<'_, A>,
         budget: &Budget,
     ) -> Result<Documents, StoreError> {
         let mut documents = Documents::new();

@@ -8,24 +8,24 @@ use redb::StorageError;
 use crate::store::embedded::index::entries::Entries;
 use crate::store::embedded::index::ranges::KeyRange;
 use crate::store::embedded::index::scan::{IndexScan, Order};
-use crate::store::embedded::index::table::{Access, IndexTable};
+use crate::store::embedded::index::table::{IndexTable, TableAccess};
 
 /// The rows of an index scan, in the order of what stands behind the lead of each range; rows with equal keys ascend.
-pub(crate) struct Merge<'t, A: Access> {
+pub(crate) struct Merge<'t, A: TableAccess> {
     table: &'t IndexTable<A>,
     sources: Vec<Source<'t>>,
     /// The next entry of each range that has one.
-    heads: BinaryHeap<Head>,
+    heads: BinaryHeap<NextEntry>,
     backward: bool,
 }
 
 /// What is left of a range.
 struct Source<'t> {
     lead: usize,
-    rest: Rest<'t>,
+    rest: RangeRest<'t>,
 }
 
-enum Rest<'t> {
+enum RangeRest<'t> {
     Forward(Box<Entries<'t>>),
     /// Keys are looked up from behind, the rows of each are read forwards.
     Backward {
@@ -38,14 +38,14 @@ enum Rest<'t> {
 
 /// An entry that is the next one of its range.
 #[derive(PartialEq, Eq)]
-struct Head {
+struct NextEntry {
     key: Vec<u8>,
     row: u64,
     source: usize,
     backward: bool,
 }
 
-impl Ord for Head {
+impl Ord for NextEntry {
     /// What comes first is the greatest, as the heap wants it.
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = self.key.cmp(&other.key);
@@ -54,22 +54,22 @@ impl Ord for Head {
     }
 }
 
-impl PartialOrd for Head {
+impl PartialOrd for NextEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<'t, A: Access> Merge<'t, A> {
+impl<'t, A: TableAccess> Merge<'t, A> {
     pub(crate) fn new(table: &'t IndexTable<A>, scan: &IndexScan) -> Result<Self, StorageError> {
         let backward = scan.order == Order::Backward;
         let mut merge = Self { table, sources: Vec::new(), heads: BinaryHeap::new(), backward };
         for (source, range) in scan.ranges.iter().enumerate() {
             let rest = if backward {
                 let (start, end) = (range.start.clone(), range.end.clone());
-                Rest::Backward { start, end, key: Vec::new(), rows: VecDeque::new() }
+                RangeRest::Backward { start, end, key: Vec::new(), rows: VecDeque::new() }
             } else {
-                Rest::Forward(Box::new(table.entries(&range.start, &range.end)?))
+                RangeRest::Forward(Box::new(table.entries(&range.start, &range.end)?))
             };
             merge.sources.push(Source { lead: range.lead, rest });
             merge.read(source)?;
@@ -88,11 +88,11 @@ impl<'t, A: Access> Merge<'t, A> {
     fn read(&mut self, number: usize) -> Result<(), StorageError> {
         let source = &mut self.sources[number];
         let (key, row) = match &mut source.rest {
-            Rest::Forward(entries) => {
+            RangeRest::Forward(entries) => {
                 let Some(entry) = entries.next().transpose()? else { return Ok(()) };
                 (entry.key()[source.lead..].to_vec(), entry.row)
             }
-            Rest::Backward { start, end, key, rows } => {
+            RangeRest::Backward { start, end, key, rows } => {
                 if rows.is_empty() {
                     let last = self.table.entries(start, end)?.next_back().transpose()?;
                     let Some(last) = last else { return Ok(()) };
@@ -107,7 +107,7 @@ impl<'t, A: Access> Merge<'t, A> {
                 (key.clone(), row)
             }
         };
-        self.heads.push(Head { key, row, source: number, backward: self.backward });
+        self.heads.push(NextEntry { key, row, source: number, backward: self.backward });
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::store::embedded::file::pages::reading_ahead;
 use crate::store::embedded::index::table::Published;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::Plan;
-use crate::store::embedded::read::execute::{Reader, Work};
+use crate::store::embedded::read::execute::{CollectionReader, Work};
 use crate::store::embedded::read::find::{Answer, Best, Question, Rows};
 
 /// How many rows make a piece; few in tests of this crate, so that small collections have several.
@@ -39,7 +39,7 @@ pub(crate) fn ask(
         return question.ask(collection, tables);
     }
     let budget = question.deadline.budget();
-    let reader = Reader::new(collection, tables, question.deadline.clone());
+    let reader = CollectionReader::new(collection, tables, question.deadline.clone());
     let found = Scan::new(question, collection, tables).run()?;
     let documents = question.read(found.list, &reader, &budget)?;
     let hint = question.hint(collection, found.work, documents.len() as u64);
@@ -55,7 +55,7 @@ pub(crate) fn rows(
     if pays(question, tables) {
         Scan::new(question, collection, tables).run()
     } else {
-        question.rows(&mut Reader::new(collection, tables, question.deadline.clone()))
+        question.rows(&mut CollectionReader::new(collection, tables, question.deadline.clone()))
     }
 }
 
@@ -75,7 +75,7 @@ struct Scan<'a> {
 }
 
 /// What was found in a piece.
-struct Found {
+struct PartFound {
     matched: u64,
     /// Without a sort: the first rows, as many as the answer may need.
     rows: Vec<u64>,
@@ -84,7 +84,7 @@ struct Found {
     work: Work,
 }
 
-type Findings = (u64, Result<Found, StoreError>);
+type Findings = (u64, Result<PartFound, StoreError>);
 
 impl<'a> Scan<'a> {
     fn new(question: &'a Question<'a>, collection: &'a Collection, tables: &'a Tables<Published>) -> Self {
@@ -100,8 +100,8 @@ impl<'a> Scan<'a> {
         thread::scope(|scope| {
             let (sender, others) = channel();
             scope.spawn(move || self.help(&sender));
-            let mut merged = Merged::new(self.question);
-            let mut waiting: BTreeMap<u64, Result<Found, StoreError>> = BTreeMap::new();
+            let mut merged = AllFound::new(self.question);
+            let mut waiting: BTreeMap<u64, Result<PartFound, StoreError>> = BTreeMap::new();
             let outcome = (0..self.pieces).try_for_each(|wanted| {
                 loop {
                     waiting.extend(others.try_iter());
@@ -137,17 +137,17 @@ impl<'a> Scan<'a> {
         (piece < self.pieces).then_some(piece)
     }
 
-    fn reader(&self) -> Reader<'a, Published> {
-        Reader::new(self.collection, self.tables, self.question.deadline.clone())
+    fn reader(&self) -> CollectionReader<'a, Published> {
+        CollectionReader::new(self.collection, self.tables, self.question.deadline.clone())
     }
 
-    fn look_in(&self, piece: u64) -> Result<Found, StoreError> {
+    fn look_in(&self, piece: u64) -> Result<PartFound, StoreError> {
         let query = self.question.query;
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
         // Pieces of which little is left would else never take the steps after which a reader looks at the clock.
         self.question.deadline.clone().look()?;
         let mut reader = self.reader();
-        let mut found = Found { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
+        let mut found = PartFound { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };
         if self.question.comes_in_order() {
             let wanted = if query.limit == 0 { u64::MAX } else { query.skip.saturating_add(query.limit) };
             reader.each_in(rows, &query.filter, &mut |row, _| {
@@ -172,7 +172,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The findings of the pieces so far.
-struct Merged<'a> {
+struct AllFound<'a> {
     matched: u64,
     /// Rows that are passed over.
     to_skip: u64,
@@ -183,7 +183,7 @@ struct Merged<'a> {
     work: Work,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> AllFound<'a> {
     fn new(question: &Question<'a>) -> Self {
         let query = question.query;
         let best = (!question.comes_in_order()).then(|| Best::new(query, question.deadline.share()));
@@ -191,7 +191,7 @@ impl<'a> Merged<'a> {
         Self { matched: 0, to_skip: query.skip, limit, rows: Vec::new(), best, work: Work::default() }
     }
 
-    fn add(&mut self, found: Found) -> Result<(), StoreError> {
+    fn add(&mut self, found: PartFound) -> Result<(), StoreError> {
         self.matched += found.matched;
         self.work.documents += found.work.documents;
         if let Some(best) = &mut self.best {
@@ -225,7 +225,7 @@ mod tests {
     use crate::query::{Filter, Limits, Sort};
     use crate::store::embedded::EmbeddedStore;
     use crate::store::embedded::options::Options;
-    use crate::store::embedded::plan::planner::{Choice, Total};
+    use crate::store::embedded::plan::planner::{Choice, TotalBy};
     use crate::store::embedded::read::execute::Deadline;
     use crate::store::embedded::read::snapshot::Snapshot;
     use crate::store::{Change, FindQuery, Store, Unit};
@@ -299,7 +299,7 @@ mod tests {
         let tables = snapshot.tables(collection).expect("the tables can be read");
         let query = FindQuery::new(parsed(doc! { "b": { "$gt": 500 } }), BUDGET);
         let scan = |time| {
-            let choice = Choice { plan: Plan::Scan, total: Total::Documents };
+            let choice = Choice { plan: Plan::Scan, total: TotalBy::Documents };
             let question = Question { query: &query, choice, with_total: true, deadline: Deadline::after(time) };
             Scan::new(&question, collection, tables).run().map(|rows| rows.matched)
         };

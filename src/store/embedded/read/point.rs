@@ -7,21 +7,21 @@ use redb::ReadableTable;
 
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
-use crate::store::embedded::index::table::Access;
+use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::point::{Point, Points};
-use crate::store::embedded::read::execute::{Deadline, Reader};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::{Answer, push};
 use crate::store::{Documents, FindQuery, StoreError};
 
 impl Point {
     /// The row of the document that has the key.
-    pub(crate) fn row<A: Access>(&self, tables: &Tables<A>) -> Result<Option<u64>, StoreError> {
+    pub(crate) fn row<A: TableAccess>(&self, tables: &Tables<A>) -> Result<Option<u64>, StoreError> {
         tables.indexes[self.index].row_of(&self.key).map_err(failure::of_storage)
     }
 
     /// Answers the query, whose filter this point was made of.
-    pub(crate) fn ask<A: Access>(
+    pub(crate) fn ask<A: TableAccess>(
         &self,
         collection: &Collection,
         tables: &Tables<A>,
@@ -52,7 +52,7 @@ impl Point {
 
 impl Points {
     /// Answers the query, whose filter these were made of and which asks for no order, in insertion order.
-    pub(crate) fn ask<A: Access>(
+    pub(crate) fn ask<A: TableAccess>(
         &self,
         collection: &Collection,
         tables: &Tables<A>,
@@ -66,7 +66,7 @@ impl Points {
         let page = &rows[first..first.saturating_add(limit).min(rows.len())];
         let deadline = Deadline::after(query.max_time);
         let budget = deadline.budget();
-        let mut reader = Reader::new(collection, tables, deadline);
+        let mut reader = CollectionReader::new(collection, tables, deadline);
         reader.work.keys = self.keys.len() as u64;
         let mut documents = Documents::new();
         reader.each_of(page, &mut |document| {
@@ -79,7 +79,7 @@ impl Points {
     }
 
     /// The rows that have the keys, in insertion order.
-    fn rows<A: Access>(&self, tables: &Tables<A>) -> Result<Arc<[u64]>, StoreError> {
+    fn rows<A: TableAccess>(&self, tables: &Tables<A>) -> Result<Arc<[u64]>, StoreError> {
         let places = tables.places.as_ref();
         if let Some(rows) = places.and_then(|places| places.rows_of(self.index, &self.keys)) {
             return Ok(rows);

@@ -13,10 +13,10 @@ use crate::store::StoreError;
 use crate::store::embedded::index::counts::Blocks;
 use crate::store::embedded::index::ranges::KeyRange;
 use crate::store::embedded::index::scan::{IndexScan, Order};
-use crate::store::embedded::index::table::Access;
-use crate::store::embedded::read::execute::Reader;
+use crate::store::embedded::index::table::TableAccess;
+use crate::store::embedded::read::execute::CollectionReader;
 
-impl<A: Access> Reader<'_, A> {
+impl<A: TableAccess> CollectionReader<'_, A> {
     /// What is left of a scan behind entries that can be passed over without reading them, at most `skip`, and how many
     /// these are. Only where many are to be passed over; those of several ranges are read.
     pub(crate) fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
@@ -39,7 +39,7 @@ impl<A: Access> Reader<'_, A> {
 /// What is left of a range, and how many entries were passed over.
 type Passed = (KeyRange, u64);
 
-impl<T: ReadableTable<&'static [u8], u64>, A: Access> Blocks<'_, T, A> {
+impl<T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'_, T, A> {
     /// Passes over entries at the beginning of a range: as many as whole blocks make possible, and `at_most`. `step` is
     /// told of each entry that is read.
     fn pass_forward(

@@ -36,7 +36,7 @@ pub struct Findings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What is concerned.
-    pub part: Part,
+    pub part: Damaged,
     /// Where, for instance the name of a collection.
     pub place: String,
     /// What was found there, for people.
@@ -45,7 +45,7 @@ pub struct Problem {
 
 /// What a [`Problem`] concerns, and so whether it can be made right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum Damaged {
     /// The pages of the file: which documents they hold cannot be trusted.
     File,
     /// A stored document.
@@ -70,15 +70,15 @@ impl Findings {
 
     /// Whether the documents are whole, so that all the rest can be made anew from them.
     pub fn documents_are_sound(&self) -> bool {
-        self.unlisted == 0 && !self.concern(Part::File) && !self.concern(Part::Document)
+        self.unlisted == 0 && !self.concern(Damaged::File) && !self.concern(Damaged::Document)
     }
 
     /// Whether a problem concerns this.
-    pub fn concern(&self, part: Part) -> bool {
+    pub fn concern(&self, part: Damaged) -> bool {
         self.problems.iter().any(|problem| problem.part == part)
     }
 
-    pub(crate) fn report(&mut self, part: Part, place: &str, what: String) {
+    pub(crate) fn report(&mut self, part: Damaged, place: &str, what: String) {
         // One of each kind is always listed, as it decides about the remedy.
         if self.problems.len() < MAX_PROBLEMS || !self.concern(part) {
             self.problems.push(Problem { part, place: place.to_owned(), what });
@@ -100,7 +100,7 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<Findings, StoreError> {
             Check { collection, tables, findings: &mut findings }.run()
         });
         match checked {
-            Err(StoreError::Corrupt { what }) => findings.report(Part::File, &collection.name, what),
+            Err(StoreError::Corrupt { what }) => findings.report(Damaged::File, &collection.name, what),
             other => other?,
         }
     }
@@ -121,12 +121,12 @@ impl Check<'_> {
             let (row, stored) = entry.map_err(failure::of_storage)?;
             let row = row.value();
             if before.replace(row).is_some_and(|before| before >= row) {
-                self.report(Part::File, format!("row {row} is not in its place"));
+                self.report(Damaged::File, format!("row {row} is not in its place"));
             }
             self.findings.documents += 1;
             match RawDocument::from_bytes(stored.value()) {
                 Ok(document) => self.check_document(row, document, &mut keys_in_documents)?,
-                Err(error) => self.report(Part::Document, format!("row {row} is not a document: {error}")),
+                Err(error) => self.report(Damaged::Document, format!("row {row} is not a document: {error}")),
             }
         }
         for (position, expected) in keys_in_documents.into_iter().enumerate() {
@@ -135,11 +135,11 @@ impl Check<'_> {
             let stored = self.count_entries(name, &self.tables.indexes[position])?;
             if let Some(blocks) = self.tables.blocks(self.collection, position) {
                 for problem in blocks.problems()? {
-                    self.report(Part::Index, format!("the index {name}: {problem}"));
+                    self.report(Damaged::Index, format!("the index {name}: {problem}"));
                 }
             }
             if stored != expected {
-                self.report(Part::Index, format!("the index {name} has {stored} keys, its documents {expected}"));
+                self.report(Damaged::Index, format!("the index {name} has {stored} keys, its documents {expected}"));
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Check<'_> {
         for entry in table.all().map_err(failure::of_storage)? {
             let entry = entry.map_err(failure::of_storage)?;
             if before.as_deref().is_some_and(|before| before >= entry.stored_key()) {
-                self.report(Part::Index, format!("the keys of the index {name} are not in order"));
+                self.report(Damaged::Index, format!("the keys of the index {name} are not in order"));
             }
             let kept = before.get_or_insert_default();
             kept.clear();
@@ -160,50 +160,56 @@ impl Check<'_> {
         }
         self.findings.entries += count;
         if table.len().map_err(failure::of_storage)? != count {
-            self.report(Part::Index, format!("the index {name} does not know how many keys it has"));
+            self.report(Damaged::Index, format!("the index {name} does not know how many keys it has"));
         }
         Ok(count)
     }
 
     fn check_document(&mut self, row: u64, document: &RawDocument, keys: &mut [u64]) -> Result<(), StoreError> {
         if let Err(error) = validate::document(document) {
-            self.report(Part::Document, format!("row {row}: {error}"));
+            self.report(Damaged::Document, format!("row {row}: {error}"));
             return Ok(());
         }
         if row >= self.collection.next_row {
-            self.report(Part::Catalog, format!("row {row} is beyond the next one, {}", self.collection.next_row));
+            self.report(Damaged::Catalog, format!("row {row} is beyond the next one, {}", self.collection.next_row));
         }
         if batch::public_id(document).is_some_and(|id| !self.collection.is_taken(id)) {
-            self.report(Part::Catalog, format!("the public_id of row {row} could be given out again"));
+            self.report(Damaged::Catalog, format!("the public_id of row {row} could be given out again"));
         }
         for (position, index) in self.collection.indexes.iter().enumerate() {
             let found = match keys_of(index, document) {
                 Ok(found) => found,
                 Err(error) => {
-                    self.report(Part::Document, format!("row {row} has no place in the index {}: {error}", index.name));
+                    self.report(
+                        Damaged::Document,
+                        format!("row {row} has no place in the index {}: {error}", index.name),
+                    );
                     continue;
                 }
             };
             if index.components.iter().zip(&found.arrays).any(|(part, arrays)| part.arrays | arrays != part.arrays) {
-                self.report(Part::Catalog, format!("the index {} does not know of an array in row {row}", index.name));
+                self.report(
+                    Damaged::Catalog,
+                    format!("the index {} does not know of an array in row {row}", index.name),
+                );
             }
             if found.cut && !index.has_cut_keys {
                 self.report(
-                    Part::Catalog,
+                    Damaged::Catalog,
                     format!("the index {} does not know of a long key of row {row}", index.name),
                 );
             }
             keys[position] += found.distinct.len() as u64;
             for key in &found.distinct {
                 if !self.tables.indexes[position].contains(key, row).map_err(failure::of_storage)? {
-                    self.report(Part::Index, format!("the index {} lacks a key of row {row}", index.name));
+                    self.report(Damaged::Index, format!("the index {} lacks a key of row {row}", index.name));
                 }
             }
         }
         Ok(())
     }
 
-    fn report(&mut self, part: Part, problem: String) {
+    fn report(&mut self, part: Damaged, problem: String) {
         self.findings.report(part, &self.collection.name, problem);
     }
 }

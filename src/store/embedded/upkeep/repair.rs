@@ -16,7 +16,7 @@ use crate::store::embedded::open::location::{Found, Location};
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::embedded::upkeep::check::{self, Findings, Part};
+use crate::store::embedded::upkeep::check::{self, Damaged, Findings};
 use crate::store::embedded::upkeep::space::{self, Compacted};
 use crate::store::embedded::write::copy;
 use crate::store::embedded::write::replay;
@@ -93,7 +93,7 @@ pub(crate) fn check_at(location: &Location) -> Result<Findings, OpenError> {
     }
     let mut findings = findings(location, &found.database, &found.catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {
-        findings.report(Part::File, &name(location), what.clone());
+        findings.report(Damaged::File, &name(location), what.clone());
     } else {
         pages?;
     }
@@ -102,7 +102,7 @@ pub(crate) fn check_at(location: &Location) -> Result<Findings, OpenError> {
 
 fn file_is_damaged(location: &Location, what: &str) -> Findings {
     let mut findings = Findings::default();
-    findings.report(Part::File, &name(location), what.to_owned());
+    findings.report(Damaged::File, &name(location), what.to_owned());
     findings
 }
 
@@ -115,7 +115,7 @@ fn findings(location: &Location, database: &Database, catalog: &Catalog) -> Resu
         let snapshot = Snapshot::take(database, catalog.clone()).map_err(|error| failure::of_engine(error.into()))?;
         let mut findings = check::check(&snapshot)?;
         for stranger in strangers(database, catalog).map_err(failure::of_engine)? {
-            findings.report(Part::Catalog, &name(location), format!("the table {stranger} belongs to nothing"));
+            findings.report(Damaged::Catalog, &name(location), format!("the table {stranger} belongs to nothing"));
         }
         Ok(findings)
     });
@@ -148,7 +148,7 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
     }
     let is_log = location.is_log()?;
     let Found { mut database, mut catalog, records } = location.open_aside()?;
-    if before.concern(Part::File) && !is_log {
+    if before.concern(Damaged::File) && !is_log {
         // Damage may be in indexes alone: without them, do the pages add up? In a log of pages each one that is read is compared
         // with its checksum, and reading the documents is enough.
         drop_indexes(&database, &catalog)
@@ -162,7 +162,7 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
         // A disk that cannot be read says nothing about documents.
         readable => readable.map_err(|error| location.unusable(error))?,
     };
-    if before.concern(Part::Document) || !readable {
+    if before.concern(Damaged::Document) || !readable {
         return Err(RepairError::Documents(location.file().to_owned()));
     }
     let kept = location.keep_a_copy()?;

@@ -24,8 +24,8 @@ use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::Wanted;
 use crate::store::embedded::plan::point::Point;
-use crate::store::embedded::read::execute::{Deadline, Reader};
-use crate::store::embedded::write::record::{Entry, Writing};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline};
+use crate::store::embedded::write::record::{RecordEntry, Writing};
 use crate::store::embedded::write::room::{self, Room};
 use crate::store::embedded::write::validate;
 use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
@@ -48,7 +48,7 @@ pub(crate) enum Undo {
 
 /// What the units of a batch may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct BatchLimits {
     /// See [`Options::filter_budget`](crate::store::embedded::options::Options).
     pub(crate) filter_budget: Duration,
 }
@@ -67,12 +67,12 @@ pub(crate) struct Batch<'t> {
     touched: BTreeSet<u32>,
     undo: Undo,
     /// What the unit that is being applied wrote, oldest first.
-    written: Vec<Written>,
+    written: Vec<UndoRow>,
     /// About how many bytes that takes.
     noted: usize,
     /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
-    limits: Limits,
+    limits: BatchLimits,
     /// What the units so far wrote.
     writing: Writing,
     /// How long the filters of this unit have looked for documents.
@@ -89,14 +89,14 @@ pub(crate) struct Batch<'t> {
 const MOST_PACKED: u64 = 1024;
 
 /// A row that was written, with all that it takes to write it back.
-struct Written {
+struct UndoRow {
     collection: u32,
     row: u64,
     before: Option<RawDocumentBuf>,
     keys: Vec<KeyChange>,
 }
 
-impl Written {
+impl UndoRow {
     /// About how much memory this takes.
     fn bytes(&self) -> usize {
         let before = self.before.as_ref().map_or(0, |before| before.as_bytes().len());
@@ -119,7 +119,7 @@ impl<'t> Batch<'t> {
     pub(crate) fn new(
         transaction: &'t WriteTransaction,
         catalog: Catalog,
-        limits: Limits,
+        limits: BatchLimits,
         undo: Undo,
         room: &'t Room,
     ) -> Self {
@@ -180,9 +180,9 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// The storage failed, or the entry does not belong to what is there; the batch can only be given up then.
-    pub(crate) fn redo(&mut self, entry: Entry<'_>) -> Result<(), StoreError> {
+    pub(crate) fn redo(&mut self, entry: RecordEntry<'_>) -> Result<(), StoreError> {
         let number = match entry {
-            Entry::Row { collection, .. } | Entry::LastId { collection, .. } => collection,
+            RecordEntry::Row { collection, .. } | RecordEntry::LastId { collection, .. } => collection,
         };
         if number as usize >= self.catalog.len() {
             return Err(StoreError::Corrupt { what: "a write in the log, to no collection".to_owned() });
@@ -190,8 +190,8 @@ impl<'t> Batch<'t> {
         self.open_tables(number)?;
         self.touched.insert(number);
         match entry {
-            Entry::LastId { id, .. } => self.catalog.at(number).note_id(id),
-            Entry::Row { row, document, .. } => {
+            RecordEntry::LastId { id, .. } => self.catalog.at(number).note_id(id),
+            RecordEntry::Row { row, document, .. } => {
                 let before = self.reader(number).document(row, ToOwned::to_owned)?;
                 self.write(number, row, before, document).map_err(Halt::into_error)?;
                 self.keep_written();
@@ -253,7 +253,7 @@ impl<'t> Batch<'t> {
             }
         }
         for number in &self.touched {
-            self.writing.add(Entry::LastId { collection: *number, id: self.catalog.at(*number).last_id() });
+            self.writing.add(RecordEntry::LastId { collection: *number, id: self.catalog.at(*number).last_id() });
         }
         Ok((self.catalog, self.touched, self.writing.into_record()))
     }
@@ -362,7 +362,7 @@ impl<'t> Batch<'t> {
         let deadline = Deadline::after(self.limits.filter_budget.saturating_sub(self.spent));
         self.settle()?;
         let collection = self.catalog.at(number);
-        let mut reader = Reader::new(collection, &self.tables[&number], deadline);
+        let mut reader = CollectionReader::new(collection, &self.tables[&number], deadline);
         let wanted = Wanted { first: is_any.then_some(1), total: false };
         let choice = reader.plan(filter.tree(), &Sort::default(), wanted)?;
         if is_any {
@@ -464,8 +464,8 @@ impl<'t> Batch<'t> {
         if same == Some(true) { Ok(row) } else { Err(StoreError::Stale) }
     }
 
-    fn reader(&self, collection: u32) -> Reader<'_, Working<'t>> {
-        Reader::new(self.catalog.at(collection), &self.tables[&collection], Deadline::none())
+    fn reader(&self, collection: u32) -> CollectionReader<'_, Working<'t>> {
+        CollectionReader::new(self.catalog.at(collection), &self.tables[&collection], Deadline::none())
     }
 
     fn row_of_id(&self, collection: u32, id: RawBsonRef<'_>) -> Result<Option<u64>, StoreError> {
@@ -522,8 +522,8 @@ impl<'t> Batch<'t> {
         self.ask_for_room(collection, before.as_deref(), after, &keys)?;
         self.put(collection, row, after, &keys)?;
         self.note(collection, row, after, &keys);
-        self.writing.add(Entry::Row { collection, row, document: after });
-        let written = Written { collection, row, before, keys };
+        self.writing.add(RecordEntry::Row { collection, row, document: after });
+        let written = UndoRow { collection, row, before, keys };
         self.noted += written.bytes();
         self.written.push(written);
         Ok(())

@@ -40,8 +40,8 @@ const ENTRIES_PER_LOOK: usize = 1000;
 pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let source = from.begin_read()?;
-        for part in Part::all(catalog) {
-            part.copy(&source, Target::Pieces(to))?;
+        for part in CopiedTable::all(catalog) {
+            part.copy(&source, CopyTarget::Pieces(to))?;
         }
         let target = to.begin_write()?;
         meta::sign(&target)?;
@@ -60,9 +60,9 @@ pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
 pub(crate) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) -> Result<(), StoreError> {
     let mut copy = || -> Result<(), redb::Error> {
         let target = to.begin_write()?;
-        Part::all(from.catalog())
+        CopiedTable::all(from.catalog())
             .iter()
-            .try_for_each(|part| part.copy(from.transaction(), Target::Transaction(&target, until)))?;
+            .try_for_each(|part| part.copy(from.transaction(), CopyTarget::Transaction(&target, until)))?;
         meta::sign(&target)?;
         target.commit()?;
         // Where the file is redb's own it has been made longer ahead of what was written.
@@ -73,7 +73,7 @@ pub(crate) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) 
 }
 
 /// A table that belongs to a store.
-enum Part {
+enum CopiedTable {
     Meta,
     Data(String),
     Unique(String),
@@ -81,7 +81,7 @@ enum Part {
     Packed(String),
 }
 
-impl Part {
+impl CopiedTable {
     /// All that the catalog leads to.
     fn all(catalog: &Catalog) -> Vec<Self> {
         let of_collection = |collection: &Collection| {
@@ -100,7 +100,7 @@ impl Part {
         std::iter::once(Self::Meta).chain(catalog.iter().flat_map(|collection| of_collection(collection))).collect()
     }
 
-    fn copy(&self, from: &ReadTransaction, to: Target<'_>) -> Result<(), redb::Error> {
+    fn copy(&self, from: &ReadTransaction, to: CopyTarget<'_>) -> Result<(), redb::Error> {
         match self {
             Self::Meta => table(from, to, META),
             Self::Data(name) => table(from, to, DataDefinition::new(name)),
@@ -113,7 +113,7 @@ impl Part {
 
 /// Where a table is copied to.
 #[derive(Clone, Copy)]
-enum Target<'a> {
+enum CopyTarget<'a> {
     /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
     Transaction(&'a WriteTransaction, Option<Instant>),
     /// A transaction for each [`ENTRIES_PER_PIECE`]: what one wrote twice is room for the next one.
@@ -128,7 +128,7 @@ pub(crate) fn rebuilt(from: &Database, catalog: &Catalog, to: &Database) -> Resu
     failure::guarded(|| {
         let source = from.begin_read().map_err(|error| failure::of_engine(error.into()))?;
         let target = to.begin_write().map_err(|error| failure::of_engine(error.into()))?;
-        table(&source, Target::Transaction(&target, None), META).map_err(failure::of_engine)?;
+        table(&source, CopyTarget::Transaction(&target, None), META).map_err(failure::of_engine)?;
         let mut catalog = catalog.clone();
         let numbers: Vec<u32> = catalog.iter().map(|collection| collection.number).collect();
         for number in &numbers {
@@ -176,13 +176,13 @@ pub(crate) fn documents_decode(database: &Database, catalog: &Catalog) -> Result
 }
 
 fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collection) -> Result<(), redb::Error> {
-    table(from, Target::Transaction(to, None), DataDefinition::new(&data_name(collection.number)))
+    table(from, CopyTarget::Transaction(to, None), DataDefinition::new(&data_name(collection.number)))
 }
 
 /// Copies one table; a table that was never made is none to copy.
 fn table<K: Key + 'static, V: Value + 'static>(
     from: &ReadTransaction,
-    to: Target<'_>,
+    to: CopyTarget<'_>,
     definition: TableDefinition<'_, K, V>,
 ) -> Result<(), redb::Error> {
     let source = match from.open_table(definition) {
@@ -191,8 +191,8 @@ fn table<K: Key + 'static, V: Value + 'static>(
     };
     let mut entries = source.iter()?.peekable();
     match to {
-        Target::Transaction(transaction, until) => append(entries, transaction, definition, until),
-        Target::Pieces(database) => loop {
+        CopyTarget::Transaction(transaction, until) => append(entries, transaction, definition, until),
+        CopyTarget::Pieces(database) => loop {
             let transaction = database.begin_write()?;
             append(entries.by_ref().take(ENTRIES_PER_PIECE), &transaction, definition, None)?;
             transaction.commit()?;

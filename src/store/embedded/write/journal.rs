@@ -2,7 +2,7 @@
 //!
 //! A commit of redb that is durable writes every page that it changed: leaves of tables and indexes all over the file, the pages
 //! above them, and of a large file which pages are free. For a few documents that is a hundred times their size. So the rows that
-//! a group of units wrote are appended to the log as one [record](crate::store::embedded::write::record::Entry), which makes them durable; redb gets them in a commit that
+//! a group of units wrote are appended to the log as one [record](crate::store::embedded::write::record::RecordEntry), which makes them durable; redb gets them in a commit that
 //! is not, and every now and then one that is makes durable what many groups changed. A store that was killed applies
 //! again, when it is opened, what its log has beyond its tables.
 //!

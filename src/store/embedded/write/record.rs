@@ -15,7 +15,7 @@ const LAST_ID: u8 = 3;
 
 /// Something that a group changed, as a record holds it: a tag, little-endian numbers, and a document behind its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum RecordEntry<'a> {
     /// The document of a row, or that there is none any more.
     Row { collection: u32, row: u64, document: Option<&'a RawDocument> },
     /// Ids up to this one are taken.
@@ -43,18 +43,18 @@ impl Writing {
         *self = Self::off();
     }
 
-    pub(crate) fn add(&mut self, entry: Entry<'_>) {
+    pub(crate) fn add(&mut self, entry: RecordEntry<'_>) {
         if self.is_off {
             return;
         }
         match entry {
-            Entry::Row { collection, row, document } => {
+            RecordEntry::Row { collection, row, document } => {
                 self.bytes.push(if document.is_some() { STORED } else { REMOVED });
                 self.bytes.extend_from_slice(&collection.to_le_bytes());
                 self.bytes.extend_from_slice(&row.to_le_bytes());
                 self.bytes.extend_from_slice(document.map_or(&[], RawDocument::as_bytes));
             }
-            Entry::LastId { collection, id } => {
+            RecordEntry::LastId { collection, id } => {
                 self.bytes.push(LAST_ID);
                 self.bytes.extend_from_slice(&collection.to_le_bytes());
                 self.bytes.extend_from_slice(&id.to_le_bytes());
@@ -82,9 +82,9 @@ impl Writing {
 }
 
 /// The entries of a record.
-pub(crate) struct Entries<'a>(&'a [u8]);
+pub(crate) struct RecordEntries<'a>(&'a [u8]);
 
-impl<'a> Entries<'a> {
+impl<'a> RecordEntries<'a> {
     pub(crate) fn of(record: &'a [u8]) -> Self {
         Self(record)
     }
@@ -95,7 +95,7 @@ impl<'a> Entries<'a> {
         Some(*taken)
     }
 
-    fn entry(&mut self) -> Option<Entry<'a>> {
+    fn entry(&mut self) -> Option<RecordEntry<'a>> {
         let [tag] = self.take()?;
         let collection = u32::from_le_bytes(self.take()?);
         let number = self.take()?;
@@ -107,17 +107,17 @@ impl<'a> Entries<'a> {
                 let (document, rest) = self.0.split_at_checked(length)?;
                 self.0 = rest;
                 let document = RawDocument::from_bytes(document).ok()?;
-                Some(Entry::Row { collection, row, document: Some(document) })
+                Some(RecordEntry::Row { collection, row, document: Some(document) })
             }
-            REMOVED => Some(Entry::Row { collection, row, document: None }),
-            LAST_ID => Some(Entry::LastId { collection, id: i64::from_le_bytes(number) }),
+            REMOVED => Some(RecordEntry::Row { collection, row, document: None }),
+            LAST_ID => Some(RecordEntry::LastId { collection, id: i64::from_le_bytes(number) }),
             _ => None,
         }
     }
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, StoreError>;
+impl<'a> Iterator for RecordEntries<'a> {
+    type Item = Result<RecordEntry<'a>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -138,18 +138,18 @@ mod tests {
 
     use super::*;
 
-    fn read(record: &[u8]) -> Result<Vec<Entry<'_>>, StoreError> {
-        Entries::of(record).collect()
+    fn read(record: &[u8]) -> Result<Vec<RecordEntry<'_>>, StoreError> {
+        RecordEntries::of(record).collect()
     }
 
     #[test]
     fn a_record_says_what_units_wrote_that_were_applied() {
         let (one, two): (RawDocumentBuf, _) = (rawdoc! { "_id": 1 }, rawdoc! { "_id": 2, "text": "x" });
         let entries = [
-            Entry::Row { collection: 3, row: 1 << 40, document: Some(&one) },
-            Entry::Row { collection: 0, row: 7, document: None },
-            Entry::LastId { collection: 3, id: -1 },
-            Entry::Row { collection: 3, row: 8, document: Some(&two) },
+            RecordEntry::Row { collection: 3, row: 1 << 40, document: Some(&one) },
+            RecordEntry::Row { collection: 0, row: 7, document: None },
+            RecordEntry::LastId { collection: 3, id: -1 },
+            RecordEntry::Row { collection: 3, row: 8, document: Some(&two) },
         ];
         let mut writing = Writing::default();
         for entry in entries {
@@ -170,7 +170,7 @@ mod tests {
         let document = rawdoc! { "_id": 1, "text": "x".repeat(LARGEST / 2) };
         let mut writing = Writing::default();
         for row in 0..3 {
-            writing.add(Entry::Row { collection: 0, row, document: Some(&document) });
+            writing.add(RecordEntry::Row { collection: 0, row, document: Some(&document) });
             writing.keep();
         }
         assert_eq!(writing.into_record(), None);

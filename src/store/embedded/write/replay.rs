@@ -7,8 +7,8 @@ use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::store_collections;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::definitions::{DataDefinition, data_name};
-use crate::store::embedded::write::batch::{Batch, Limits, Undo};
-use crate::store::embedded::write::record::{Entries, Entry};
+use crate::store::embedded::write::batch::{Batch, BatchLimits, Undo};
+use crate::store::embedded::write::record::{RecordEntries, RecordEntry};
 use crate::store::embedded::write::room::Room;
 
 /// The records of a log that go beyond the tables, with the numbers of their commits.
@@ -22,7 +22,7 @@ pub(crate) fn replay(
     database: &Database,
     catalog: Catalog,
     records: &[(u64, Vec<u8>)],
-    limits: Limits,
+    limits: BatchLimits,
     quick_repair: bool,
     room: &Room,
 ) -> Result<Catalog, StoreError> {
@@ -36,7 +36,7 @@ pub(crate) fn replay(
                 return Err(StoreError::Corrupt { what: format!("the write {} is not in the log", commit + 1) });
             }
             commit = *number;
-            Entries::of(record).try_for_each(|entry| batch.redo(entry?))?;
+            RecordEntries::of(record).try_for_each(|entry| batch.redo(entry?))?;
         }
         let (mut catalog, touched, _) = batch.into_parts()?;
         catalog.commit = commit - 1;
@@ -66,10 +66,10 @@ pub(crate) fn store_documents(
         let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
         for (number, record) in records {
             catalog.commit = *number;
-            for entry in Entries::of(record) {
+            for entry in RecordEntries::of(record) {
                 match entry? {
-                    Entry::LastId { collection, id } => catalog.at(collection).note_id(id),
-                    Entry::Row { collection, row, document } => {
+                    RecordEntry::LastId { collection, id } => catalog.at(collection).note_id(id),
+                    RecordEntry::Row { collection, row, document } => {
                         let name = data_name(collection);
                         let table = transaction.open_table(DataDefinition::new(&name));
                         let mut table = table.map_err(failure::of_table)?;

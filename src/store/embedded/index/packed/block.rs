@@ -39,7 +39,7 @@ pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
         Spot::There(gone) => {
             let mut packed = Vec::with_capacity(rest.len());
             packed.extend_from_slice(&rest[..gone.start]);
-            if let Some(next) = Item::at(rest, gone.end) {
+            if let Some(next) = PackedString::at(rest, gone.end) {
                 // What it has in common with the one that goes, and that one not with the one before.
                 let lost = &gone.rest[..next.shared.saturating_sub(gone.shared)];
                 pack(&mut packed, next.shared.min(gone.shared), &[lost, next.rest]);
@@ -48,7 +48,8 @@ pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
             Without::Rest(packed)
         }
         Spot::First => Without::First(
-            Item::at(rest, 0).map(|next| ([&first[..next.shared], next.rest].concat(), rest[next.end..].to_vec())),
+            PackedString::at(rest, 0)
+                .map(|next| ([&first[..next.shared], next.rest].concat(), rest[next.end..].to_vec())),
         ),
     }
 }
@@ -82,7 +83,7 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S])
     let mut is_there = string == first;
     // Up to here the block is copied.
     let mut copied = 0;
-    let mut next = Item::at(rest, 0);
+    let mut next = PackedString::at(rest, 0);
     loop {
         if !is_there && let Some(item) = next {
             // One that has more in common with the one before it than `string` has is smaller, as that one is.
@@ -100,7 +101,7 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S])
                     pack(&mut merged.packed, item.shared, &[item.rest]);
                     copied = item.end;
                 }
-                next = Item::at(rest, item.end);
+                next = PackedString::at(rest, item.end);
                 continue;
             }
         }
@@ -139,7 +140,7 @@ pub(super) fn cut_up((first, packed): Block, most: usize) -> Vec<Block> {
     let length = packed.len() / count;
     let mut string = first.clone();
     let (mut pieces, mut piece_first, mut start, mut at) = (Vec::with_capacity(count), first, 0, 0);
-    while let Some(item) = Item::at(&packed, at) {
+    while let Some(item) = PackedString::at(&packed, at) {
         string.truncate(item.shared);
         string.extend_from_slice(item.rest);
         at = item.end;
@@ -155,12 +156,12 @@ pub(super) fn cut_up((first, packed): Block, most: usize) -> Vec<Block> {
 
 /// A string of a block, which lives as long as it is held.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct HeldString {
     flat: Arc<Flat>,
     place: Range<usize>,
 }
 
-impl Deref for Held {
+impl Deref for HeldString {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -184,7 +185,7 @@ impl Flat {
         flat.ends.push(first.len());
         let (mut at, mut before) = (0, 0_usize);
         while at < rest.len() {
-            let item = Item::at(rest, at)?;
+            let item = PackedString::at(rest, at)?;
             let start = flat.bytes.len();
             let shared = before.checked_add(item.shared).filter(|end| *end <= start)?;
             flat.bytes.extend_from_within(before..shared);
@@ -237,28 +238,28 @@ pub(super) struct Between {
 }
 
 impl Between {
-    fn held(&self, number: usize) -> Held {
-        Held { place: self.flat.place(number), flat: Arc::clone(&self.flat) }
+    fn held(&self, number: usize) -> HeldString {
+        HeldString { place: self.flat.place(number), flat: Arc::clone(&self.flat) }
     }
 }
 
 impl Iterator for Between {
-    type Item = Held;
+    type Item = HeldString;
 
-    fn next(&mut self) -> Option<Held> {
+    fn next(&mut self) -> Option<HeldString> {
         self.numbers.next().map(|number| self.held(number))
     }
 }
 
 impl DoubleEndedIterator for Between {
-    fn next_back(&mut self) -> Option<Held> {
+    fn next_back(&mut self) -> Option<HeldString> {
         self.numbers.next_back().map(|number| self.held(number))
     }
 }
 
 /// A string in a block, packed.
 #[derive(Debug, Clone, Copy)]
-struct Item<'p> {
+struct PackedString<'p> {
     /// How many bytes it has in common with the one before.
     shared: usize,
     /// The others.
@@ -271,7 +272,7 @@ struct Item<'p> {
     is_changed: bool,
 }
 
-impl<'p> Item<'p> {
+impl<'p> PackedString<'p> {
     fn at(packed: &'p [u8], start: usize) -> Option<Self> {
         let mut at = start;
         let shared = number(packed, &mut at)?;
@@ -284,7 +285,7 @@ impl<'p> Item<'p> {
 /// Where a string is in a block that does not begin behind it.
 enum Spot<'p> {
     First,
-    There(Item<'p>),
+    There(PackedString<'p>),
     Missing,
 }
 
@@ -295,7 +296,7 @@ impl<'p> Spot<'p> {
             return Self::First;
         }
         let mut at = 0;
-        while let Some(item) = Item::at(rest, at) {
+        while let Some(item) = PackedString::at(rest, at) {
             // One that has more in common with the one before it than `string` has is smaller, as that one is.
             if item.shared <= in_common {
                 let (wanted, more) = (&string[item.shared..], common(&string[item.shared..], item.rest));

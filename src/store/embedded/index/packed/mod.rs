@@ -6,4 +6,4 @@
 mod block;
 pub(crate) mod table;
 
-pub(crate) use self::block::Held;
+pub(crate) use self::block::HeldString;

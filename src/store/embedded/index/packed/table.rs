@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use redb::{AccessGuard, ReadableTable, StorageError, Table, TableDefinition};
 
-use super::block::{self, Block, Flat, Held, Without};
+use super::block::{self, Block, Flat, HeldString, Without};
 
 /// A block with its first string is about a page of the file at the most. Little in tests of this crate, so that few strings are many
 /// blocks.
@@ -87,7 +87,7 @@ pub(crate) fn remove(table: &mut Table<'_, &'static [u8], &'static [u8]>, string
 }
 
 /// Strings of a table in order, from either end.
-pub(crate) type Stored<'a> = Box<dyn DoubleEndedIterator<Item = Result<Held, StorageError>> + 'a>;
+pub(crate) type Stored<'a> = Box<dyn DoubleEndedIterator<Item = Result<HeldString, StorageError>> + 'a>;
 
 /// The strings between two places.
 pub(crate) fn range<'a>(
