@@ -5,12 +5,19 @@ const LONGEST: usize = 64;
 
 /// The nearest of the known names, if it differs in a third of the letters at the most.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    near(name, known.iter().copied(), 1).first().copied()
+}
+
+/// The nearest of the known names, the nearest first, `most` at most. Each differs in a third of the letters at the most.
+pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
     if name.len() > LONGEST {
-        return None;
+        return Vec::new();
     }
     let furthest = (name.chars().count() / 3).max(1);
-    let measured = known.iter().map(|candidate| (distance(name, candidate), *candidate));
-    measured.filter(|(distance, _)| *distance <= furthest).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+    let measured = known.map(|candidate| (distance(name, candidate), candidate));
+    let mut near: Vec<(usize, &str)> = measured.filter(|(distance, _)| *distance <= furthest).collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.into_iter().take(most).map(|(_, name)| name).collect()
 }
 
 /// `, did you mean $regex?` when a known name is near, else nothing.

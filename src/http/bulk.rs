@@ -20,6 +20,7 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::service::bulk::{self as service, Outcome, Selection};
 use crate::service::resource::Objects;
+use crate::service::{Caller, field_names};
 
 operation! {
     /// Create several objects, each on its own or all together.
@@ -84,7 +85,7 @@ pub(super) async fn patch_selected_objects(
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count"], state.params.unknown)?;
-    let selection = selection(&state, &sent).await?;
+    let selection = selection(&state, &caller.0, &sent).await?;
     let ids = service::patch_selected(&state.services, &caller.0, &selection, &patch.0).await?;
     Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
 }
@@ -102,7 +103,7 @@ pub(super) async fn delete_selected_objects(
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count", "on_references"], state.params.unknown)?;
-    let selection = selection(&state, &sent).await?;
+    let selection = selection(&state, &caller.0, &sent).await?;
     let on_references = read_on_references(&sent)?;
     let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await?;
     let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
@@ -110,13 +111,14 @@ pub(super) async fn delete_selected_objects(
 }
 
 /// Both have to be said: who leaves the filter out means something else than everything.
-async fn selection(state: &HttpState, sent: &Parameters) -> Result<Selection, ApiError> {
+async fn selection(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Selection, ApiError> {
     let required = |name: &str, what: &str| ApiError::parameter(name, format!("is required: {what}"));
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty());
     let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
     let count = sent.number("expected_count")?;
     let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
-    let filter = state.filter(filter).await?;
+    let fields = field_names::fields(&state.services, caller).await?;
+    let filter = state.object_filter(filter, fields).await?;
     Ok(Selection { filter, expected_count, most: state.params.max_bulk })
 }
 

@@ -18,9 +18,9 @@ use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::query::Filter;
-use crate::service::ErrorCode;
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
+use crate::service::{Caller, ErrorCode, field_names};
 use crate::store::StoreError;
 
 /// What an export knows.
@@ -46,7 +46,7 @@ pub(super) async fn export_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&EXPORT, state.params.unknown)?;
-    let query = export_query(&state, &sent).await?;
+    let query = export_query(&state, &caller.0, &sent).await?;
     let (media_type, extension) = match query.form {
         ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
@@ -68,7 +68,7 @@ pub(super) async fn export_objects(
         .streaming(bytes))
 }
 
-async fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuery, ApiError> {
+async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<ExportQuery, ApiError> {
     let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or("csv");
     if format != "csv"
         && let Some(name) = OF_CSV.iter().find(|name| sent.get(name).is_some())
@@ -89,9 +89,12 @@ async fn export_query(state: &HttpState, sent: &Parameters) -> Result<ExportQuer
         _ => ExportForm::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
-    let filter = state.filter(filter).await?;
+    let fields = field_names::fields(&state.services, caller).await?;
+    let fields = type_id.map_or_else(|| fields.clone(), |type_id| fields.clone().of_type(type_id));
+    let filter = state.object_filter(filter, fields.clone()).await?;
+    let fields = fields.within(filter.document());
     let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
-    let sort = read_sort(sent, read_order(sent)?, &LIST)?;
+    let sort = read_sort(sent, read_order(sent)?, &LIST, Some(&fields))?;
     Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all") })
 }
 

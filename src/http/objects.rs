@@ -29,7 +29,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::shown::Shown;
-use crate::service::{Caller, ErrorCode, references, rendering};
+use crate::service::{Caller, ErrorCode, field_names, references, rendering};
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
@@ -52,7 +52,7 @@ pub(super) async fn list_objects(
     request: HttpRequest,
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+    let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -68,7 +68,7 @@ pub(super) async fn query_objects(
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let params = state.list_params(Parameters::from_body(&body.0)?, &LIST).await?;
+    let params = object_params(&state, &caller.0, Parameters::from_body(&body.0)?, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -83,7 +83,7 @@ pub(super) async fn list_references(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+    let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -102,11 +102,21 @@ pub(super) async fn list_unclean(
     caller: Authenticated,
     type_id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &UNCLEAN).await?;
+    let fields = field_names::fields(&state.services, &caller.0).await?.of_type(type_id.0);
+    let params = state.object_params(Parameters::of(&request)?, &UNCLEAN, fields).await?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await
+}
+
+async fn object_params(
+    state: &HttpState,
+    caller: &Caller,
+    sent: Parameters,
+    route: &ListRoute,
+) -> Result<ListParams, ApiError> {
+    state.object_params(sent, route, field_names::fields(&state.services, caller).await?).await
 }
 
 fn seen(params: &ListParams) -> Seen {

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 use crate::admission;
 use crate::json;
-use crate::query::{Effort, Filter, Limits, Projection, Sort};
+use crate::query::{Effort, Fields, Filter, Limits, Projection, RENDERED, STORED, Sort};
 use crate::service::{ErrorCode, ListQuery};
 use crate::settings::UnknownParameters;
 use crate::suggest;
@@ -214,7 +214,7 @@ pub async fn understood<T: Send + 'static>(
 }
 
 impl ListParams {
-    /// Understands the parameters of a list route; `now` is `$$NOW` in them.
+    /// Understands the parameters of a list route; `fields` reads `f.<name>` on lists of objects.
     ///
     /// # Errors
     /// 400 naming the first parameter that is wrong.
@@ -222,8 +222,8 @@ impl ListParams {
         sent: Parameters,
         route: &ListRoute,
         settings: &ParamSettings,
-        now: DateTime,
-        effort: &Effort,
+        fields: Option<&Fields>,
+        moment: Moment<'_>,
     ) -> Result<Self, ApiError> {
         let mut known = COMMON.to_vec();
         if route.objects {
@@ -234,16 +234,26 @@ impl ListParams {
         }
         sent.only(&known, settings.unknown)?;
         let order = read_order(&sent)?;
-        let sort = read_sort(&sent, order, route)?;
         let view = match route.views.first() {
             None => None,
             Some(default) => Some(sent.one_of("view", route.views)?.unwrap_or(default)),
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
-        let filter = read_filter(&filter_text, &settings.limits, now, effort)?;
+        let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
+        let fields = fields.map(|fields| fields.clone().within(filter.document()));
+        let sort = read_sort(&sent, order, route, fields.as_ref())?;
         let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
-        let read = |text| read_projection(text, &filter, &settings.limits, now, effort);
+        let array = if view == Some("render") { RENDERED } else { STORED };
+        let read = |text| {
+            let document = projection_document(text)?;
+            Ok::<_, ApiError>(match &fields {
+                Some(fields) => {
+                    fields.projection(&document, array, &filter, (&settings.limits, moment.now), moment.effort)?
+                }
+                None => Projection::parse_with(&document, &filter, &settings.limits, moment.now, moment.effort)?,
+            })
+        };
         let projection = projection_text.as_deref().map(read).transpose()?;
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
@@ -286,8 +296,16 @@ pub(super) fn read_order(sent: &Parameters) -> Result<Option<i32>, ApiError> {
 ///
 /// # Errors
 /// 400 naming what is no path.
-pub(super) fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute) -> Result<Sort, ApiError> {
+pub(super) fn read_sort(
+    sent: &Parameters,
+    order: Option<i32>,
+    route: &ListRoute,
+    fields: Option<&Fields>,
+) -> Result<Sort, ApiError> {
     let text = sent.get("sort").unwrap_or(route.key);
+    if text.trim_start().starts_with('{') {
+        return read_sort_document(text, order, route, fields);
+    }
     let many = text.contains(',') || text.starts_with('-');
     if many && order.is_some() {
         return Err(ApiError::parameter("order", "must be left out when sort has several keys or a - of its own"));
@@ -300,14 +318,55 @@ pub(super) fn read_sort(sent: &Parameters, order: Option<i32>, route: &ListRoute
         if path.is_empty() || path.starts_with('$') || path.split('.').any(str::is_empty) || path.contains('\0') {
             return Err(ApiError::parameter("sort", format!("{key:?} is no field path")));
         }
-        sort = match path.strip_prefix("fields.").filter(|_| route.objects) {
-            Some(name) => sort.then_entry("fields", name, descending),
-            None => sort.then(path, descending),
-        };
+        sort = then_by(sort, path, descending, route, fields)?;
         last = path;
     }
-    // The key ends every sort, so that no two documents are equal and pages are stable.
-    Ok(if last == route.key { sort } else { sort.then(route.key, false) })
+    Ok(ended(sort, last, route))
+}
+
+/// One more key of an order: a path, or the value of a field as `f.<name>` or `fields.<name>`.
+fn then_by(
+    sort: Sort,
+    path: &str,
+    descending: bool,
+    route: &ListRoute,
+    fields: Option<&Fields>,
+) -> Result<Sort, ApiError> {
+    if let Some(name) = fields.map(|fields| fields.sort_key(path)).transpose()?.flatten() {
+        return Ok(sort.then_entry(STORED, name, descending));
+    }
+    Ok(match path.strip_prefix("fields.").filter(|_| route.objects) {
+        Some(name) => sort.then_entry(STORED, name, descending),
+        None => sort.then(path, descending),
+    })
+}
+
+/// The key ends every sort, so that no two documents are equal and pages are stable.
+fn ended(sort: Sort, last: &str, route: &ListRoute) -> Sort {
+    if last == route.key { sort } else { sort.then(route.key, false) }
+}
+
+/// Reads MongoDB's sort document.
+fn read_sort_document(
+    text: &str,
+    order: Option<i32>,
+    route: &ListRoute,
+    fields: Option<&Fields>,
+) -> Result<Sort, ApiError> {
+    if order.is_some() {
+        return Err(ApiError::parameter("order", "must be left out beside a sort document, which has the directions"));
+    }
+    let document = read_document("sort", text)?;
+    let read = Sort::parse(&document)?;
+    if document.is_empty() || document.contains_key("$natural") {
+        return Ok(if document.is_empty() { ended(read, "", route) } else { read });
+    }
+    let mut sort = Sort::default();
+    for (path, key) in document.keys().zip(read.keys()) {
+        sort = then_by(sort, path, key.descending(), route, fields)?;
+    }
+    let last = document.keys().last().map_or("", String::as_str);
+    Ok(ended(sort, last, route))
 }
 
 fn read_page(sent: &Parameters) -> Result<u64, ApiError> {
@@ -328,27 +387,38 @@ fn read_limit(sent: &Parameters, route: &ListRoute, settings: &ParamSettings) ->
     }
 }
 
-/// Reads a filter; `now` is what it calls the present.
+/// When a question is read, and with how much effort.
+#[derive(Clone, Copy)]
+pub struct Moment<'a> {
+    /// What it calls `$$NOW`.
+    pub now: DateTime,
+    /// What reading it may cost.
+    pub effort: &'a Effort,
+}
+
+/// Reads a filter; `fields` reads `f.<name>` in those of objects.
 ///
 /// # Errors
 /// 400 naming what is wrong and where.
-pub fn read_filter(text: &str, limits: &Limits, now: DateTime, effort: &Effort) -> Result<Filter, ApiError> {
+pub fn read_filter(
+    text: &str,
+    limits: &Limits,
+    fields: Option<&Fields>,
+    moment: Moment<'_>,
+) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
         let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;
-    Ok(Filter::parse_with(&document, limits, now, effort)?)
+    Ok(match fields {
+        Some(fields) => fields.filter(&document, limits, moment.now, moment.effort)?,
+        None => Filter::parse_with(&document, limits, moment.now, moment.effort)?,
+    })
 }
 
-fn read_projection(
-    text: &str,
-    filter: &Filter,
-    limits: &Limits,
-    now: DateTime,
-    effort: &Effort,
-) -> Result<Projection, ApiError> {
-    let document = match text.trim_start().as_bytes().first() {
+fn projection_document(text: &str) -> Result<Document, ApiError> {
+    Ok(match text.trim_start().as_bytes().first() {
         Some(b'{') | None => read_document("projection", text)?,
         Some(b'[') => {
             let names = serde_json::from_str::<Vec<String>>(text);
@@ -356,8 +426,7 @@ fn read_projection(
         }
         // `a,b`, as in a URL that somebody types.
         Some(_) => kept(text.split(',').map(|name| name.trim().to_owned())),
-    };
-    Ok(Projection::parse_with(&document, filter, limits, now, effort)?)
+    })
 }
 
 /// The projection that keeps these fields.
@@ -374,7 +443,8 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
     let (fits, expected) = match name {
         "order" | "page" | "limit" => (value.is_number(), "a number"),
         "active" | EXPLAIN => (value.is_boolean(), "true or false"),
-        "sort" | "view" => (value.is_string(), "a string"),
+        "sort" => (value.is_string() || value.is_object(), "a string or a sort document"),
+        "view" => (value.is_string(), "a string"),
         // What is wrong with an array is said by `read_filter`.
         "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),
         "projection" => (value.is_object() || value.is_array() || value.is_string(), "an object or a list of names"),

@@ -10,12 +10,12 @@ use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
 use super::limits::Panics;
 use super::links::LinkSettings;
-use super::params::{EXPLAIN, ListParams, ListRoute, ParamSettings, Parameters, read_filter, understood};
+use super::params::{EXPLAIN, ListParams, ListRoute, Moment, ParamSettings, Parameters, read_filter, understood};
 use super::route_table::RouteInfo;
 use super::written::WrittenCache;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
-use crate::query::{Effort, Filter};
+use crate::query::{Effort, Fields, Filter};
 use crate::service::Services;
 use crate::store::FileStore;
 
@@ -55,18 +55,44 @@ impl HttpState {
     /// # Errors
     /// As [`ListParams::read`].
     pub async fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
+        self.understood(sent, route, None).await
+    }
+
+    /// The same for objects; `fields` are those that the caller may know.
+    ///
+    /// # Errors
+    /// As [`ListParams::read`].
+    pub async fn object_params(
+        &self,
+        sent: Parameters,
+        route: &ListRoute,
+        fields: Fields,
+    ) -> Result<ListParams, ApiError> {
+        self.understood(sent, route, Some(fields)).await
+    }
+
+    async fn understood(
+        &self,
+        sent: Parameters,
+        route: &ListRoute,
+        fields: Option<Fields>,
+    ) -> Result<ListParams, ApiError> {
         let (bytes, now, settings, route) = (sent.question_bytes(), self.services.now(), self.params.clone(), *route);
-        let read = move |effort: &Effort| ListParams::read(sent.clone(), &route, &settings, now, effort);
+        let read = move |effort: &Effort| {
+            ListParams::read(sent.clone(), &route, &settings, fields.as_ref(), Moment { now, effort })
+        };
         understood(bytes, self.services.max_time, read).await
     }
 
-    /// Reads a filter, see [`understood`].
+    /// Reads a filter of objects, see [`understood`]; `fields` are those that the caller may know.
     ///
     /// # Errors
     /// As [`read_filter`].
-    pub async fn filter(&self, text: &str) -> Result<Filter, ApiError> {
+    pub async fn object_filter(&self, text: &str, fields: Fields) -> Result<Filter, ApiError> {
         let (now, limits, text) = (self.services.now(), self.params.limits, text.to_owned());
-        understood(text.len(), self.services.max_time, move |effort| read_filter(&text, &limits, now, effort)).await
+        let bytes = text.len();
+        let read = move |effort: &Effort| read_filter(&text, &limits, Some(&fields), Moment { now, effort });
+        understood(bytes, self.services.max_time, read).await
     }
 
     /// Refuses any parameter, on routes that know none.

@@ -94,7 +94,7 @@ pub(super) fn part_of_reference(parser: &Parser, name: &str, value: &Bson) -> Re
 }
 
 /// A document is one of operators when its first name begins with `$`, references to documents excepted.
-fn is_operators(document: &Document) -> bool {
+pub(super) fn is_operators(document: &Document) -> bool {
     begins_with_dollar(document) && !(document.contains_key("$ref") && document.contains_key("$id"))
 }
 
@@ -165,7 +165,7 @@ fn server(parser: &mut Parser, said: &Said<'_>) -> Result<Option<Test>, QueryErr
 }
 
 /// What MongoDB takes for true: everything but false, zero, null and undefined.
-fn truthy(value: &Bson) -> bool {
+pub(super) fn truthy(value: &Bson) -> bool {
     match value {
         Bson::Boolean(truth) => *truth,
         Bson::Null | Bson::Undefined => false,

@@ -13,6 +13,7 @@ pub mod directory;
 mod error;
 mod error_code;
 pub mod export;
+pub mod field_names;
 pub mod first_start;
 pub mod groups;
 pub mod import;

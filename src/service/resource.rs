@@ -2,7 +2,7 @@
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -51,7 +51,8 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
     let hides = question.filter.guarded().is_some();
     if query.explain {
         let explanation = services.store.explain(R::COLLECTION, &question).await?;
-        return Ok(Listed::Explained(if hides { explanation.without_counts() } else { explanation }));
+        let explanation = if hides { explanation.without_counts() } else { explanation };
+        return Ok(Listed::Explained(Explanation { filter: Some(asked(&question.filter)), ..explanation }));
     }
     if query.limit > MAX_PAGE_IN_MEMORY {
         let pieces = services.store.pieces(R::COLLECTION, &question).await?;
@@ -69,6 +70,12 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
             Ok(Listed::Page(Page { hint: page.hint.filter(|_| !hides), ..page }))
         }
     }
+}
+
+/// The caller's part of a filter, for MongoDB's tools.
+fn asked(filter: &Filter) -> serde_json::Value {
+    let asked = filter.guarded().map_or(filter, |guarded| &guarded.question);
+    Bson::Document(asked.document().clone()).into_relaxed_extjson()
 }
 
 /// The document with this id, if there is one.

@@ -5,8 +5,8 @@
 //! anew. So a render is at most as stale as the store's revision: not at all on the embedded store and for changes
 //! made through this process, one second for changes made elsewhere.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bson::Bson;
@@ -37,6 +37,8 @@ pub struct TypeCatalog {
 pub struct Types {
     revision: u64,
     by_id: BTreeMap<i64, Arc<TypeEntry>>,
+    /// The ids of the types that have a field, by its name; made when it is first asked for.
+    with_field: OnceLock<HashMap<String, Vec<i64>>>,
 }
 
 /// One type, in all the forms in which it is needed.
@@ -76,7 +78,7 @@ impl TypeCatalog {
                 Err(reason) => log::warn!("a stored type is passed over: {reason}"),
             }
         }
-        let types = Arc::new(Types { revision, by_id });
+        let types = Arc::new(Types { revision, by_id, with_field: OnceLock::new() });
         self.current.store(Some(Arc::clone(&types)));
         Ok(types)
     }
@@ -100,6 +102,28 @@ impl Types {
     /// All types, by their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<TypeEntry>> {
         self.by_id.values()
+    }
+
+    /// The ids of the types that have a field of this name.
+    pub fn with_field(&self, name: &str) -> &[i64] {
+        self.by_field().get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of all fields of all types, each once.
+    pub fn field_names(&self) -> impl Iterator<Item = &str> {
+        self.by_field().keys().map(String::as_str)
+    }
+
+    fn by_field(&self) -> &HashMap<String, Vec<i64>> {
+        self.with_field.get_or_init(|| {
+            let mut with_field: HashMap<String, Vec<i64>> = HashMap::new();
+            for entry in self.iter() {
+                for field in &entry.object_type.fields {
+                    with_field.entry(field.name.clone()).or_default().push(entry.object_type.public_id);
+                }
+            }
+            with_field
+        })
     }
 
     /// The same question about objects, evaluated only on those that the caller may read. Objects that an access list hides

@@ -37,6 +37,11 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub time_us: Option<u64>,
+    /// What was asked, as MongoDB takes it, in relaxed Extended JSON: `f.<name>` is rewritten. Nothing where no store is asked
+    /// by a filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
+    pub filter: Option<serde_json::Value>,
     /// What would make it less work, where it was much for little.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]

@@ -97,7 +97,7 @@ fn settle_members(container: Value<'_>, bytes: &mut Vec<u8>) {
     end(bytes, start);
 }
 
-fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
+pub(super) fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
     bytes.push(kind);
     bytes.extend_from_slice(name);
     bytes.push(0);

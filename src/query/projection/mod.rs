@@ -5,6 +5,7 @@
 //! to Return from Query" in MongoDB's manual.
 
 mod apply;
+mod entries;
 mod parse;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -17,7 +18,9 @@ use super::filter::{Filter, Limits};
 use super::matcher::matched_position;
 use super::tree::Node;
 
+pub(super) use self::entries::Entries;
 use self::parse::ProjectionParser;
+pub(super) use self::parse::flag;
 
 /// How large a document may become by what is made up for it. MongoDB allows its own answers a bit above 16 MiB.
 const MAX_DOCUMENT: usize = (16 * 1024 + 16) * 1024;
@@ -29,6 +32,8 @@ pub struct Projection {
     includes: bool,
     root: Branch,
     afterwards: Vec<Afterwards>,
+    /// What is left of named entries, last of all.
+    entries: Option<Entries>,
 }
 
 /// The members of one level that the projection speaks of, in the order in which it does.
@@ -112,6 +117,27 @@ impl Projection {
         ProjectionParser::new(filter, limits).with_now(now).with_effort(effort).parse(document)
     }
 
+    /// The same projection, which leaves these entries of an array of named values.
+    pub(super) fn with_entries(self, entries: Option<Entries>) -> Self {
+        Self { entries, ..self }
+    }
+
+    /// Whether it leaves some entries of an array by their names, which no server can do.
+    pub fn names_entries(&self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// What it leaves of the named entries in a document to which a server applied the rest of it.
+    ///
+    /// # Errors
+    /// As [`Projection::apply`].
+    pub fn apply_to_entries(&self, document: &RawDocument) -> Result<RawDocumentBuf, EvalError> {
+        match &self.entries {
+            Some(entries) => document_of(entries.apply(document.as_bytes())?),
+            None => Ok(document.to_owned()),
+        }
+    }
+
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
         &self.document
@@ -162,8 +188,15 @@ impl Projection {
         if kept.has_gaps {
             bytes = apply::settle(&bytes);
         }
-        RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
+        if let Some(entries) = &self.entries {
+            bytes = entries.apply(&bytes)?;
+        }
+        document_of(bytes)
     }
+}
+
+fn document_of(bytes: Vec<u8>) -> Result<RawDocumentBuf, EvalError> {
+    RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
 }
 
 /// The position of the array element by which the filter matches.

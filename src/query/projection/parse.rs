@@ -67,7 +67,7 @@ impl ProjectionParser {
         let mentions_id = document.keys().any(|name| name == "_id" || name.starts_with("_id."));
         settle_id(&mut root, includes, self.id, mentions_id);
         note_computed(&mut root);
-        Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards })
+        Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards, entries: None })
     }
 
     fn has_slice(&self) -> bool {
@@ -315,7 +315,7 @@ fn operator(document: &Document) -> Option<(&str, &Bson)> {
 }
 
 /// Booleans and numbers include or exclude; everything else is an expression.
-fn flag(value: &Bson) -> Option<bool> {
+pub(in crate::query) fn flag(value: &Bson) -> Option<bool> {
     match value {
         Bson::Boolean(truth) => Some(*truth),
         _ => number(value.into()).map(|number| number.is_nan() || number.compare(Number::Int(0)).is_ne()),

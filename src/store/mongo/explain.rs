@@ -29,6 +29,7 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
         total: 0,
         total_from: TotalFrom::Page,
         time_us: Some(page.time_us),
+        filter: None,
         hint: None,
         plan,
     };

@@ -12,7 +12,7 @@ use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
 use super::totals::count;
-use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test};
+use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test, first_entry};
 use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
 
@@ -145,6 +145,8 @@ pub(super) struct CursorReading {
     cursor: Cursor<RawDocumentBuf>,
     /// Applied here, where the server does not do it.
     projection: Option<(Projection, Filter)>,
+    /// What is left of named entries, where the server applies the rest.
+    entries: Option<Projection>,
 }
 
 impl CursorReading {
@@ -158,9 +160,11 @@ impl CursorReading {
         if let Some(pipeline) = pipeline(query) {
             let cursor = read_pipeline(inner, collection, (query, pipeline), concern, batch).await?;
             let projection = query.projection.clone().map(|projection| (projection, query.filter.clone()));
-            return Ok(Self { cursor, projection });
+            return Ok(Self { cursor, projection, entries: None });
         }
-        Ok(Self { cursor: read_plain(inner, collection, query, concern, batch).await?, projection: None })
+        let cursor = read_plain(inner, collection, query, concern, batch).await?;
+        let entries = query.projection.clone().filter(Projection::names_entries);
+        Ok(Self { cursor, projection: None, entries })
     }
 
     /// Appends the next document; false at the end.
@@ -168,10 +172,14 @@ impl CursorReading {
         if !self.cursor.advance().await.map_err(ReadTrouble::Server)? {
             return Ok(false);
         }
-        match &self.projection {
-            None => documents.push(self.cursor.current()),
-            Some((projection, filter)) => {
-                documents.push(&projection.apply(self.cursor.current(), filter).map_err(ReadTrouble::Projection)?);
+        let document = self.cursor.current();
+        match (&self.projection, &self.entries) {
+            (None, None) => documents.push(document),
+            (None, Some(projection)) => {
+                documents.push(&projection.apply_to_entries(document).map_err(ReadTrouble::Projection)?);
+            }
+            (Some((projection, filter)), _) => {
+                documents.push(&projection.apply(document, filter).map_err(ReadTrouble::Projection)?);
             }
         }
         Ok(true)
@@ -314,10 +322,8 @@ fn by_entry(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
 
 /// The `value` of the first element of the array whose `name` is `name`; nothing where there is none.
 fn entry_value(array: &str, name: &str) -> Document {
-    let array = format!("${array}");
-    let named = doc! { "$filter": { "input": &array, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };
     doc! { "$let": {
-        "vars": { "entry": { "$arrayElemAt": [{ "$cond": [{ "$isArray": [&array] }, named, []] }, 0] } },
+        "vars": { "entry": first_entry(array, name) },
         // In a document of its own: a value that is an array is then ordered as a whole, as the embedded store does.
         "in": { "value": { "$ifNull": ["$$entry.value", null] } },
     } }

@@ -11,6 +11,7 @@ mod bench;
 mod case;
 mod documents;
 mod expressions;
+mod fields;
 mod filters;
 mod generator;
 mod lanes;

@@ -58,6 +58,7 @@ fn never_written(query: &FindQuery) -> Explanation {
         total: 0,
         total_from: TotalFrom::Collection,
         time_us: Some(0),
+        filter: None,
         hint: None,
     }
 }

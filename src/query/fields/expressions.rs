@@ -1,0 +1,51 @@
+//! `$f.<name>` in expressions.
+
+use bson::{Bson, Document, doc};
+
+use super::{FieldPath, Fields};
+use crate::query::error::{Location, QueryError};
+
+/// What a text in an expression begins with that stands for a field.
+pub(super) const PREFIX: &str = "$f.";
+
+/// An expression without `$f.`; `array` is the path of the entries.
+pub(super) fn rewritten(fields: &Fields, array: &str, value: &Bson, at: &mut Location) -> Result<Bson, QueryError> {
+    Ok(match value {
+        Bson::String(text) if text.starts_with(PREFIX) => match fields.resolved(&text[1..], at)? {
+            Some(path) => Bson::Document(value_of(&path, array)),
+            None => value.clone(),
+        },
+        Bson::Document(members) => {
+            let mut written = Document::new();
+            for (name, value) in members {
+                at.enter(name.as_str());
+                let value = if name == "$literal" { value.clone() } else { rewritten(fields, array, value, at)? };
+                written.insert(name, value);
+                at.leave();
+            }
+            Bson::Document(written)
+        }
+        Bson::Array(items) => {
+            let mut written = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                at.enter(index.to_string());
+                written.push(rewritten(fields, array, item, at)?);
+                at.leave();
+            }
+            Bson::Array(written)
+        }
+        other => other.clone(),
+    })
+}
+
+fn value_of(path: &FieldPath<'_>, array: &str) -> Document {
+    let value = format!("$$entry.{}", path.in_entry());
+    doc! { "$let": { "vars": { "entry": first_entry(array, path.name) }, "in": value } }
+}
+
+/// The expression for the first element of an array whose `name` is `name`; missing where there is none.
+pub fn first_entry(array: &str, name: &str) -> Document {
+    let array = format!("${array}");
+    let named = doc! { "$filter": { "input": &array, "cond": { "$eq": ["$$this.name", { "$literal": name }] } } };
+    doc! { "$arrayElemAt": [{ "$cond": [{ "$isArray": [&array] }, named, []] }, 0] }
+}

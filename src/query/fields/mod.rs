@@ -1,0 +1,204 @@
+//! `f.<name>`: the value of a field by its name, in filters, sorts, projections and expressions about objects.
+//!
+//! An object keeps its fields as an array of entries with a name and a value. What is said of `f.<name>` is rewritten once
+//! into what it means on that array; the rest of the program knows MongoDB's language alone. What each operator means for
+//! absent, null and array values stands in docs/filters.md, Fields by their names.
+
+mod conditions;
+mod expressions;
+mod projected;
+
+use std::sync::Arc;
+
+use bson::{Bson, DateTime, Document};
+
+use super::budget::Effort;
+use super::compare::number;
+use super::error::{Location, QueryError, code};
+use super::filter::{Filter, Limits};
+use super::number::Number;
+use super::projection::Projection;
+
+pub use expressions::first_entry;
+
+/// What a path begins with that stands for a field.
+const PREFIX: &str = "f.";
+/// The array of entries in a stored object.
+pub const STORED: &str = "fields";
+/// The array of entries in a rendered object.
+pub const RENDERED: &str = "type_information.fields";
+
+/// No field has a longer name, in bytes. Looking a path up takes no longer for more dots than it may have.
+const LONGEST_NAME: usize = 1024;
+
+/// Which names of fields there are, as far as the caller may know. `types` narrows them to some types, by their ids.
+pub trait FieldNames: Send + Sync {
+    /// Whether a type has a field of this name.
+    fn is_known(&self, name: &str, types: Option<&[i64]>) -> bool;
+
+    /// The known names that are nearest to this one, the nearest first; a few at most.
+    fn near(&self, name: &str, types: Option<&[i64]>) -> Vec<String>;
+}
+
+/// Reads `f.<name>` in one question about objects.
+#[derive(Clone)]
+pub struct Fields {
+    names: Arc<dyn FieldNames>,
+    /// The types that the question is about, where it says so.
+    types: Option<Vec<i64>>,
+}
+
+/// What stands behind `f.`.
+struct FieldPath<'p> {
+    name: &'p str,
+    /// The path into the value, where the path goes on.
+    rest: Option<&'p str>,
+}
+
+impl FieldPath<'_> {
+    /// The path from an entry to what is meant.
+    fn in_entry(&self) -> String {
+        self.rest.map_or_else(|| "value".to_owned(), |rest| format!("value.{rest}"))
+    }
+}
+
+impl Fields {
+    /// Reads the names of fields that the caller may know.
+    pub fn new(names: Arc<dyn FieldNames>) -> Self {
+        Self { names, types: None }
+    }
+
+    /// The same for objects of one type.
+    #[must_use]
+    pub fn of_type(self, type_id: i64) -> Self {
+        Self { types: Some(vec![type_id]), ..self }
+    }
+
+    /// The same for the types that a filter is about: by `type_id` at its top.
+    #[must_use]
+    pub fn within(self, filter: &Document) -> Self {
+        let types = self.types.or_else(|| types_of(filter));
+        Self { types, ..self }
+    }
+
+    /// Compiles a client's filter, see [`Filter::parse_with`].
+    ///
+    /// # Errors
+    /// As [`Filter::parse_with`]; a name that no type has.
+    pub fn filter(
+        &self,
+        document: &Document,
+        limits: &Limits,
+        now: DateTime,
+        effort: &Effort,
+    ) -> Result<Filter, QueryError> {
+        // What is wrong is said of what the client wrote, so this is read first.
+        let as_sent = Filter::parse_with(document, limits, now, effort)?;
+        if !mentions_fields(document) {
+            return Ok(as_sent);
+        }
+        let rewritten = conditions::rewritten(&self.clone().within(document), document)?;
+        Filter::parse_with(&rewritten, &unlimited(limits), now, effort)
+    }
+
+    /// Compiles a client's projection, see [`Projection::parse_with`]. `array` is the path of the entries in what it is applied
+    /// to: [`STORED`] or [`RENDERED`].
+    ///
+    /// # Errors
+    /// As [`Projection::parse_with`]; a name that no type has; what else than 1 or 0 is said of a field.
+    pub fn projection(
+        &self,
+        document: &Document,
+        array: &'static str,
+        filter: &Filter,
+        (limits, now): (&Limits, DateTime),
+        effort: &Effort,
+    ) -> Result<Projection, QueryError> {
+        let as_sent = Projection::parse_with(document, filter, limits, now, effort)?;
+        if !mentions_fields(document) {
+            return Ok(as_sent);
+        }
+        let (rest, entries) = projected::rewritten(self, document, array)?;
+        let projection = Projection::parse_with(&rest, filter, &unlimited(limits), now, effort)?;
+        Ok(projection.with_entries(entries))
+    }
+
+    /// The name of the field whose value a key of an order is; `None` when the path is not one of a field.
+    ///
+    /// # Errors
+    /// A name that no type has; a path into a value.
+    pub fn sort_key<'p>(&self, path: &'p str) -> Result<Option<&'p str>, QueryError> {
+        let at = Location::new("sort");
+        match self.resolved(path, &at)? {
+            None => Ok(None),
+            Some(FieldPath { name, rest: None }) => Ok(Some(name)),
+            Some(FieldPath { name, rest: Some(rest) }) => {
+                let message = format!("sorts by whole values only: leave .{rest} out and sort by f.{name}");
+                Err(at.malformed(code::BAD_VALUE, message))
+            }
+        }
+    }
+
+    /// The field that a path stands for. Names may have dots: the longest one that is known counts.
+    fn resolved<'p>(&self, path: &'p str, at: &Location) -> Result<Option<FieldPath<'p>>, QueryError> {
+        let Some(said) = path.strip_prefix(PREFIX) else { return Ok(None) };
+        let types = self.types.as_deref();
+        let ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
+        let is_name = |end: &usize| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], types);
+        let longest = ends.filter(is_name).next_back();
+        match longest {
+            Some(end) => Ok(Some(FieldPath { name: &said[..end], rest: said.get(end + 1..) })),
+            None => Err(at.malformed(code::BAD_VALUE, self.unknown(said))),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let whose = if self.types.is_some() { "no type with this type_id" } else { "no type" };
+        let near = self.names.near(name, self.types.as_deref());
+        let hint = match near.as_slice() {
+            [] => "; each type lists its fields".to_owned(),
+            near => format!("; did you mean {}?", near.join(" or ")),
+        };
+        format!("{whose} has a field named {name:?}{hint}")
+    }
+}
+
+/// The limits for what the service makes of a question that keeps the client's.
+fn unlimited(limits: &Limits) -> Limits {
+    Limits { max_depth: Limits::NONE.max_depth, max_nodes: usize::MAX, ..*limits }
+}
+
+/// Whether a name or a text anywhere in it begins as those of fields do.
+fn mentions_fields(document: &Document) -> bool {
+    document.iter().any(|(name, value)| name.starts_with(PREFIX) || name == "f" || value_mentions_fields(value))
+}
+
+fn value_mentions_fields(value: &Bson) -> bool {
+    match value {
+        Bson::String(text) => text.starts_with(expressions::PREFIX),
+        Bson::Document(document) => mentions_fields(document),
+        Bson::Array(items) => items.iter().any(value_mentions_fields),
+        _ => false,
+    }
+}
+
+/// The ids that a condition on `type_id` at the top of a filter lists; `None` when there is none.
+fn types_of(filter: &Document) -> Option<Vec<i64>> {
+    filter.iter().find_map(|(name, value)| match (name.as_str(), value) {
+        ("type_id", Bson::Document(said)) => match (said.get("$eq"), said.get("$in")) {
+            (Some(id), _) => whole(id).map(|id| vec![id]),
+            (None, Some(Bson::Array(ids))) => Some(ids.iter().filter_map(whole).collect()),
+            _ => None,
+        },
+        ("type_id", id) => whole(id).map(|id| vec![id]),
+        ("$and", Bson::Array(parts)) => parts.iter().find_map(|part| types_of(part.as_document()?)),
+        _ => None,
+    })
+}
+
+fn whole(value: &Bson) -> Option<i64> {
+    number(value.into()).and_then(Number::as_exact_int)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! The names of fields that a caller may know: those of the types whose objects he may read.
+
+use std::sync::Arc;
+
+use super::directory::Caller;
+use super::error::ServiceError;
+use super::services::Services;
+use super::type_catalog::Types;
+use crate::domain::acl::Permission;
+use crate::query::{FieldNames, Fields};
+use crate::suggest;
+
+/// How many names are proposed in place of an unknown one.
+const PROPOSED: usize = 3;
+
+/// The fields of the types whose objects the caller may read.
+struct VisibleFields {
+    types: Arc<Types>,
+    group_id: i64,
+}
+
+/// Reads `f.<name>` as the caller may know the names.
+///
+/// # Errors
+/// What the store reports when it is asked for the types.
+pub async fn fields(services: &Services, caller: &Caller) -> Result<Fields, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    Ok(Fields::new(Arc::new(VisibleFields { types, group_id: caller.group_id })))
+}
+
+impl VisibleFields {
+    fn is_visible(&self, type_id: i64, types: Option<&[i64]>) -> bool {
+        let is_meant = types.is_none_or(|types| types.contains(&type_id));
+        let entry = self.types.get(type_id).filter(|_| is_meant);
+        entry.is_some_and(|entry| entry.object_type.acl.allows(self.group_id, Permission::Read))
+    }
+}
+
+impl FieldNames for VisibleFields {
+    fn is_known(&self, name: &str, types: Option<&[i64]>) -> bool {
+        self.types.with_field(name).iter().any(|type_id| self.is_visible(*type_id, types))
+    }
+
+    fn near(&self, name: &str, types: Option<&[i64]>) -> Vec<String> {
+        let mut known: Vec<&str> = self.types.field_names().filter(|name| self.is_known(name, types)).collect();
+        known.sort_unstable();
+        suggest::near(name, known.into_iter(), PROPOSED).into_iter().map(str::to_owned).collect()
+    }
+}
