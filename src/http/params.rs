@@ -54,7 +54,7 @@ pub struct ListParams {
     pub sent: Parameters,
     /// The filter's text as it was sent.
     pub filter: String,
-    /// The projection's text as it was sent; a list of names stays a list.
+    /// The projection as JSON, as it was sent; `a,b` is a list of names.
     pub projection: Option<String>,
     /// The sort as it was sent.
     pub sort: String,
@@ -243,7 +243,7 @@ impl ListParams {
         let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
         let fields = fields.map(|fields| fields.clone().within(filter.document()));
         let sort = read_sort(&sent, order, route, fields.as_ref())?;
-        let projection_text = sent.get("projection").filter(|_| route.objects).map(str::to_owned);
+        let projection_text = sent.get("projection").filter(|_| route.objects).map(listed);
         let array = if view == Some("render") { RENDERED } else { STORED };
         let read = |text| {
             let document = projection_document(text)?;
@@ -357,10 +357,11 @@ fn read_sort_document(
         return Err(ApiError::parameter("order", "must be left out beside a sort document, which has the directions"));
     }
     let document = read_document("sort", text)?;
-    let read = Sort::parse(&document)?;
-    if document.is_empty() || document.contains_key("$natural") {
-        return Ok(if document.is_empty() { ended(read, "", route) } else { read });
+    if document.contains_key("$natural") {
+        let message = format!("pages need an order that stays, which $natural is not; sort by {}", route.key);
+        return Err(ApiError::parameter("sort", message));
     }
+    let read = Sort::parse(&document)?;
     let mut sort = Sort::default();
     for (path, key) in document.keys().zip(read.keys()) {
         sort = then_by(sort, path, key.descending(), route, fields)?;
@@ -424,9 +425,17 @@ fn projection_document(text: &str) -> Result<Document, ApiError> {
             let names = serde_json::from_str::<Vec<String>>(text);
             kept(names.map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?)
         }
-        // `a,b`, as in a URL that somebody types.
-        Some(_) => kept(text.split(',').map(|name| name.trim().to_owned())),
+        Some(_) => return Err(ApiError::parameter("projection", "must be an object, or a list of names of fields")),
     })
+}
+
+/// A projection as JSON: `a,b`, as in a URL that somebody types, is a list of names.
+fn listed(text: &str) -> String {
+    if text.trim_start().starts_with(['{', '[']) || text.is_empty() {
+        return text.to_owned();
+    }
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    serde_json::to_string(&names).expect("names can be written")
 }
 
 /// The projection that keeps these fields.

@@ -109,7 +109,7 @@ fn expressions_take_the_first_entry_of_the_name() {
     assert_eq!(found(doc! { "$expr": { "$gt": ["$f.b", "$f.a"] } }), [1, 3]);
     assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a", 1] } }), [1, 7]);
     assert_eq!(found(doc! { "$expr": { "$eq": [{ "$literal": "$f.a" }, "$f.a"] } }), [] as [i32; 0]);
-    assert_eq!(found(doc! { "$expr": { "$isArray": "$f.a.deep" } }), [6]);
+    assert_eq!(found(doc! { "$expr": { "$eq": ["$f.a.deep", [7, 8]] } }), [6]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 mod concurrency;
 mod explain;
 mod export;
+mod field_names;
 mod groups;
 mod import;
 mod lists;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
+use inventory_service::admission::Means;
 use inventory_service::query::{Effort, FieldNames, Fields, Filter, Limits, QueryError};
 
 use super::bench::{Answer, Answers, Bench, Stores};
@@ -97,7 +98,7 @@ fn is_negated(said: &Bson) -> bool {
 
 fn rewritten(filter: &Document) -> Result<Filter, QueryError> {
     let fields = Fields::new(Arc::new(AnyName));
-    fields.filter(filter, &Limits::NONE, DateTime::from_millis(0), &Effort::Work(Default::default(), None))
+    fields.filter(filter, &Limits::NONE, DateTime::from_millis(0), &Effort::Work(Means::default(), None))
 }
 
 fn ids(answer: &Answer) -> Option<Vec<Bson>> {

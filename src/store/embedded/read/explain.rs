@@ -43,6 +43,7 @@ pub(crate) fn explain(
         total: answer.total.unwrap_or_default(),
         total_from: question.total_from(),
         time_us: u64::try_from(started.elapsed().as_micros()).ok(),
+        filter: None,
         hint: answer.hint,
     })
 }
