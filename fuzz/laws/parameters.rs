@@ -70,7 +70,7 @@ impl FieldNames for SomeNames {
         name.len() < 4
     }
 
-    fn near(&self, _: &str, _: Option<&[i64]>) -> Vec<String> {
+    fn known(&self, _: Option<&[i64]>) -> Vec<&str> {
         Vec::new()
     }
 }

@@ -8,10 +8,6 @@ use super::services::Services;
 use super::type_catalog::Types;
 use crate::domain::acl::Permission;
 use crate::query::{FieldNames, Fields};
-use crate::suggest;
-
-/// How many names are proposed in place of an unknown one.
-const PROPOSED: usize = 3;
 
 /// The fields of the types whose objects the caller may read.
 struct VisibleFields {
@@ -41,9 +37,7 @@ impl FieldNames for VisibleFields {
         self.types.with_field(name).iter().any(|type_id| self.is_visible(*type_id, types))
     }
 
-    fn near(&self, name: &str, types: Option<&[i64]>) -> Vec<String> {
-        let mut known: Vec<&str> = self.types.field_names().filter(|name| self.is_known(name, types)).collect();
-        known.sort_unstable();
-        suggest::near(name, known.into_iter(), PROPOSED).into_iter().map(str::to_owned).collect()
+    fn known(&self, types: Option<&[i64]>) -> Vec<&str> {
+        self.types.field_names().filter(|name| self.is_known(name, types)).collect()
     }
 }

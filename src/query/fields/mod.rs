@@ -18,6 +18,7 @@ use super::error::{Location, QueryError, code};
 use super::filter::{Filter, Limits};
 use super::number::Number;
 use super::projection::Projection;
+use crate::suggest;
 
 pub use expressions::first_entry;
 
@@ -28,6 +29,9 @@ pub const STORED: &str = "fields";
 /// The array of entries in a rendered object.
 pub const RENDERED: &str = "type_information.fields";
 
+/// How many names are proposed in place of an unknown one.
+const PROPOSED: usize = 3;
+
 /// No field has a longer name, in bytes. Looking a path up takes no longer for more dots than it may have.
 const LONGEST_NAME: usize = 1024;
 
@@ -36,8 +40,8 @@ pub trait FieldNames: Send + Sync {
     /// Whether a type has a field of this name.
     fn is_known(&self, name: &str, types: Option<&[i64]>) -> bool;
 
-    /// The known names that are nearest to this one, the nearest first; a few at most.
-    fn near(&self, name: &str, types: Option<&[i64]>) -> Vec<String>;
+    /// All known names, to propose one in place of an unknown one.
+    fn known(&self, types: Option<&[i64]>) -> Vec<&str>;
 }
 
 /// Reads `f.<name>` in one question about objects.
@@ -143,9 +147,9 @@ impl Fields {
     fn resolved<'p>(&self, path: &'p str, at: &Location) -> Result<Option<FieldPath<'p>>, QueryError> {
         let Some(said) = path.strip_prefix(PREFIX) else { return Ok(None) };
         let types = self.types.as_deref();
-        let ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
+        let mut ends = said.match_indices('.').map(|(position, _)| position).chain([said.len()]);
         let is_name = |end: &usize| *end <= LONGEST_NAME && self.names.is_known(&said[..*end], types);
-        let longest = ends.filter(is_name).next_back();
+        let longest = ends.rfind(is_name);
         match longest {
             Some(end) => Ok(Some(FieldPath { name: &said[..end], rest: said.get(end + 1..) })),
             None => Err(at.malformed(code::BAD_VALUE, self.unknown(said))),
@@ -154,8 +158,9 @@ impl Fields {
 
     fn unknown(&self, name: &str) -> String {
         let whose = if self.types.is_some() { "no type with this type_id" } else { "no type" };
-        let near = self.names.near(name, self.types.as_deref());
-        let hint = match near.as_slice() {
+        let mut known = self.names.known(self.types.as_deref());
+        known.sort_unstable();
+        let hint = match suggest::near(name, known.into_iter(), PROPOSED).as_slice() {
             [] => "; each type lists its fields".to_owned(),
             near => format!("; did you mean {}?", near.join(" or ")),
         };

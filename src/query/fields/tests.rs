@@ -1,3 +1,5 @@
+//! What `f.<name>` means for each operator, and what is refused.
+
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, DateTime, Document, bson, doc};
 
@@ -18,8 +20,8 @@ impl FieldNames for Known {
         of.iter().any(|type_id| types.is_none_or(|types| types.contains(type_id)))
     }
 
-    fn near(&self, name: &str, _: Option<&[i64]>) -> Vec<String> {
-        if name == "aa" { vec!["a".to_owned()] } else { Vec::new() }
+    fn known(&self, types: Option<&[i64]>) -> Vec<&str> {
+        ["a", "x.y", "b", "x"].into_iter().filter(|name| self.is_known(name, types)).collect()
     }
 }
 
@@ -135,9 +137,9 @@ fn a_name_that_no_type_has_is_refused_with_its_place_and_the_nearest() {
     let error = |document: Document| filter(&document).expect_err("no such name");
     let unknown = error(doc! { "$or": [{ "public_id": 1 }, { "f.aa": 1 }] });
     assert_eq!(unknown.pointer, "/$or/1/f.aa");
-    assert_eq!(unknown.message, "no type has a field named \"aa\"; did you mean a?");
+    assert_eq!(unknown.message, "no type has a field named \"aa\"; did you mean a or b or x?");
     let elsewhere = error(doc! { "type_id": { "$in": [2] }, "f.a": 1 });
-    assert_eq!(elsewhere.message, "no type with this type_id has a field named \"a\"; each type lists its fields");
+    assert_eq!(elsewhere.message, "no type with this type_id has a field named \"a\"; did you mean b or x?");
     assert_eq!(error(doc! { "$expr": { "$eq": ["$f.zz", 1] } }).pointer, "/$expr/$eq/0");
     // What is wrong with a condition is said of what was sent.
     assert_eq!(error(doc! { "f.a": { "$mod": [0, 1] } }).pointer, "/f.a/$mod");
