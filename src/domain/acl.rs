@@ -11,7 +11,7 @@ use crate::raw::whole;
 pub enum Permission {
     /// Make new ones.
     Create,
-    /// See them, alone, in lists and as the target of references.
+    /// Read them: single objects, lists and targets of references.
     Read,
     /// Change them.
     Update,
@@ -38,7 +38,7 @@ impl Permission {
     }
 }
 
-/// The access list of a type: open to all until it is activated, then to the listed groups alone.
+/// The access list of a type: open to all until it is activated, then only to the listed groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acl {
     activated: bool,
@@ -49,7 +49,7 @@ pub struct Acl {
 impl Acl {
     /// Reads `{"activated": bool, "groups": {"includes": {"2": ["READ", ..], ..}}}`.
     ///
-    /// Odd shapes close rather than open: an `activated` that is not plainly off counts as on, and what is not a
+    /// Malformed lists close rather than open. An `activated` that is not clearly off counts as on. Anything but a
     /// known permission of a numbered group allows nothing.
     pub fn from_document(document: &Document) -> Self {
         let includes = document.get_document("groups").and_then(|groups| groups.get_document("includes"));
@@ -64,7 +64,7 @@ impl Acl {
         self.activated
     }
 
-    /// Whether members of the group may do this. No group is beyond the list, the administrators neither.
+    /// Whether members of the group may do this. The list holds for every group, administrators too.
     pub fn allows(&self, group_id: i64, permission: Permission) -> bool {
         !self.activated || self.groups.get(&group_id).is_some_and(|bits| bits & permission.bit() != 0)
     }

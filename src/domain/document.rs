@@ -1,11 +1,11 @@
-//! Reading members of stored documents, which other tools may have written with other number types, and making new ones.
+//! Reads and makes members of stored documents. Other tools may have written other number types.
 
 use bson::Document;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
 use crate::raw::member;
 
-/// The whole number under `name`, whatever number type it is stored as.
+/// The whole number under `name`, of any stored number type.
 pub fn integer(document: &RawDocument, name: &str) -> Option<i64> {
     member(document.as_bytes(), name.as_bytes())?.as_integer()
 }

@@ -54,7 +54,7 @@ pub fn built_in() -> [Group; 2] {
     [group(ADMIN_GROUP, "admin", "Administrators", &["base.*"]), group(USER_GROUP, "user", "Users", &of_users)]
 }
 
-/// The names of the rights of a stored group; what is no text is passed over.
+/// The names of the rights of a stored group; values that are no texts are skipped.
 pub fn right_names(group: &RawDocument) -> Vec<&str> {
     let Ok(rights) = group.get_array("rights") else { return Vec::new() };
     rights.into_iter().filter_map(|right| right.ok().and_then(RawBsonRef::as_str)).collect()

@@ -1,8 +1,8 @@
-//! Links with places for values: which addresses may be rendered, and how values get into them.
+//! Link templates with placeholders: which addresses may be rendered, and how values are inserted.
 //!
 //! Laws:
 //! - A rendered address begins with http, https, mailto, ssh or tel, or it is relative and stays on its host.
-//! - A value never decides the scheme of an address that has a fixed part, and never ends the part it stands in.
+//! - A value never decides the scheme of an address with a fixed part, and never ends its part of the address.
 
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -10,25 +10,25 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 const PLACE: &str = "{}";
 const SCHEMES: [&str; 5] = ["http", "https", "mailto", "ssh", "tel"];
 
-/// All but the characters that mean themselves everywhere in an address.
+/// All characters except those that need no encoding anywhere in an address.
 const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// What no address contains as it is. Percent signs stay: they are someone's encoding already.
+/// Characters that an address never contains. Percent signs stay, because they are already an encoding.
 const IN_ADDRESSES: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'|').add(b'^');
 
-/// An address that may be rendered, cut at its places.
+/// An address that may be rendered, split at its placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkTemplate {
-    /// The fixed text before each place, and after the last one; one more than there are places.
+    /// The fixed text before each placeholder, and after the last one; one more than there are placeholders.
     fixed: Vec<String>,
 }
 
 impl LinkTemplate {
     /// Reads an address with `{}` for each value; `None` when it must not be rendered.
     ///
-    /// Refused are other schemes than the five (in whatever case), a scheme that a value would fill, addresses that
-    /// name a host but no scheme (`//host`), and the characters that browsers read as something else:
-    /// backslashes as slashes, tabs and line ends as nothing.
+    /// It refuses other schemes than the five (in any case), a scheme from a value, and addresses with a host but no
+    /// scheme (`//host`). It also refuses characters that browsers reinterpret: they read backslashes as slashes, and
+    /// ignore tabs and line ends.
     pub fn parse(href: &str) -> Option<Self> {
         let href = href.trim_matches(' ');
         if !is_allowed(href) {
@@ -43,11 +43,11 @@ impl LinkTemplate {
         self.fixed.len() - 1
     }
 
-    /// The address with its values, percent-encoded; `None` when there are too few of them or one is empty.
-    /// Values beyond the last place are not used.
+    /// The address with its values, percent-encoded; `None` when there are too few values or one is empty. Surplus
+    /// values are ignored.
     ///
-    /// A template that is nothing but one place takes a whole address as its value (a field that holds a home page),
-    /// which is then held to the same rules; a value that is no address is encoded like any other.
+    /// A template of only one placeholder takes a whole address as its value, for instance a home page. The same rules
+    /// apply to this address. A value that is no address is encoded like any other.
     pub fn fill<S: AsRef<str>>(&self, values: &[S]) -> Option<String> {
         if values.len() < self.places() || values.iter().any(|value| value.as_ref().is_empty()) {
             return None;
@@ -88,7 +88,7 @@ fn is_allowed(href: &str) -> bool {
     }
 }
 
-/// What stands before a colon that comes before any slash, question mark or hash.
+/// The text before a colon that comes before any slash, question mark or hash.
 fn scheme(href: &str) -> Option<&str> {
     let end = href.find([':', '/', '?', '#'])?;
     href[end..].starts_with(':').then(|| &href[..end])

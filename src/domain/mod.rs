@@ -1,6 +1,6 @@
-//! Plain data and its rules: what a body must look like and what a stored document then is.
+//! Plain data and its rules: checks of bodies, and the stored documents that result.
 //!
-//! Nothing here knows of stores or requests. A stored document keeps members that other tools gave it.
+//! Nothing here knows stores or requests. A stored document keeps members of other tools.
 
 pub mod acl;
 pub mod category_input;
@@ -59,8 +59,8 @@ pub fn created(mut accepted: Document, public_id: i64, now: DateTime) -> Documen
     document
 }
 
-/// The stored document after an update. Ids and creation time stay, and so do the members
-/// that are not in `known`: other tools gave them to it.
+/// The stored document after an update. It keeps ids, creation time, and members that are not in `known`, which other
+/// tools wrote.
 fn updated(mut accepted: Document, stored: &Document, known: &[&str], now: DateTime) -> Document {
     accepted.remove("public_id");
     let mut document = Document::new();

@@ -11,7 +11,7 @@ use super::object_type::{Field, ObjectType};
 use super::violation::quoted;
 use super::{Violation, Violations};
 
-/// How much a pattern may go back and forth over one value before it counts as not matching.
+/// How much a pattern may backtrack on one value before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 100_000;
 
 /// One field of an object: its name and its value.
@@ -30,7 +30,7 @@ pub struct FieldRules {
     positions: HashMap<String, usize>,
 }
 
-/// An id in a `ref` field that has to lead somewhere.
+/// An id in a `ref` field whose object must exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// Where the body names it.
@@ -41,10 +41,10 @@ pub struct Reference {
     pub type_ids: Vec<i64>,
 }
 
-/// Fields that keep the rules, and the references in them that the store has to confirm.
+/// Valid fields, and their references, which the store must confirm.
 #[derive(Debug, Default)]
 pub struct Accepted {
-    /// One entry a field of the type, in the type's order, then what an unclean object has beside them.
+    /// One entry for each field of the type, in its order, then the surplus entries of an unclean object.
     pub fields: Vec<FieldValue>,
     /// References among the values that the body sent.
     pub references: Vec<Reference>,
@@ -64,7 +64,7 @@ struct FieldRule {
     default: Bson,
 }
 
-/// What the values of a field are, whatever the field looks like to people.
+/// The kind of the values of a field, independent of its appearance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// Strings.
@@ -82,8 +82,8 @@ pub enum ValueKind {
 }
 
 impl FieldRules {
-    /// Compiles the rules of a type. A pattern that cannot be compiled (other tools stored it, or a version that took it) asks
-    /// nothing, see [`FieldRules::without_their_pattern`].
+    /// Compiles the rules of a type. An invalid pattern, stored by another tool or an older version, has no effect, see
+    /// [`FieldRules::without_their_pattern`].
     pub fn of(object_type: &ObjectType) -> Self {
         let rules: Vec<FieldRule> = object_type.fields.iter().map(|field| FieldRule::of(field, object_type)).collect();
         let positions = rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect();
@@ -107,8 +107,8 @@ impl FieldRules {
         seen.into_iter().all(|is_there| is_there)
     }
 
-    /// The fields that a clean object has: what `stored` holds for the type's fields, the first entry of each
-    /// name, and the type's `value` for those that are missing.
+    /// The fields of a clean object: the first entry in `stored` for each field of the type, and the type's `value` for
+    /// missing ones.
     pub fn cleaned(&self, stored: &[FieldValue]) -> Vec<FieldValue> {
         self.rules
             .iter()
@@ -121,7 +121,7 @@ impl FieldRules {
 
     /// Checks the fields that a body sends for an object that has `stored` (empty for a new one).
     ///
-    /// Fields that are not sent keep their value; those that are nowhere get the type's `value`, else null.
+    /// Fields that are not sent keep their value. Fields without a stored value get the type's `value`, else null.
     ///
     /// # Errors
     /// Everything that is wrong, with pointers into the body.
@@ -129,8 +129,8 @@ impl FieldRules {
         self.check_by(sent, stored, true)
     }
 
-    /// As [`FieldRules::check`], for a sender who may not read what is stored: whether a body is taken depends on the body
-    /// and the type alone.
+    /// As [`FieldRules::check`], for a caller who may not read the object: the result depends only on the body and the
+    /// type.
     ///
     /// # Errors
     /// As [`FieldRules::check`].
@@ -156,14 +156,14 @@ impl FieldRules {
             }
             let pointer = format!("/fields/{index}/value");
             if is_read && stored.contains(entry) {
-                // What is read can be sent back, whatever the type says of it by now.
+                // A value that is sent back unchanged is accepted, even if the type now forbids it.
                 values.insert(position, entry.value.clone());
                 continue;
             }
             let confirmed = references.len();
             match self.rules[position].check(&entry.value, &pointer, &mut references) {
                 Ok(value) => {
-                    // The same for a reference whose object is gone, which JSON may have made a shorter integer.
+                    // The same for a dangling reference, which JSON may have turned into a shorter integer.
                     if is_read && stored.iter().any(|old| old.name == entry.name && old.value == value) {
                         references.truncate(confirmed);
                     }
@@ -249,7 +249,7 @@ impl FieldRule {
 }
 
 impl ValueKind {
-    /// Of a field of this `type`; unknown ones hold anything.
+    /// The kind of a field of this `type`; unknown types hold any value.
     pub fn named(kind: &str) -> Self {
         match kind {
             "text" | "password" | "textarea" | "select" | "radio" | "email" | "tel" | "href" => Self::Text,
@@ -273,7 +273,7 @@ impl ValueKind {
         }
     }
 
-    /// A type's `value` is a string by its schema; as a default it is read as the field's kind, else not at all.
+    /// A type's `value` is a string by its schema. As a default it is converted to the field's kind, or ignored.
     fn default_value(self, value: &Bson) -> Bson {
         let Bson::String(text) = value else { return value.clone() };
         match self {
@@ -292,13 +292,13 @@ impl ValueKind {
     }
 }
 
-/// Compiles a field's pattern so that it has to match the whole value.
+/// Compiles a field's pattern so that it must match the whole value.
 ///
 /// # Errors
-/// A sentence for the person who wrote the pattern.
+/// A sentence for the author of the pattern.
 pub fn compile_pattern(pattern: &str) -> Result<Regex, String> {
     let whole = format!("\\A(?:{pattern})\\z");
-    // By itself, too: `a)|(?:b` would end the group that is put around it.
+    // Also compiled by itself: `a)|(?:b` would end the group around it.
     let compiled = Regex::new(pattern).and_then(|_| RegexBuilder::new(&whole).backtrack_limit(BACKTRACK_LIMIT).build());
     compiled.map_err(|_| format!("{pattern} is no regular expression"))
 }

@@ -66,7 +66,7 @@ pub struct ObjectInput {
 }
 
 impl ObjectInput {
-    /// Checks a body against the schema; gives what could be read, and everything that is wrong.
+    /// Checks a body against the schema; returns the readable part and all violations.
     pub fn read(body: &Document) -> (Self, Violations) {
         let (accepted, violations) = OBJECT.check_all(body);
         let input = Self {
@@ -121,7 +121,8 @@ impl ObjectInput {
         document
     }
 
-    /// The body's version if it is another one, else the stored one moved on by how much changed: docs/api.md, Versions.
+    /// The body's version if it differs from the stored one, else the stored one, increased by the amount of change:
+    /// docs/api.md, Versions.
     fn next_version(&self, stored: &Document, fields: &[FieldValue]) -> String {
         let current = stored.get_str("version").unwrap_or(DEFAULT_VERSION);
         if let Some(version) = self.version.as_deref().filter(|version| *version != current) {
@@ -142,8 +143,8 @@ pub fn counted_on(stored: &Document, fields: &[FieldValue], beside: bool) -> Str
     bumped(current, changed + removed, fields.len(), beside)
 }
 
-/// The body of a PUT that does what a merge patch (RFC 7396) asks for. A PUT keeps what is not sent, so only the
-/// members that the patch clears have to be made explicit.
+/// The body of a PUT with the effect of a merge patch (RFC 7396). A PUT keeps missing members, so only cleared members
+/// must be explicit.
 pub fn patched(mut patch: Document, stored: &Document) -> Document {
     let defaults = [("active", Bson::Boolean(true)), ("status", Bson::Boolean(true))];
     for (name, default) in defaults {
@@ -163,7 +164,7 @@ pub fn patched(mut patch: Document, stored: &Document) -> Document {
     patch
 }
 
-/// The entries of a stored `fields` member; entries of an odd shape are left out.
+/// The entries of a stored `fields` member, without malformed ones.
 pub fn read_fields(fields: Option<&Bson>) -> Vec<FieldValue> {
     let entries = fields.and_then(Bson::as_array).into_iter().flatten().filter_map(Bson::as_document);
     entries

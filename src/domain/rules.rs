@@ -1,10 +1,10 @@
-//! Rules for single values of a body whose shape is right, as the attributes of `validator` say them.
+//! Rules for single values of a body with a valid shape, from the attributes of `validator`.
 
 use validator::Validate;
 
 use super::{Violation, Violations};
 
-/// What breaks the rules, each at its member, in this order of members.
+/// The violations of the rules, each at its member, in this order of members.
 pub fn broken(rules: &impl Validate, members: &[&str]) -> Violations {
     let Err(errors) = rules.validate() else { return Violations::new() };
     let found = errors.field_errors();

@@ -1,7 +1,7 @@
-//! Schemas of request bodies, and the one way to apply them: everything wrong is reported at once.
+//! Schemas of request bodies, and their application, which reports all violations at once.
 //!
-//! The schemas stand beside the reading of each body; docs/api.md shows them as tables. Unknown members are
-//! dropped unless the schema refuses them; integers are JSON integers only (`true`, `"1"` and `1.0` are refused).
+//! Each schema is in the file that reads the body; docs/api.md shows them as tables. Unknown members are dropped unless
+//! the schema refuses them. Integers are JSON integers only: `true`, `"1"` and `1.0` are refused.
 
 use bson::{Bson, Document};
 
@@ -29,7 +29,7 @@ pub struct Member {
     pub nullable: bool,
 }
 
-/// So many bytes the name of a field has at most: each value of the field stands behind it in an index.
+/// The maximum length of a field name in bytes: each index key of a field's value contains the name.
 pub const LONGEST_FIELD_NAME: usize = 255;
 
 /// What a member holds.
@@ -81,7 +81,7 @@ impl Member {
 }
 
 impl Schema {
-    /// Checks the body and returns what the schema knows of it, integers as Int64.
+    /// Checks the body and returns its known members, integers as Int64.
     ///
     /// # Errors
     /// Every violation, in the order of the body's members.
@@ -90,8 +90,8 @@ impl Schema {
         if violations.is_empty() { Ok(accepted) } else { Err(violations) }
     }
 
-    /// As [`Schema::apply`], but gives what is right of the body also when something is wrong, so that further rules
-    /// can be checked; null stands where a value was refused.
+    /// As [`Schema::apply`], but also returns the valid part of a wrong body, so that further rules can be checked. A
+    /// refused value is null there.
     pub fn check_all(&self, body: &Document) -> (Document, Violations) {
         let mut violations = Violations::new();
         let accepted = self.check(body, &mut String::new(), &mut violations);
@@ -159,7 +159,7 @@ impl Kind {
         })
     }
 
-    /// What to send, for the message of a violation.
+    /// The expected kind, for the message of a violation.
     fn expectation(&self) -> &'static str {
         match self {
             Self::Integer => "a whole number without a fraction",
@@ -187,8 +187,8 @@ fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &m
     Bson::Array(accepted)
 }
 
-/// Refuses what JSON cannot say: BSON types that extended JSON would smuggle in, and `$` names,
-/// which would read back as something else.
+/// Refuses values that JSON cannot express: BSON types in Extended JSON, and `$` names, which would read back
+/// differently.
 pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mut Violations) {
     let length = pointer.len();
     match value {
@@ -225,7 +225,7 @@ pub fn refuse_foreign_values(value: &Bson, pointer: &mut String, violations: &mu
     }
 }
 
-/// Appends `/name` to a JSON pointer, escaped as RFC 6901 says.
+/// Appends `/name` to a JSON pointer, escaped by RFC 6901.
 pub fn push_segment(pointer: &mut String, name: &str) {
     pointer.push('/');
     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));

@@ -42,7 +42,7 @@ fn is_setting_type(sent: &str) -> Result<(), ValidationError> {
     Err(ValidationError::new("setting_type").with_message(message.into()))
 }
 
-/// Checks a body. The path names the user, and for a change the setting: the body may leave them out or say the same.
+/// Checks a body. The path names the user, and for a change the setting. The body may omit or repeat them.
 ///
 /// # Errors
 /// Everything that is wrong with the body.

@@ -33,7 +33,7 @@ struct Rules<'a> {
     name: &'a str,
 }
 
-/// How long a token is good when nothing is said.
+/// The default lifetime of a token.
 const LIFETIME: TimeDelta = TimeDelta::days(90);
 
 /// A new token, as it was asked for.
@@ -43,7 +43,7 @@ pub struct TokenRequest {
     pub name: String,
     /// When it ends.
     pub expires_at: DateTime<Utc>,
-    /// The rights that it is to have; `None`: those of its user.
+    /// Its rights; `None`: those of its user.
     pub rights: Option<Vec<String>>,
 }
 

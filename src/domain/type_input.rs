@@ -155,7 +155,7 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
     if let Ok(acl) = accepted.get_document_mut("acl") {
         fill_acl(acl, &mut violations);
     }
-    // A place is named once, by the first rule that it breaks.
+    // Each place is reported once, for the first rule that it breaks.
     violations.keep_first_of_each_place();
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }

@@ -1,4 +1,4 @@
-//! Users: who they are. What they sign in with is kept elsewhere.
+//! Users, without their credentials.
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -27,7 +27,7 @@ pub const FIRST_ADMIN: i64 = 1;
 pub struct User {
     /// Its id.
     pub public_id: i64,
-    /// What it signs in as, spelled as it was given.
+    /// The name for signing in, in its original spelling.
     pub user_name: String,
     /// Whether it may sign in.
     pub active: bool,
@@ -46,7 +46,7 @@ pub struct User {
 }
 
 impl User {
-    /// An active user of whom nothing but the name and the group is known.
+    /// An active user with only a name and a group.
     pub fn new(public_id: i64, user_name: impl Into<String>, group_id: i64, registration_time: DateTime<Utc>) -> Self {
         Self {
             public_id,
@@ -85,7 +85,7 @@ fn optional(text: Option<&String>) -> Bson {
 
 /// A stored user as clients see it: with the mask for a password, after `email`.
 ///
-/// Every user that leaves the service passes through here. A `password` that another tool stored is left behind.
+/// Every user in an answer passes through here. A `password` that another tool stored is left out.
 pub fn shown(user: &RawDocument) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
     let mut masked = false;
@@ -105,7 +105,7 @@ pub fn shown(user: &RawDocument) -> RawDocumentBuf {
     shown
 }
 
-/// What to call a stored user: first and last name when both are known, else the user name.
+/// The display name of a stored user: first and last name if both are known, else the user name.
 pub fn display_name(user: &RawDocument) -> Option<String> {
     let known = |name| text(user, name).filter(|known| !known.is_empty());
     match (known("first_name"), known("last_name")) {
@@ -129,16 +129,16 @@ pub fn check_password(password: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The form of a user name that no two users share, and by which users sign in.
+/// The unique form of a user name, by which users sign in.
 pub fn login_of(user_name: &str) -> String {
     user_name.to_lowercase()
 }
 
-/// What a user name looks like: no two users share any of these texts, so nobody is to be mistaken for another.
+/// The looks of a user name: no two users share any of these texts, so that no user can be mistaken for another.
 ///
-/// The first is the skeleton (Unicode TS 39) of the name in small letters. The second is made in the other order, since some
-/// letters look alike as capitals alone (Cyrillic `\u{41d}` and Latin `H`), and others only without their capitals.
-/// What cannot be seen does not count.
+/// The first is the skeleton (Unicode TS 39) of the name in small letters. The second is made in the other order. Some
+/// letters look alike only as capitals (Cyrillic `\u{41d}` and Latin `H`), others only as small letters. Invisible
+/// characters do not count.
 pub fn looks_of(user_name: &str) -> Vec<String> {
     let seen: String = user_name.chars().filter(|letter| !is_invisible(*letter)).collect();
     let small: String = skeleton(&login_of(&seen)).collect();
@@ -146,7 +146,7 @@ pub fn looks_of(user_name: &str) -> Vec<String> {
     if small == capital { vec![small] } else { vec![small, capital] }
 }
 
-/// Whether a letter shows nothing: `Default_Ignorable_Code_Point` of Unicode 16.
+/// Whether a character is invisible: `Default_Ignorable_Code_Point` of Unicode 16.
 fn is_invisible(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -27,7 +27,7 @@ pub const USER: Schema = Schema {
     strict: false,
 };
 
-/// What only `base.user-management.user.edit` changes, even on one's own user.
+/// Members that need `base.user-management.user.edit`, even on the caller's own user.
 pub const PROTECTED: [&str; 4] = ["group_id", "active", "authenticator", "registration_time"];
 
 /// Members that a body without them clears.
@@ -101,7 +101,7 @@ fn read_into(body: &Document, violations: &mut Violations) -> Document {
     accepted
 }
 
-/// The password that a body sets; null, absence and the mask that reads show set none.
+/// The password that a body sets. Null, a missing member and the mask of reads set none.
 pub fn new_password(body: &Document) -> Option<&str> {
     body.get_str("password").ok().filter(|password| *password != PASSWORD_MASK)
 }
@@ -123,8 +123,8 @@ pub fn created(accepted: &Document, public_id: i64, now: DateTime) -> Document {
     user.to_document()
 }
 
-/// The stored document after an update. What decides about access stays when the body does not name it: a client that
-/// leaves `active` out means no change. Members of other tools stay too.
+/// The stored document after an update. Members that decide about access stay if the body omits them. Members of other
+/// tools stay too.
 pub fn updated(accepted: &Document, stored: &Document) -> Document {
     let mut document = stored.clone();
     for name in ["user_name", "active", "group_id", "authenticator"] {

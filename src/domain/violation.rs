@@ -1,7 +1,7 @@
-//! What is wrong with a request body: a bounded list of places.
+//! The violations of a request body: a bounded list of places.
 //!
-//! A body of 1 MiB can be wrong in 100,000 places. A list keeps the first [`MOST`] of them and counts the others, while it
-//! is collected. Pointers and messages have bounded lengths, however long the names are that a client sends.
+//! A body of 1 MiB can be wrong in 100,000 places. A list keeps the first [`MOST`] of them and only counts the others.
+//! Pointers and messages have bounded lengths, even for long names.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ pub const MOST: usize = 100;
 /// Most bytes of a pointer or of a message.
 const LONGEST: usize = 1000;
 
-/// What of a text that is too long stays at its end: messages say there what would be right.
+/// How much of a long text stays at its end, because messages say there what is expected.
 const TAIL: usize = 200;
 
-/// A place in the body and what is wrong there.
+/// A place in the body and its error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Violation {
     /// A JSON pointer (RFC 6901) into the body, or the name of a parameter.
@@ -27,13 +27,13 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation at `pointer`. Texts that are too long lose their middle.
+    /// A violation at `pointer`. Long texts are shortened in the middle.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: clipped(pointer.into()), message: clipped(message.into()) }
     }
 }
 
-/// The first violations of a body, and the number of those behind them.
+/// The first violations of a body, and the number of the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
@@ -46,7 +46,7 @@ impl Violations {
         Self::default()
     }
 
-    /// Adds a violation; behind the first [`MOST`] it is only counted.
+    /// Adds a violation; after the first [`MOST`] it is only counted.
     pub fn push(&mut self, violation: Violation) {
         if self.listed.len() < MOST { self.listed.push(violation) } else { self.left_out += 1 }
     }
@@ -69,7 +69,7 @@ impl Violations {
         self.listed.retain(|violation| places.insert(violation.pointer.clone()));
     }
 
-    /// Names at most `most` violations from here on, and counts the others.
+    /// Lists at most `most` violations from here on, and counts the others.
     pub fn limit(&mut self, most: usize) {
         self.left_out += self.listed.len().saturating_sub(most);
         self.listed.truncate(most);
@@ -81,7 +81,7 @@ impl Violations {
         self.count() == 0
     }
 
-    /// How many there are, with those that are not named.
+    /// The number of all violations, listed or not.
     pub fn count(&self) -> usize {
         self.listed.len() + self.left_out
     }
@@ -96,12 +96,12 @@ impl Violations {
         self.left_out
     }
 
-    /// Whether one of those that are named is at this place.
+    /// Whether a listed violation is at this place.
     pub fn has(&self, pointer: &str) -> bool {
         self.listed.iter().any(|violation| violation.pointer == pointer)
     }
 
-    /// Whether one of those that are named is at this place or below it.
+    /// Whether a listed violation is at this place or below it.
     pub fn has_below(&self, pointer: &str) -> bool {
         self.listed.iter().any(|violation| violation.pointer.starts_with(pointer))
     }
@@ -136,7 +136,7 @@ impl IntoIterator for Violations {
     }
 }
 
-/// A text of bounded length: one that is too long loses its middle.
+/// A text of bounded length: a long one is shortened in the middle.
 pub fn clipped(text: String) -> String {
     if text.len() <= LONGEST {
         return text;
@@ -146,7 +146,7 @@ pub fn clipped(text: String) -> String {
     format!("{} … {}", &text[..head], &text[tail..])
 }
 
-/// Text of a client as messages repeat it: its first characters.
+/// A client's text as messages quote it: its first characters.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     const SHOWN: usize = 120;
     if text.len() <= SHOWN {

@@ -1,7 +1,7 @@
-//! Bodies on their way in: how much memory they take together, and how much of it one user may have.
+//! Arriving bodies: a bound on their memory, for all users and for each.
 //!
-//! A body counts by the bytes that have arrived, so a slow client takes nothing from others. A user gets one half: whoever
-//! sends many large bodies at once meets his own bound and leaves room for everybody else.
+//! A body counts by the bytes that have arrived, so a slow client takes nothing from others. One user gets one half, so
+//! a user who sends many large bodies at once leaves room for all others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::ApiError;
 
-/// Imports that may be at work at once; each holds its file in memory, and the objects that it makes of it.
+/// How many imports may run at once; each holds its file and its objects in memory.
 const AT_WORK: usize = 2;
 
-/// Files of one user that may be on their way in, wait or be at work.
+/// How many files of one user may be arriving, waiting or running.
 const FILES_OF_ONE: usize = 2;
 
-/// All bodies that are on their way in.
+/// All arriving bodies.
 pub struct Arrivals {
     /// Most bytes of one user; of all users twice as many.
     most: usize,
@@ -35,7 +35,7 @@ struct OfOne {
     bodies: usize,
     bytes: usize,
     files: usize,
-    /// One import of a user is at work at a time.
+    /// One import of a user runs at a time.
     turn: Arc<Semaphore>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct WorkPermit {
 }
 
 impl Arrivals {
-    /// Bodies of one user have at most so many bytes at a time.
+    /// Arriving bodies of one user have at most this many bytes.
     pub fn new(most: usize) -> Self {
         Self { most, held: Mutex::default(), at_work: Arc::new(Semaphore::new(AT_WORK)) }
     }
@@ -87,7 +87,7 @@ impl Arriving {
     /// The body is a file.
     ///
     /// # Errors
-    /// 503 when the user sends as many files as one may.
+    /// 503 when the user already sends the maximum number of files.
     pub(super) fn is_file(&mut self) -> Result<(), ApiError> {
         self.is_file = self.arrivals.with(self.user_id, |_, of_one| {
             let is_free = of_one.files < FILES_OF_ONE;
@@ -100,7 +100,7 @@ impl Arriving {
     /// So many more bytes have arrived.
     ///
     /// # Errors
-    /// 503 when the user, or all users together, have more under way than they may.
+    /// 503 when the arriving bodies of the user, or of all users, exceed their bound.
     pub(super) fn take(&mut self, more: usize) -> Result<(), ApiError> {
         let most = self.arrivals.most;
         let is_free = self.arrivals.with(self.user_id, |all, of_one| {
@@ -118,7 +118,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// So many of the bytes are no longer held.
+    /// Releases this many of the bytes.
     pub(super) fn give_back(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -128,7 +128,7 @@ impl Arriving {
         });
     }
 
-    /// Waits for the turn of this file, which is there as a whole.
+    /// Waits for the turn of this file, which has arrived completely.
     ///
     /// # Errors
     /// When the service ends.

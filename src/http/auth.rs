@@ -68,7 +68,7 @@ pub(super) async fn login(
 }
 
 impl LoginRequest {
-    /// Strings only: an object in the place of a password must not reach a query.
+    /// Strings only: an object instead of a password must not reach a query.
     fn read(body: &Document) -> Result<Self, ApiError> {
         let text = |name: &str| body.get_str(name).unwrap_or_default().to_owned();
         let request = Self { user_name: text("user_name"), password: text("password") };

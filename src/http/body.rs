@@ -1,4 +1,4 @@
-//! Request bodies: JSON only, bounded in size, values and time, packed or not, read once.
+//! Request bodies: JSON only, compressed or not, bounded in size, values and time.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
@@ -58,11 +58,11 @@ impl FromRequest for JsonValue {
     }
 }
 
-/// A body that is a list of JSON objects, as an array or one a line. Something else in the place of an object is the matter
-/// of that item.
+/// A body that is a list of JSON objects, as an array or one per line. If an item is not an object, only this item is
+/// wrong.
 pub(super) struct JsonItems {
     pub items: Vec<Result<RawDocumentBuf, ServiceError>>,
-    /// The items count as long as they are worked on.
+    /// The items count as memory as long as they are in use.
     pub arriving: Option<Arriving>,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn is_lines(request: &HttpRequest) -> bool {
     essence(request).is_some_and(|essence| LINES.iter().any(|name| essence.eq_ignore_ascii_case(name)))
 }
 
-/// A list of objects, read item by item while it is unpacked.
+/// A list of objects, read item by item during decompression.
 fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) -> Result<JsonItems, ApiError> {
     let mut items = Vec::new();
     let mut arriving = sent.arriving.take();
@@ -127,7 +127,7 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
     }
 }
 
-/// What a body unpacks to, up to its bound.
+/// The decompressed body, up to its bound.
 struct Bounded<'a> {
     unpacked: Box<dyn Read + 'a>,
     left: usize,
@@ -146,7 +146,7 @@ impl Read for Bounded<'_> {
     }
 }
 
-/// An item in as little memory as it needs.
+/// An item in a compact form.
 fn of_value(item: Bson) -> Result<RawDocumentBuf, ServiceError> {
     match item {
         Bson::Document(document) => resource::encode(&document),
@@ -162,7 +162,7 @@ fn no_item(reason: &str) -> ServiceError {
     ServiceError::refused(ErrorCode::JsonMalformed, format!("the item is not as JSON has to be: {reason}"))
 }
 
-/// Parses a text: a long one away from the threads that answer requests.
+/// Parses a text; a long one on a separate thread.
 async fn parsed<T: Send + 'static>(
     text: Text,
     parse: impl FnOnce(&str) -> Result<T, ApiError> + Send + 'static,
@@ -170,7 +170,7 @@ async fn parsed<T: Send + 'static>(
     if text.text.len() <= SHORT {
         return parse(&text.text);
     }
-    // The whole of it moves, so that it counts as long.
+    // The whole value moves, so that it counts as memory just as long.
     admission::work(move |_| {
         let text = text;
         parse(&text.text)
@@ -178,7 +178,7 @@ async fn parsed<T: Send + 'static>(
     .await?
 }
 
-/// So many bytes are parsed in no time.
+/// Up to this many bytes are parsed on the thread of the request.
 const SHORT: usize = 8 * 1024;
 
 fn document(text: &str) -> Result<Document, ApiError> {
@@ -209,14 +209,14 @@ struct Text {
 /// Most bytes of a body on a route without a token.
 const MOST_WITHOUT_TOKEN: usize = 8 * 1024;
 
-/// What the head of a request says of its body.
+/// The facts about the body in the head of a request.
 pub(super) struct Sent {
     most: usize,
-    /// What says that it is so many bytes.
+    /// Where its bound comes from.
     setting: &'static str,
     timeout: Duration,
     coding: Option<Coding>,
-    /// What has arrived of it; nothing is counted on routes without a token, whose bodies are short.
+    /// The arrived part. Nothing is counted on routes without a token, because their bodies are short.
     pub(super) arriving: Option<Arriving>,
 }
 
@@ -262,7 +262,7 @@ impl Sent {
         Ok(Text { text, _arriving: self.arriving })
     }
 
-    /// Takes the body to its end, however the client splits it up.
+    /// Reads the body to its end, in any number of parts.
     pub(super) async fn collect(&mut self, payload: Payload) -> Result<Vec<u8>, ApiError> {
         let timeout_after = self.timeout;
         let collected = timeout(timeout_after, self.collect_all(payload)).await;
@@ -285,7 +285,7 @@ impl Sent {
         Ok(bytes)
     }
 
-    /// What the body says in the coding that it is in.
+    /// The body, decompressed from its coding.
     pub(super) async fn unpack(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         let (Some(coding), most) = (self.coding, self.most) else { return Ok(bytes) };
         let packed = bytes.len();
@@ -308,7 +308,7 @@ fn unreadable(coding: Coding, error: &io::Error) -> ApiError {
     ApiError::new(ErrorCode::BodyUnreadable, message)
 }
 
-/// The coding that the body is in; one at the most.
+/// The coding of the body; at most one.
 fn coding(request: &HttpRequest) -> Result<Option<Coding>, ApiError> {
     let named = request.headers().get_all(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
     let named: Vec<&str> = named.flat_map(|value| value.split(',')).map(str::trim).collect();

@@ -110,7 +110,7 @@ pub(super) async fn delete_selected_objects(
     Ok(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"))
 }
 
-/// Both have to be said: who leaves the filter out means something else than everything.
+/// Both are required: a missing filter must not mean "everything".
 async fn selection(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Selection, ApiError> {
     let required = |name: &str, what: &str| ApiError::parameter(name, format!("is required: {what}"));
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty());

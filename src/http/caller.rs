@@ -1,4 +1,4 @@
-//! Who is calling: checked in front of every route that is not public, before anything of the request is read.
+//! The caller: checked before every route that is not public, and before the body is read.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::admission::Ticket;
 use crate::auth::Authorization;
 use crate::service::{Caller, ErrorCode, rights};
 
-/// Which time budget a request on a route has.
+/// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeBudget {
     /// `server.request_timeout_s`.
@@ -42,8 +42,8 @@ impl FromRequest for Authenticated {
     }
 }
 
-/// Lets a request through to its route when its token is good and its user holds the route's right. From here to its answer
-/// it is held to the time budget of a request, and a panic becomes an answer.
+/// Passes a request to its route if its token is valid and its user holds the route's right. From here to its answer
+/// the request has a time budget, and a panic becomes an answer.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.
@@ -79,7 +79,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
             () = given_up(&sent) => {}
         }
     };
-    // What is dropped here tells its work to end.
+    // Dropping the request here ends its work.
     tokio::select! {
         biased;
         answered = caught(&state.panics, sent.clone(), work) => answered,
@@ -90,7 +90,7 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     }
 }
 
-/// What the request needs on its way: the caller, and a ticket for what his requests may take.
+/// Adds the caller to the request, with a ticket that bounds the caller's memory and turns.
 fn admit(request: &ServiceRequest, state: &HttpState, caller: Arc<Caller>) -> Ticket {
     let ticket = state.services.admission.ticket(caller.user_id);
     let mut extensions = request.extensions_mut();

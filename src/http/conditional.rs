@@ -9,7 +9,7 @@ use super::edge::compress::without_coding;
 use super::error::ApiError;
 use crate::service::precondition::IfMatch;
 
-/// Answers belong to their caller, and have to be asked for again before they are used again.
+/// Answers are private to their caller, and caches must revalidate them.
 pub(super) const CACHE_CONTROL: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// The `If-Match` of a request.
@@ -43,8 +43,8 @@ fn strong(tags: Vec<String>) -> Vec<String> {
     tags.iter().filter_map(|tag| opaque(tag)).map(|tag| without_coding(tag).to_owned()).collect()
 }
 
-/// 304 when the client has the current state already, with the tag that it knows it by: `If-None-Match` compares weakly,
-/// and each coding of an answer has a tag of its own.
+/// 304 if the client already has the current state, with the client's tag. `If-None-Match` compares weakly, and each
+/// coding of an answer has its own tag.
 pub(super) fn not_modified(request: &HttpRequest, tag: &str) -> Option<HttpResponse> {
     let known = tags(request, &header::IF_NONE_MATCH).find_map(|known| {
         if known == "*" {
@@ -60,7 +60,7 @@ pub(super) fn not_modified(request: &HttpRequest, tag: &str) -> Option<HttpRespo
     Some(response)
 }
 
-/// What stands between the quotes of a strong tag.
+/// The text between the quotes of a strong tag.
 fn opaque(tag: &str) -> Option<&str> {
     tag.strip_prefix('"')?.strip_suffix('"')
 }
@@ -75,7 +75,7 @@ fn tags(request: &HttpRequest, name: &HeaderName) -> impl Iterator<Item = String
     values.flat_map(parts).map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty())
 }
 
-/// What stands between the commas of a list; a comma within quotes belongs to its tag.
+/// The items of a list separated by commas; a comma within quotes belongs to its tag.
 fn parts(list: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     list.split(move |letter| {

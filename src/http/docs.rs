@@ -1,5 +1,5 @@
-//! The description of the interface: for programs at `/openapi.json`, for people at `/docs/` with Swagger UI, which is
-//! part of the binary.
+//! The API description: for programs at `/openapi.json`, for people at `/docs/` with Swagger UI, which is part of the
+//! binary.
 
 use std::sync::{Arc, LazyLock};
 

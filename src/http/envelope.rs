@@ -1,4 +1,4 @@
-//! What stands around the resources in an answer: docs/api.md, Envelopes.
+//! The envelopes around resources in an answer: docs/api.md, Envelopes.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
@@ -23,13 +23,13 @@ use crate::service::rendering::Views;
 use crate::service::resource::Resource;
 use crate::store::{Documents, Explanation, Hint, StoreError};
 
-/// The total of a list, beside the one in its body.
+/// The header with the total of a list.
 pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// Says of a list that it was much work for little, and which index would help.
+/// The header with the hint at a missing index of a list.
 const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
 
-/// How a resource looks on the wire, beside what [`Resource`] says of it.
+/// The wire format of a [`Resource`].
 pub trait Wire: Resource {
     /// The collection's path below `/rest`, with slashes around it.
     const PATH: &'static str;
@@ -108,10 +108,10 @@ struct Pagination {
     last: String,
 }
 
-/// What follows the resource of any other envelope.
+/// The members after the resource in other envelopes.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Tail {
-    /// What was done: `GET`, `INSERT`, `UPDATE` or `DELETE`.
+    /// The operation: `GET`, `INSERT`, `UPDATE` or `DELETE`.
     response_type: &'static str,
     /// What the resource is.
     model: &'static str,
@@ -124,8 +124,8 @@ const ROOM_FOR_END: usize = 1024;
 /// How a list begins.
 const LIST_HEAD: &[u8] = b"{\"results\":[";
 
-/// The items of a list as JSON, with commas between them, behind what the list begins with: most of a long answer is
-/// written once and not copied.
+/// The items of a list as JSON after the list's beginning, separated by commas. So most of a long answer is written
+/// once and not copied.
 #[derive(Debug)]
 pub struct Items {
     text: Vec<u8>,
@@ -163,7 +163,7 @@ impl Items {
         self.text
     }
 
-    /// Where the next item is to be written.
+    /// The buffer for the next item.
     pub fn begin(&mut self) -> &mut Vec<u8> {
         if self.count > 0 {
             self.text.push(b',');
@@ -172,7 +172,7 @@ impl Items {
         &mut self.text
     }
 
-    /// Documents as they are stored, in the dates of their resource.
+    /// Documents as they are stored, with the date format of their resource.
     ///
     /// # Errors
     /// When stored bytes are damaged.
@@ -201,13 +201,13 @@ pub fn write_document(document: &RawDocument, dates: DateStyle, out: &mut Vec<u8
         .map_err(|error| StoreError::Corrupt { what: format!("a stored document: {error}") }.into())
 }
 
-/// How a list is found, in place of the list.
+/// The explanation of a list instead of the list.
 pub fn explained(explanation: &Explanation) -> HttpResponse {
     let body = serde_json::to_vec(explanation).expect("an explanation holds strings and numbers");
     hinted(json(StatusCode::OK, body, |_| {}), explanation.hint.as_ref())
 }
 
-/// The answer with a word about the work that it was, if that was much.
+/// The answer with a hint about its work, if that was much.
 pub fn hinted(mut response: HttpResponse, hint: Option<&Hint>) -> HttpResponse {
     if let Some(text) = hint.and_then(|hint| HeaderValue::try_from(hint.to_string()).ok()) {
         response.headers_mut().insert(QUERY_HINT, text);
@@ -234,17 +234,17 @@ pub fn list<W: Wire>(
     Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
 }
 
-/// How a tail begins whose count is still to be found.
+/// The beginning of a tail with an unknown count.
 const NO_COUNT: &[u8] = b",\"count\":0";
 
-/// How a list envelope ends: everything behind the last item.
+/// The end of a list envelope: everything after the last item.
 pub struct ListEnd {
-    /// What follows the count, as the members of an object.
+    /// The members after the count.
     tail: Vec<u8>,
 }
 
 impl ListEnd {
-    /// The end of a list of which only the count is still to be found.
+    /// The end of a list, except for its count.
     ///
     /// # Errors
     /// When what the client sent cannot be echoed.
@@ -280,7 +280,7 @@ impl ListEnd {
         Ok(Self { tail: text })
     }
 
-    /// The end of a list of so many items.
+    /// The end of a list of this many items.
     pub fn text(&self, count: usize) -> Vec<u8> {
         [format!("],\"count\":{count}").as_bytes(), &self.tail].concat()
     }
@@ -314,7 +314,7 @@ fn pagination(
     }
 }
 
-/// The single read envelope with its entity tag, or 304 when the client has it.
+/// The single read envelope with its entity tag, or 304 if the client has it.
 ///
 /// # Errors
 /// When stored bytes are damaged.
@@ -360,8 +360,8 @@ pub fn inserted<W: Wire>(
     inserted_at::<W>(state, request, (status, &format!("{}{id}", W::PATH)), &id, document, &Nothing {})
 }
 
-/// The insert envelope of a resource that lies elsewhere than below [`Wire::PATH`]: status and path, `result_id`, the
-/// document, and what is said beside it.
+/// The insert envelope of a resource outside [`Wire::PATH`]: status and path, `result_id`, the document, and further
+/// members.
 ///
 /// # Errors
 /// When stored bytes are damaged.
@@ -395,7 +395,7 @@ pub fn updated<W: Wire>(
     updated_at::<W>(state, request, (status, &format!("{}{}", W::PATH, public_id(document))), document)
 }
 
-/// The update envelope of a resource that lies elsewhere than below [`Wire::PATH`].
+/// The update envelope of a resource outside [`Wire::PATH`].
 ///
 /// # Errors
 /// When stored bytes are damaged.
@@ -427,7 +427,7 @@ pub fn deleted<W: Wire>(
     Ok(json(status, body, |_| {}))
 }
 
-/// An envelope that begins with `head`, goes on with `items` in brackets and ends like all others.
+/// An envelope of `head`, `items` in brackets, and the common end.
 pub fn collection<W: Wire>(
     state: &HttpState,
     status: StatusCode,
@@ -452,7 +452,7 @@ pub fn end<W: Wire>(state: &HttpState) -> Vec<u8> {
     end
 }
 
-/// The single read envelope around something that is no stored document.
+/// The single read envelope around a value that is not a stored document.
 pub fn value<W: Wire>(state: &HttpState, result: &impl Serialize) -> HttpResponse {
     let mut body = b"{\"result\":".to_vec();
     body.extend_from_slice(&serde_json::to_vec(result).expect("envelopes hold strings, numbers and JSON"));
@@ -481,7 +481,7 @@ fn tail<W: Wire>(state: &HttpState, response_type: &'static str) -> Tail {
     Tail { response_type, model: W::MODEL, time: time::<W>(state.services.clock.now()) }
 }
 
-/// Appends the members of `more`, which is written as an object, and closes the object that `body` began.
+/// Appends the members of the object `more`, and closes the object that `body` began.
 fn append_members(body: &mut Vec<u8>, more: &impl Serialize) {
     let begin = body.len();
     serde_json::to_writer(&mut *body, more).expect("envelopes hold strings, numbers and JSON");
@@ -516,7 +516,7 @@ pub fn tagged(mut response: HttpResponse, tag: &str) -> HttpResponse {
     response
 }
 
-/// The answer with a secret in it, which nobody may keep.
+/// The answer with a secret, which no cache may keep.
 pub fn secret(mut response: HttpResponse) -> HttpResponse {
     response.headers_mut().insert(header::CACHE_CONTROL, NO_STORE);
     response

@@ -1,4 +1,4 @@
-//! Errors on the wire: one shape, and the only place that knows status codes. docs/api.md, Errors.
+//! Errors on the wire, in one shape. docs/api.md, Errors.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use crate::service::import::ImportReport;
 use crate::service::{ErrorCode, ServiceError};
 use crate::store::StoreError;
 
-/// Seconds after which asking again makes sense when the store is away.
+/// Seconds after which a retry makes sense when the store is unavailable.
 const RETRY_AFTER_S: &str = "2";
 
-/// The code of a parse that was given up; see [`QueryError::is_unfinished`].
+/// The code of an unfinished parse; see [`QueryError::is_unfinished`].
 const UNFINISHED: ErrorCode = ErrorCode::Query(262);
 
 /// An answer that is an error.
@@ -42,11 +42,11 @@ pub(super) struct ErrorBody<'a> {
     status: u16,
     /// The name of the status.
     response: &'a str,
-    /// What went wrong, as a stable name; each answer lists those that it can have as `x-codes`.
+    /// What went wrong, as a stable name; `x-codes` of each answer lists the possible ones.
     code: &'a str,
     /// What went wrong, for people.
     message: &'a str,
-    /// The places of the body, or the parameters, that are wrong.
+    /// The wrong places of the body, or the wrong parameters.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[schema(required = false)]
     errors: &'a [Violation],
@@ -54,7 +54,7 @@ pub(super) struct ErrorBody<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     errors_left_out: usize,
-    /// What an import found, where it is one that was refused.
+    /// The report of a refused import.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = ImportReport)]
     report: Option<&'a serde_json::Value>,
@@ -82,7 +82,7 @@ impl ApiError {
         Self::new(code, message).with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
     }
 
-    /// 503 for a request that took longer than all of it may take; the setting says how long that is.
+    /// 503 for a request that exceeded its time budget, with the name of the setting.
     pub fn out_of_time(setting: &str) -> Self {
         unavailable(
             ErrorCode::RequestTimeout,
@@ -90,32 +90,32 @@ impl ApiError {
         )
     }
 
-    /// 503 while there is no memory or no turn for what was asked.
+    /// 503 while there is no memory or no turn for the request.
     pub fn too_much() -> Self {
         unavailable(ErrorCode::Busy, "too much is under way for this request; try again")
     }
 
-    /// Whether a question could not be read in the time that there is at once.
+    /// Whether a query could not be parsed in the time on the thread of the request.
     pub(super) fn is_unfinished(&self) -> bool {
         self.code == UNFINISHED
     }
 
-    /// 503 while a user sends as many files as one may.
+    /// 503 while a user already sends the maximum number of files.
     pub fn imports_busy() -> Self {
         unavailable(ErrorCode::ImportsBusy, "other imports of yours are under way; try again when one of them is done")
     }
 
-    /// 503 while as many bytes of bodies are on their way in as there may be.
+    /// 503 while the arriving bodies have reached their bound.
     pub fn bodies_busy() -> Self {
         unavailable(ErrorCode::BodiesBusy, "other large bodies are on their way in; try again when one of them is done")
     }
 
-    /// 503 while documents are not stored as this version needs them.
+    /// 503 while documents are not migrated to this version.
     pub fn not_migrated(reason: &str) -> Self {
         unavailable(ErrorCode::StoreNotMigrated, format!("the store cannot be used: {reason}"))
     }
 
-    /// The error that says no more than its code.
+    /// The error without more than its code.
     pub fn of(code: ErrorCode) -> Self {
         let message = match code {
             ErrorCode::NotFound => "there is nothing under this path".to_owned(),
@@ -138,7 +138,7 @@ impl ApiError {
         Self::new(ErrorCode::MethodNotAllowed, format!("this path does not take {method}; it takes {allowed}"))
     }
 
-    /// The error for a status that something below produced without a body of ours.
+    /// The error for a status without a standard body, from a lower layer.
     pub fn of_status(status: StatusCode) -> Self {
         Self::of(match status {
             StatusCode::NOT_FOUND => ErrorCode::NotFound,
@@ -168,7 +168,7 @@ impl ApiError {
         self
     }
 
-    /// The same error with the places that are wrong.
+    /// The same error with the wrong places.
     #[must_use]
     pub fn at(mut self, errors: Violations) -> Self {
         self.errors = errors;

@@ -1,4 +1,4 @@
-//! Objects as files, out of the inventory and into it.
+//! Export and import of objects as files.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
@@ -26,7 +26,7 @@ use crate::store::StoreError;
 /// What an export knows.
 const EXPORT: [&str; 11] =
     ["type_id", "format", "filter", "sort", "order", "active", "columns", "delimiter", "quoting", "encoding", "bom"];
-/// What of it only a CSV file can have.
+/// The options of CSV files.
 const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
 
 operation! {

@@ -16,13 +16,13 @@ pub(super) struct File {
     pub bytes: Vec<u8>,
     /// What it says that it is.
     pub said: SentFormat,
-    /// Held as long as the file is worked on.
+    /// Held as long as the file is in use.
     pub place: WorkPermit,
     /// Its bytes count as long.
     pub arriving: Option<Arriving>,
 }
 
-/// What the head of a request says of a file.
+/// The facts about a file in the head of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SentFormat {
     /// Lines of JSON.
@@ -36,7 +36,7 @@ pub(super) enum SentFormat {
 /// The type of tables of spreadsheets.
 pub(super) const SHEET: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
-/// The types of such files, as programs call them that do not know better, too.
+/// The media types of such files, including the generic ones.
 const FILES: [&str; 4] = ["text/csv", SHEET, "text/plain", "application/octet-stream"];
 
 impl FromRequest for File {
@@ -61,7 +61,7 @@ impl FromRequest for File {
                 arriving.is_file()?;
             }
             let bytes = sent.collect(payload).await?;
-            // Only a file that is there takes a place: nobody waits for a slow client.
+            // Only a complete file takes a place, so nobody waits for a slow client.
             let arriving = sent.arriving.as_ref().ok_or_else(ApiError::imports_busy)?;
             let place = arriving.place().await?;
             let bytes = sent.unpack(bytes).await?;

@@ -1,4 +1,4 @@
-//! The header by which a client names a request that it may have to send again.
+//! The header that makes a request repeatable.
 
 use std::future::{Ready, ready};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::arrivals::Arrivals;
 use crate::settings::Settings;
 
-/// How large bodies may be, unpacked, and how long they may take to arrive.
+/// The bounds on decompressed bodies, and on the time of their arrival.
 pub struct BodyLimits {
     /// In bytes.
     pub max_bytes: usize,

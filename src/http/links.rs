@@ -1,4 +1,4 @@
-//! Absolute URLs: where the client believes this service to be.
+//! Absolute URLs, as the client sees this service.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 
 use super::edge::forwarded;
 
-/// What stays as it is in the value of a query parameter.
+/// Characters that need no encoding in the value of a query parameter.
 const QUERY_VALUE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -33,18 +33,18 @@ const QUERY_VALUE: &AsciiSet = &CONTROLS
 /// How absolute URLs begin.
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
-    /// The setting `api.base_url`; empty: the request says it.
+    /// The setting `api.base_url`; empty: taken from the request.
     pub base_url: String,
-    /// Networks of proxies whose forwarding headers are believed.
+    /// Networks of proxies with trusted forwarding headers.
     pub trusted_proxies: Vec<IpNet>,
     /// Whether clients speak TLS with this service itself.
     pub tls: bool,
-    /// Host and port that is listened on, for requests that name none.
+    /// Host and port of the listener, for requests without a host.
     pub address: String,
 }
 
 impl LinkSettings {
-    /// The address that the request comes from, behind a trusted proxy the one that the proxy names.
+    /// The client's address; behind a trusted proxy, the one that the proxy names.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
         let peer = request.peer_addr()?.ip();
         Some(forwarded::client_address(request.headers(), peer, &self.trusted_proxies))
@@ -83,7 +83,7 @@ pub fn encode_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) ->
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// A host that can stand in a URL; anything else in the header would be an injection.
+/// A valid host of a URL; anything else in the header would be an injection.
 fn is_host(host: &str) -> bool {
     !host.is_empty()
         && host.len() <= 255

@@ -1,4 +1,4 @@
-//! Lists that are too long to be held in memory: written to the client while they are read from the store.
+//! Lists that are too long for memory: sent to the client while they are read from the store.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
@@ -15,10 +15,10 @@ use crate::admission;
 use crate::service::resource::Listed;
 use crate::store::{Documents, Pieces, StoreError};
 
-/// What a list takes that waits for its reader: a piece as JSON on its way, and the next one as it is stored.
+/// The memory of a list that waits for its reader: the JSON of one chunk, and the next chunk as it is stored.
 const WAITING_BYTES: usize = 1024 * 1024;
 
-/// A list of documents as they are stored, or how they are found.
+/// A list of documents as they are stored, or its explanation.
 ///
 /// # Errors
 /// As [`envelope::list`] and [`streamed`].
@@ -43,13 +43,13 @@ pub async fn answer<W: Wire + 'static>(
     }
 }
 
-/// The list envelope around documents that come in pieces; `write` makes the items of a piece.
+/// The list envelope around documents that come in chunks; `write` makes the items of a chunk.
 ///
-/// The total is known from the start, the count is not: it follows the results, as in every list. When a later piece
-/// cannot be had, the answer ends without its end, so that no client takes a part for the whole.
+/// The total is known from the start, but not the count, which follows the results as in every list. If a later chunk
+/// fails, the answer breaks off, so that no client takes a part for the whole.
 ///
 /// # Errors
-/// When what the client sent cannot be echoed, and when one of the first two pieces cannot be had.
+/// When the parameters of the client cannot be echoed, and when one of the first two chunks fails.
 pub async fn streamed<W: Wire, F>(
     state: &HttpState,
     request: &HttpRequest,
@@ -62,7 +62,7 @@ where
     F: Future<Output = Result<Items, ApiError>> + 'static,
 {
     let mut documents = pieces.documents.fuse();
-    // What is refused at once gets an answer of its own, and what is short after all is not streamed.
+    // An early refusal gets its own answer, and a short list is not streamed.
     let first = match documents.try_next().await? {
         Some(piece) => write(piece).await?,
         None => Items::default(),
@@ -86,7 +86,7 @@ where
 /// All documents as `results`, without a pager.
 ///
 /// # Errors
-/// When one of the first two pieces cannot be had.
+/// When one of the first two chunks fails.
 pub async fn results<W: Wire + 'static>(state: &HttpState, pieces: Pieces) -> Result<HttpResponse, ApiError> {
     let mut documents = pieces.documents.fuse();
     let first = documents.try_next().await?.map_or_else(|| Ok(Items::default()), |piece| Items::of::<W>(&piece))?;
@@ -99,7 +99,7 @@ pub async fn results<W: Wire + 'static>(state: &HttpState, pieces: Pieces) -> Re
     Ok(HttpResponse::Ok().content_type("application/json").streaming(body(first, rest, move |_| end.clone())))
 }
 
-/// The items one after the other, and what ends them; it is told how many they were.
+/// The items one after the other, and the end of the list, which needs their count.
 fn body(
     first: Items,
     rest: impl Stream<Item = Result<Items, ApiError>> + 'static,
@@ -116,7 +116,7 @@ fn body(
     })
 }
 
-/// The items of a piece with what stands before them; `count` is how many were written already.
+/// The items of a chunk with the text before them; `count` is the number of earlier items.
 fn piece_of(items: Items, count: &mut usize) -> Bytes {
     let is_first = *count == 0;
     *count += items.count;
@@ -124,7 +124,7 @@ fn piece_of(items: Items, count: &mut usize) -> Bytes {
 }
 
 fn abandoned(error: &ApiError) -> StoreError {
-    // A computed projection may fail on a document far behind the first, which is the client's doing.
+    // A computed projection may fail on a late document, which is an error of the client.
     let level = if error.status_code().is_client_error() { log::Level::Info } else { log::Level::Error };
     log::log!(level, "a list ends early: {error:?}");
     StoreError::backend("the list ends early")

@@ -1,4 +1,4 @@
-//! `/metrics`: what a monitor asks, on an address of its own or with a token, else not at all.
+//! `/metrics` for a monitor: on a separate address or with a token, otherwise not at all.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,18 +14,18 @@ use super::state::HttpState;
 use crate::auth::Authorization;
 use crate::service::ErrorCode;
 
-/// How long the service waits for a monitor when it is told to stop.
+/// How long the service waits for a monitor when it stops.
 const SHUTDOWN_S: u64 = 1;
 
-/// Adds `/metrics` to the service where the setting `metrics.token` gives it a token. It is not among the routes: it is no part of
-/// the interface, and most services do not have it.
+/// Adds `/metrics` to the service if the setting `metrics.token` has a token. It is not in the table of routes, because
+/// it is not part of the interface.
 pub fn configure(config: &mut ServiceConfig, state: &HttpState) {
     if state.metrics_token.is_some() {
         config.route("/metrics", web::get().to(tell));
     }
 }
 
-/// Tells a monitor with the token what it wants to know.
+/// Answers a monitor that has the token.
 async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let Some(token) = &state.metrics_token else { return Err(ApiError::of(ErrorCode::NotFound)) };
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -36,7 +36,7 @@ async fn tell(request: HttpRequest, state: web::Data<HttpState>) -> Result<HttpR
     }
 }
 
-/// Answers on an address that only the monitor can reach, to whoever asks.
+/// Answers everybody on an address that only the monitor can reach.
 ///
 /// # Errors
 /// When the listener cannot be used.
@@ -61,7 +61,7 @@ fn text(state: &HttpState) -> HttpResponse {
     HttpResponse::Ok().content_type(prometheus::TEXT_FORMAT).body(text)
 }
 
-/// Compares hashes: how long that takes says nothing about the token.
+/// Compares hashes, so that the time reveals nothing about the token.
 fn is_same(shown: &str, token: &str) -> bool {
     Sha256::digest(shown) == Sha256::digest(token)
 }

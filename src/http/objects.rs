@@ -34,7 +34,7 @@ use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
 pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
-/// The list of unclean objects is whole unless a limit is given.
+/// The list of unclean objects is complete unless the request has a limit.
 const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX };
 
 impl Wire for Objects {
@@ -150,7 +150,7 @@ async fn answer(
     }
 }
 
-/// The answer to a write, with an entity tag only for a caller who sees what it is the tag of.
+/// The answer to a write, with an entity tag only for a caller who sees the object.
 fn told(mut response: HttpResponse, shown: &Shown) -> HttpResponse {
     if !shown.is_whole {
         response.headers_mut().remove(header::ETAG);
@@ -168,7 +168,7 @@ fn native(state: &HttpState, objects: &Documents) -> Result<Items, ApiError> {
     Ok(items)
 }
 
-/// Objects in the view that was asked for; computing what is to be seen of them ends at `until`.
+/// Objects in the requested view; computing the projection ends at `until`.
 async fn items(
     state: &HttpState,
     caller: &Caller,
@@ -183,7 +183,7 @@ async fn items(
     let Some(projection) = params.query.projection.clone() else {
         return Ok(Items::from(views));
     };
-    // A projection computes what the client says, on each view.
+    // A projection evaluates expressions of the client on each view.
     let filter = params.query.filter.clone();
     let projected = admission::work(move |means| {
         let mut items = Items::default();
@@ -337,7 +337,7 @@ fn on_references(state: &HttpState, request: &HttpRequest) -> Result<OnReference
     read_on_references(&sent)
 }
 
-/// Refuses a condition on one object where several are meant.
+/// Refuses a condition on one object in a request about several.
 pub(super) fn refuse_if_match(condition: &Condition) -> Result<(), ApiError> {
     if *condition == Condition::Absent {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The outermost layer: aliases of paths on the way in; on the way out the request's id, the version of the
-//! interface, the one shape of errors, and a log line.
+//! The outermost layer. On the way in it resolves aliases of paths. On the way out it adds the request id and the
+//! version, gives errors their shape, and logs a line.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -46,7 +46,7 @@ const ALIASES: [(&str, &str); 6] = [
     ("/rest/right", "/rest/rights"),
 ];
 
-/// Answers of so many bytes or more count as their request's while they are sent.
+/// Answers of this many bytes or more count as memory of their request while they are sent.
 const LONG: u64 = 64 * 1024;
 
 /// What the outermost layer goes by.
@@ -61,7 +61,7 @@ pub struct Outermost {
     pub hsts: Option<HeaderValue>,
 }
 
-/// The URI of a request whose path was turned into the plural one.
+/// The URI of a request with its path in the plural form.
 pub struct AsSent(pub Uri);
 
 /// Wraps every request and answer.
@@ -113,7 +113,7 @@ pub async fn outermost(
     Ok(response)
 }
 
-/// A body that counts as its request's until the client has it.
+/// A body that counts as memory of its request until the client has it.
 struct Counted {
     body: BoxBody,
     _ticket: Ticket,
@@ -131,7 +131,7 @@ impl MessageBody for Counted {
     }
 }
 
-/// The error for an answer that something below gave without a body of ours.
+/// The error for an answer of a lower layer without a standard body.
 fn unsaid(response: &ServiceResponse<BoxBody>) -> ApiError {
     let allowed = response.headers().get(header::ALLOW).and_then(|methods| methods.to_str().ok());
     match allowed.filter(|_| response.status() == StatusCode::METHOD_NOT_ALLOWED) {
@@ -145,12 +145,12 @@ fn is_of_a_question(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Query(_) | ErrorCode::UnsupportedByEmbeddedStore | ErrorCode::ParameterInvalid)
 }
 
-/// 404 in the one shape, for paths that no route has.
+/// 404 in the standard shape, for paths without a route.
 pub async fn no_such_path() -> HttpResponse {
     ResponseError::error_response(&ApiError::of(ErrorCode::NotFound))
 }
 
-/// The client's own id when it is short and plain, else a new one.
+/// The client's request id if it is short and plain, else a new one.
 fn request_id(request: &ServiceRequest) -> String {
     let sent = request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -199,7 +199,7 @@ fn note(response: &ServiceResponse<BoxBody>, id: &str, begun: Instant, settings:
     logging::request(&RequestLine { id, address, user, method, route, status, ms, trace });
 }
 
-/// The method, if it is one that a route can have: a client can make up others without end.
+/// The method, if a route can have it: a client can send any others.
 fn known(method: &Method) -> &str {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" | "QUERY") => known,

@@ -1,4 +1,5 @@
-//! Parameters of list routes: text in, typed question out. Nothing unknown passes. docs/api.md, List parameters.
+//! Parameters of list routes: parses texts into a typed query, and refuses everything unknown. docs/api.md, List
+//! parameters.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ use crate::service::{ErrorCode, ListQuery};
 use crate::settings::UnknownParameters;
 use crate::suggest;
 
-/// What a list route knows beside `sort`, `order`, `page`, `limit`, `filter` and `explain`.
+/// The parameters of a list route in addition to `sort`, `order`, `page`, `limit`, `filter` and `explain`.
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoute {
-    /// The field that the list is sorted by when nothing is said, and the last tiebreak always.
+    /// The default sort field of the list, and always its last tiebreak.
     pub key: &'static str,
     /// The values of `view`, the default first; empty: the route has no views.
     pub views: &'static [&'static str],
@@ -62,7 +63,7 @@ pub struct ListParams {
     pub order: i32,
     /// The chosen view, when the route has views.
     pub view: Option<&'static str>,
-    /// Whether only active objects are wanted, when the route knows `active`.
+    /// The value of `active`, if the route knows it.
     pub active: Option<bool>,
 }
 
@@ -70,7 +71,7 @@ pub struct ListParams {
 const LAST_PAGE: u64 = (1 << 53) - 1;
 
 const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
-/// Whether to tell how a list is found instead of giving it.
+/// Whether to explain the list instead of returning it.
 pub const EXPLAIN: &str = "explain";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
@@ -86,7 +87,7 @@ impl Parameters {
     /// Reads a query string.
     ///
     /// # Errors
-    /// 400 for a value that is not UTF-8 and for a parameter that is there twice.
+    /// 400 for a value that is not UTF-8 and for a duplicate parameter.
     pub fn from_query(query: &str) -> Result<Self, ApiError> {
         let mut pairs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -103,7 +104,7 @@ impl Parameters {
     /// Reads the same parameters from the members of a JSON object (`QUERY /objects/`).
     ///
     /// # Errors
-    /// 400 when the body is no object, or a member is not of its parameter's kind.
+    /// 400 when the body is not an object, or a member has the wrong kind.
     pub fn from_body(body: &serde_json::Value) -> Result<Self, ApiError> {
         let members = body
             .as_object()
@@ -128,7 +129,7 @@ impl Parameters {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// How many bytes of a filter and a projection there are.
+    /// The length of the filter and the projection in bytes.
     pub fn question_bytes(&self) -> usize {
         ["filter", "projection"].iter().filter_map(|name| self.get(name)).map(str::len).sum()
     }
@@ -138,7 +139,7 @@ impl Parameters {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Refuses parameters that the route does not know, with the nearest one that it does.
+    /// Refuses unknown parameters, with the most similar known one.
     ///
     /// # Errors
     /// 400 naming the parameter.
@@ -182,7 +183,7 @@ impl Parameters {
     /// 400 for anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let Some(sent) = self.get(name) else { return Ok(None) };
-        // Signs and spaces are refused; more digits than a u64 has are not a number anybody means.
+        // Signs, spaces and more digits than a u64 has are refused.
         let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
         match sent.parse().ok().filter(|_| digits) {
             Some(number) => Ok(Some(number)),
@@ -191,14 +192,15 @@ impl Parameters {
     }
 }
 
-/// A filter and a projection of so many bytes together are read on the spot, if that takes no time to speak of.
+/// A filter and a projection of at most this many bytes together are parsed on the thread of the request, if that is
+/// fast.
 const SHORT: usize = 4096;
 
-/// Reads parameters with a filter of so many bytes: at once while that takes some microseconds, else as work, which ends
-/// after `max_time`.
+/// Parses parameters with a filter of this many bytes. It runs at once if that takes some microseconds, otherwise as
+/// admitted work, which ends after `max_time`.
 ///
 /// # Errors
-/// What `read` reports; 503 when there is no turn or no memory for it.
+/// Errors of `read`; 503 when there is no turn or no memory for it.
 pub async fn understood<T: Send + 'static>(
     bytes: usize,
     max_time: Duration,
@@ -447,7 +449,7 @@ fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
     json::read::document_from_str(text).map_err(|error| ApiError::parameter(name, error.to_string()))
 }
 
-/// A member of a body as the text that a URL would have.
+/// A member of a body as the text that it would be in a URL.
 fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
     let (fits, expected) = match name {
         "order" | "page" | "limit" => (value.is_number(), "a number"),

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::error::ApiError;
 use crate::service::ErrorCode;
 
-/// The `{public_id}` of a path; anything but a positive integer is a path that leads nowhere.
+/// The `{public_id}` of a path; anything but a positive integer is 404.
 pub(super) struct PathId(pub i64);
 
 /// The `{public_ids}` of a path: positive integers with commas between them.
@@ -78,7 +78,7 @@ fn read_ids(segment: &str) -> Result<PathIds, ApiError> {
     Ok(PathIds(ids))
 }
 
-/// 404 for what stands in the place of an id.
+/// 404 for an invalid id.
 fn no_id(segment: &str) -> ApiError {
     let message =
         format!("there is nothing under {segment:?}: ids are whole numbers from 1; names are asked for by filter");

@@ -25,7 +25,7 @@ use crate::service::rights as service;
 
 const LIST: ListRoute = ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10 };
 
-/// The rights: compiled in, so they have a shape on the wire but no collection.
+/// The rights: compiled in, so they have a wire format but no collection.
 struct Rights;
 
 impl Resource for Rights {
@@ -91,7 +91,7 @@ pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpReques
     envelope::list::<Rights>(&state, &request, Rights::PATH, &params, items, total)
 }
 
-/// The one tree that there is, whole: it is not filtered, sorted or cut.
+/// The whole tree, without filter, sort or pages.
 fn tree(params: &ListParams) -> Result<(Items, u64), ApiError> {
     if params.filter != "{}" {
         return Err(ApiError::parameter("filter", "cannot be used with the view tree, which shows all rights"));

@@ -1,4 +1,4 @@
-//! Routes about the service itself: what it is, whether it is well.
+//! Routes about the service itself: its name and its health.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::schema::{Health, ServiceInfo, operation};
 use super::state::HttpState;
 use crate::service::migrations::{self, MigrationState};
 
-/// Whoever asks whether the service is ready does not wait for long.
+/// How long a readiness check may take.
 const READY_BUDGET: Duration = Duration::from_secs(2);
 
-/// Where clients and people go on from here.
+/// The links of the first page.
 const LINKS: [(&str, &str); 11] = [
     ("categories", "/rest/categories/"),
     ("docs", "/docs/"),

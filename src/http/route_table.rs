@@ -1,4 +1,4 @@
-//! What is known of routes beside their handlers: method, path, right and description.
+//! The facts about routes apart from their handlers: method, path, right and description.
 
 use actix_web::http::Method;
 use utoipa::__dev::SchemaReferences;
@@ -18,14 +18,14 @@ pub enum RouteAccess {
     SignedIn,
     /// Who holds this right.
     Right(&'static str),
-    /// The user whom the path names, or who holds this right. A token for machines may only read its own user.
+    /// The user in the path, or a holder of this right. A machine token may only read its own user.
     OwnOr(&'static str),
 }
 
-/// Below this everything that needs a token lies.
+/// Everything below this path needs a token.
 pub const BASE: &str = "/rest";
 
-/// What is known of a route beside its handler.
+/// The facts about a route apart from its handler.
 #[derive(Debug, Clone)]
 pub struct RouteInfo {
     /// GET stands for HEAD too.
@@ -34,24 +34,25 @@ pub struct RouteInfo {
     pub path: &'static str,
     /// Who may use it.
     pub access: RouteAccess,
-    /// Describes its operation, and adds the schemas that the description names.
+    /// Describes its operation, and adds the schemas that the description uses.
     pub operation: fn(&mut Schemas) -> Operation,
 }
 
 /// Schemas with their names.
 pub type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// What `operation!` says of a handler. utoipa hides the trait of schemas; its adapters for frameworks collect by it as well.
+/// The description of a handler by `operation!`. utoipa hides the trait of schemas, but its adapters for frameworks use
+/// it too.
 pub(super) fn described<D: Path + SchemaReferences>(schemas: &mut Schemas) -> Operation {
     D::schemas(schemas);
     D::operation()
 }
 
-/// The route that a request takes; the path may leave `/rest` out. HEAD goes where GET goes.
+/// The route of a request; the path may omit `/rest`. HEAD uses the route of GET.
 pub fn find(routes: &[RouteInfo], method: &Method, path: &str) -> Option<RouteInfo> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let fitting = routes.iter().filter(|route| route.method == *method && segments(route.path, path).is_some());
-    // A segment that is spelled out wins over one that is variable, as in the order of registration.
+    // A literal segment wins over a variable one, as in the order of registration.
     fitting.min_by_key(|route| route.path).cloned()
 }
 
@@ -76,7 +77,7 @@ fn segments<'a>(pattern: &'static str, path: &'a str) -> Option<Vec<(&'static st
     pairs.iter().all(fits).then_some(pairs)
 }
 
-/// Whether this is a request of a user about himself.
+/// Whether this is a request about the caller's own user.
 pub(super) fn is_own(caller: &Caller, method: &Method, user_id: Option<&str>) -> bool {
     let reads = *method == Method::GET || *method == Method::HEAD;
     user_id.and_then(positive) == Some(caller.user_id) && (reads || !caller.is_machine)

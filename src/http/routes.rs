@@ -1,4 +1,4 @@
-//! The routes, all of them on one page: the method, the path, who may use it, and the handler.
+//! The table of all routes: method, path, right, handler.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,7 +19,8 @@ use super::{
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
 
-/// Makes `all` of the table. A handler names both a function and, as a type, what `operation!` says of it.
+/// Makes `all` from the table. A handler's name stands for both the function and, as a type, its description by
+/// `operation!`.
 macro_rules! routes {
     (@method QUERY) => { Method::from_bytes(b"QUERY").expect("QUERY is a token") };
     (@method $method:ident) => { Method::$method };
@@ -129,12 +130,12 @@ pub fn infos() -> &'static [RouteInfo] {
 }
 
 impl Routes {
-    /// What is known of each route, for documentation and tests.
+    /// The facts about each route, for documentation and tests.
     pub fn infos(&self) -> &[RouteInfo] {
         &self.infos
     }
 
-    /// One more route: for a process that is measured beside the service, by an answer of its own.
+    /// One more route, for the measuring program.
     #[must_use]
     pub fn and_get<F, Args>(mut self, path: &'static str, access: RouteAccess, handler: F) -> Self
     where
@@ -146,7 +147,7 @@ impl Routes {
         self
     }
 
-    /// Hands the routes to actix. A collection without its slash at the end is sent on to the one with it.
+    /// Registers the routes with actix. A collection without its slash at the end is redirected to the one with it.
     pub fn configure(self, config: &mut ServiceConfig) {
         for (path, routes) in self.routes {
             let resource = routes.into_iter().fold(web::resource(path), actix_web::Resource::route);
@@ -177,7 +178,7 @@ impl Routes {
         if method == Method::GET {
             self.route(Method::HEAD, path, access, handler.clone());
         }
-        // What may take longer than other requests lies below paths of its own.
+        // Requests that may take longer have their own path prefixes.
         let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
         let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
         let check = from_fn(move |request, next| authorize((access, budget), request, next));

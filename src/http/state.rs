@@ -19,7 +19,7 @@ use crate::query::{Effort, Fields, Filter};
 use crate::service::Services;
 use crate::store::FileStore;
 
-/// The services and the settings that belong to HTTP; one for the whole process.
+/// The services and the HTTP settings; one for the whole process.
 pub struct HttpState {
     /// The use cases.
     pub services: Arc<Services>,
@@ -29,9 +29,9 @@ pub struct HttpState {
     pub links: LinkSettings,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// The store's file, where it is one; its figures are metrics.
+    /// The store's file, if it is one; its figures are metrics.
     pub file: Option<Arc<dyn FileStore>>,
-    /// What a monitor has to show on the address of the service.
+    /// The token of a monitor on the address of the service.
     pub metrics_token: Option<Secret>,
     /// The time budget of a request as a whole.
     pub request_timeout: Duration,
@@ -43,9 +43,9 @@ pub struct HttpState {
     pub written: WrittenCache,
     /// Panics of handlers that were caught.
     pub panics: Panics,
-    /// What is known of all routes; made above the handlers.
+    /// The facts about all routes.
     pub routes: fn() -> &'static [RouteInfo],
-    /// The description of the interface; made above the handlers.
+    /// The API description.
     pub description: fn() -> Bytes,
 }
 
@@ -106,7 +106,7 @@ impl HttpState {
         Parameters::of(request)?.only(&[], self.params.unknown)
     }
 
-    /// Whether the request asks how a list is found, on routes that know no other parameter.
+    /// Whether the request has `explain=true`, on routes without other parameters.
     ///
     /// # Errors
     /// 400 naming another parameter.

@@ -31,8 +31,8 @@ impl Wire for UserSettings {
 
 /// How settings are listed on pages.
 const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: false, limit: 0 };
-/// With one of these the list has pages; without, it is whole. There is no `filter`: it would be
-/// evaluated on the settings of other users.
+/// With one of these parameters the list has pages; without them it is complete. There is no `filter`, because it would
+/// be evaluated on the settings of other users.
 const PAGED: [&str; 4] = ["page", "limit", "sort", "order"];
 
 operation! {

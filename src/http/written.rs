@@ -1,18 +1,18 @@
-//! JSON of objects that lists showed before, kept in memory.
+//! A cache of the JSON of objects that lists showed before.
 //!
-//! What is kept of an object is found by all of its stored bytes, and its JSON depends on nothing else: so it cannot be
-//! stale, nobody has to forget anything, and who may see the object was decided before, by whoever read those bytes.
-//! Comparing them costs a small part of writing them.
+//! The key of an entry is all stored bytes of an object, and its JSON depends on nothing else. So the cache cannot be
+//! stale and needs no invalidation. Access was checked before, when the bytes were read. Comparing them costs a small
+//! part of writing the JSON.
 
 use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How many objects whose hashes fall together are kept.
+/// How many objects with equal hashes are kept.
 const WAYS: usize = 4;
 /// Stored bytes and JSON of one object at the most.
 const LARGEST: usize = 4096;
-/// The beginning of an object, with its `_id`, tells it from others.
+/// The beginning of an object, with its `_id`, distinguishes it from others.
 const HASHED: usize = 48;
 
 /// A bounded number of objects.
@@ -25,7 +25,8 @@ struct Set {
     kept: [CachedText; WAYS],
     /// Which one goes next.
     oldest: usize,
-    /// Hashes of objects that were written lately and are not kept: what is written once only is not worth its place.
+    /// Hashes of recently written objects that are not cached yet: an object that is written only once is not worth its
+    /// memory.
     seen: [u64; WAYS],
     oldest_seen: usize,
 }
@@ -38,12 +39,12 @@ struct CachedText {
 }
 
 impl WrittenCache {
-    /// Keeps no more than so many bytes; nothing at all for 0.
+    /// A cache of at most this many bytes; 0: no cache.
     pub fn of_bytes(bytes: usize) -> Self {
         Self((0..bytes / (WAYS * LARGEST)).map(|_| Mutex::default()).collect())
     }
 
-    /// Appends what `write` makes of the stored bytes, which has to be the same each time.
+    /// Appends the output of `write` for the stored bytes, which must be deterministic.
     ///
     /// # Errors
     /// Those of `write`.
@@ -101,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// The text, and whether it had to be made.
+    /// The text, and whether it was new.
     fn appended(written: &WrittenCache, stored: &[u8]) -> (Vec<u8>, bool) {
         let (mut out, mut was_made) = (b"before:".to_vec(), false);
         let write = |out: &mut Vec<u8>| {

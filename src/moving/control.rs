@@ -1,5 +1,6 @@
-//! Asking the process that has an embedded store open for a backup: a socket in the store's directory, which the owner of the
-//! store alone can use. One question a connection: `backup`; the answer is a line of JSON, the bytes, and their SHA-256.
+//! Requests a backup from the process that has an embedded store open, by a socket in the store's directory. Only the
+//! owner of the store can use it. A connection has one request, `backup`. The answer is a line of JSON, the bytes, and
+//! their SHA-256.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +23,7 @@ use super::package::hexadecimal;
 const SOCKET: &str = "inventory.sock";
 /// What is asked.
 const BACKUP: &str = "backup";
-/// How long a client may take to ask, or to take the next bytes.
+/// How long a client may take to send the request, or to read the next bytes.
 const PATIENCE: Duration = Duration::from_mins(1);
 const CHUNK: usize = 256 * 1024;
 /// Bytes of a SHA-256 in hexadecimal digits.
@@ -37,20 +38,20 @@ struct BackupHead {
     error: Option<String>,
 }
 
-/// Answers questions about the store as long as this lives.
+/// Answers requests about the store as long as this lives.
 pub struct Control {
     path: PathBuf,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Control {
-    /// Begins to answer. Whoever calls this has the store in `directory` open.
+    /// Begins to answer. The caller has the store in `directory` open.
     ///
     /// # Errors
     /// When the socket cannot be made: the directory cannot be written, or its path is too long for a socket.
     pub fn start(store: Arc<dyn FileStore>, directory: &Path) -> io::Result<Self> {
         let path = directory.join(SOCKET);
-        // One process at a time has the store, so a socket that is there is left from an earlier one.
+        // One process at a time has the store, so an existing socket is a leftover of an earlier one.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -82,7 +83,7 @@ impl Drop for Control {
 }
 
 async fn answer(connection: UnixStream, store: Arc<dyn FileStore>, owner: u32) {
-    // The file's mode says the same; here it also holds for the moment before it is set.
+    // The file's mode has the same effect; this also covers the moment before it is set.
     if !connection.peer_cred().is_ok_and(|peer| peer.uid() == owner || peer.uid() == 0) {
         return;
     }
@@ -145,10 +146,10 @@ pub struct Sending {
     bytes: u64,
 }
 
-/// Asks the service that has the store in `directory` open for a backup; `None` when none answers there.
+/// Requests a backup from the service that has the store in `directory` open; `None` when none answers.
 ///
 /// # Errors
-/// When it answers that it cannot, or stops answering.
+/// When it refuses, or stops answering.
 pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
     let mut connection = match Connection::connect(directory.join(SOCKET)) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -169,10 +170,10 @@ pub fn ask_for_backup(directory: &Path) -> io::Result<Option<Sending>> {
 }
 
 impl Sending {
-    /// Writes what comes to `to`, and compares the checksum. Gives the number of bytes.
+    /// Writes the received bytes to `to`, and compares the checksum. Returns the number of bytes.
     ///
     /// # Errors
-    /// When not all of it comes, or something else.
+    /// When bytes are missing or differ.
     pub fn receive(mut self, to: &mut dyn Write) -> io::Result<u64> {
         let sum = copy(&mut self.connection, to, self.bytes)?;
         let mut sent = [0; DIGITS];

@@ -1,4 +1,4 @@
-//! What can keep data from being moved, each with the place and the remedy.
+//! Errors of moving data, each with the place and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub enum MovingError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// There is something at the place that was named.
+    /// The target already exists.
     #[error("{} is there already; say --force to put the new one in its place", .0.display())]
     Exists(PathBuf),
     /// There is something else than a package.
@@ -50,10 +50,10 @@ pub enum MovingError {
         "the target holds other data: {0}; nothing was changed; name an empty one, or say --force to let that give way"
     )]
     NotEmpty(String),
-    /// The source was not filled to its end itself.
+    /// The source itself is incomplete.
     #[error("the source was being filled from {0}, which did not end; repeat that migration first")]
     SourceIncomplete(String),
-    /// A newer version was at work on the source.
+    /// A newer version used the source.
     #[error("the source was migrated by a newer version of this service (migration {0}); use that version")]
     Newer(i64),
     /// The target is not what the source is.

@@ -1,4 +1,4 @@
-//! Writes a package: everything beside its place first, on disk, then into its place in one step.
+//! Writes a package under another name, syncs it, and then renames it in one step.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -24,17 +24,16 @@ use super::{MovingError, tables};
 
 pub use super::tables::Tables;
 
-/// How long counting may take, for the progress alone.
+/// How long counting may take; it is only for the progress.
 const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Writes all that `store` holds of the inventory into a package at `place`, as of one moment where the store can.
+/// Writes the whole inventory of `store` into a package at `place`, as of one moment if the store can.
 ///
-/// With `tables` the objects of each type are in it as CSV too, and their use cases write them.
-/// With `force` a package that is there, and nothing else, gives way to the new one. Nobody but the owner can read the files.
-/// Needs memory for some pieces of documents only, however many there are.
+/// With `tables` it also has the objects of each type as CSV. With `force` the new package replaces an existing
+/// package, and nothing else. Only the owner can read the files. Memory does not grow with the number of documents.
 ///
 /// # Errors
-/// [`MovingError`]; what was at `place` is then as it was.
+/// [`MovingError`]; `place` is then unchanged.
 pub async fn export(
     store: &dyn Copying,
     place: &Path,
@@ -69,7 +68,7 @@ pub async fn export(
     Ok(manifest)
 }
 
-/// Whether something has to give way; refuses what must not.
+/// Whether an existing package is replaced; refuses to replace anything else.
 fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
     let entries = match fs::read_dir(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -83,7 +82,7 @@ fn may_take(place: &Path, force: bool) -> Result<bool, MovingError> {
     if force { Ok(true) } else { Err(MovingError::Exists(place.to_owned())) }
 }
 
-/// A directory that gives way must hold nothing but files of a package.
+/// A replaced directory must contain only files of a package.
 fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
     for entry in fs::read_dir(place).map_err(MovingError::at(place))? {
         let name = entry.map_err(MovingError::at(place))?.file_name();
@@ -97,7 +96,7 @@ fn refuse_strangers(place: &Path) -> Result<(), MovingError> {
     Ok(())
 }
 
-/// A package that is being written; removed when it is not finished.
+/// A package in progress; removed when it is not finished.
 struct PackageDraft {
     path: PathBuf,
     is_finished: bool,
@@ -141,7 +140,7 @@ impl PackageDraft {
 impl Drop for PackageDraft {
     fn drop(&mut self) {
         if !self.is_finished {
-            // The error that led here says more; the next export removes it as well.
+            // The first error matters more; the next export removes the leftovers.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -155,7 +154,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Writes a file; while a piece is written, the next one is read.
+/// Writes a file; while a chunk is written, the next one is read.
 async fn write_part(
     dump: &mut dyn Dump,
     part: PackagePart,
@@ -234,7 +233,7 @@ impl Sink {
     }
 }
 
-/// A user without the password that another tool may have stored with him; `None` when there is none.
+/// A user without the password that another tool may have stored; `None` when there is none.
 fn without_password(user: &RawDocument) -> Option<RawDocumentBuf> {
     user.get("password").ok().flatten()?;
     let mut members = Document::try_from(user).ok()?;

@@ -1,8 +1,8 @@
-//! Copies everything from one store into another one, byte for byte: documents of all collections, those of other tools and
-//! what users sign in with too, and the counters of ids.
+//! Copies everything from one store into another one, byte for byte: documents of all collections, including
+//! credentials and those of other tools, and the counters of ids.
 //!
-//! The target carries a mark until all of it was read again and found equal; a service does not start on it before. Repeating
-//! passes over the collections that are equal already and copies the others anew.
+//! The target has a mark until it was read again completely and found equal. Until then no service starts on it.
+//! Repeating skips equal collections and copies the others again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const BATCH_DOCUMENTS: usize = 10_000;
 pub struct Migrated {
     /// Each collection with the number of its documents, all of them verified in the target.
     pub collections: Vec<(String, u64)>,
-    /// How many documents were written now; those of an earlier attempt do not count.
+    /// How many documents this attempt wrote.
     pub written: u64,
     /// Whether the source was read as of one moment.
     pub of_one_moment: bool,
@@ -53,12 +53,12 @@ impl MigrationTally {
     }
 }
 
-/// Copies `from` into `to`, and compares both afterwards. `name` says what is copied, without secrets.
+/// Copies `from` into `to`, and compares both afterwards. `name` describes the source, without secrets.
 ///
-/// With `force` what `to` holds gives way. Nobody else may use `to`.
+/// With `force` it replaces the content of `to`. Nobody else may use `to`.
 ///
 /// # Errors
-/// [`MovingError`]; the target is marked as incomplete then, unless it was refused before anything was changed.
+/// [`MovingError`]; the target is then marked as incomplete, unless the refusal came before any change.
 pub async fn migrate(
     from: &dyn Copying,
     to: &dyn Copying,
@@ -89,7 +89,7 @@ pub async fn migrate(
             false
         }
     };
-    // All that takes long and only reads comes first: whoever stops it by then finds the target as it was.
+    // The long, reading part comes first: stopping it leaves the target unchanged.
     let pending = pending(&mut *source, to).await?;
     if !is_marked {
         to.prepare(collections::ALL).await?;
@@ -119,7 +119,7 @@ fn names(dump: &dyn Dump) -> BTreeSet<String> {
     dump.collections().iter().cloned().collect()
 }
 
-/// Marks the target as one that is not whole.
+/// Marks the target as incomplete.
 async fn mark(to: &dyn Copying, name: &str) -> Result<(), StoreError> {
     let clear = Change::DeleteMany { collection: MIGRATIONS, filter: Filter::equals("_id", INCOMPLETE) };
     let document = raw(&doc! {"_id": INCOMPLETE, "from": name});
@@ -144,7 +144,7 @@ async fn pending(source: &mut dyn Dump, to: &dyn Copying) -> Result<Vec<String>,
     Ok(pending)
 }
 
-/// Brings these collections over; returns how many documents were written.
+/// Copies these collections; returns how many documents were written.
 async fn copy(
     from: &dyn Copying,
     source: &mut dyn Dump,
@@ -174,12 +174,12 @@ async fn copy(
     Ok(written)
 }
 
-/// About how many documents there are, for the progress alone.
+/// The approximate number of documents, only for the progress.
 async fn expected(from: &dyn Copying, name: &str) -> u64 {
     from.count(name, &Filter::all(), MAX_TIME).await.unwrap_or_default()
 }
 
-/// While some documents are stored, the next ones are read.
+/// While a chunk is stored, the next one is read.
 async fn copy_collection(
     source: &mut dyn Dump,
     to: &dyn Copying,
@@ -229,7 +229,7 @@ async fn copy_collection(
     Ok(written)
 }
 
-/// Leases and marks are about one store, and no migration.
+/// Leases and marks belong to one store, and are not migrated.
 fn is_of_the_store(collection: &str, document: &RawDocument) -> bool {
     collection == MIGRATIONS && integer(document, "_id").is_none()
 }
@@ -246,7 +246,7 @@ async fn tally(dump: &mut dyn Dump, name: &str) -> Result<MigrationTally, StoreE
     Ok(tally)
 }
 
-/// Every collection with its number of documents when both hold the same, else the first that differs.
+/// Every collection with its number of documents if both stores are equal, else the first different one.
 async fn compare(source: &mut dyn Dump, to: &dyn Copying) -> Result<Result<Vec<(String, u64)>, String>, MovingError> {
     let mut target = to.dump().await?;
     let all: BTreeSet<String> = names(source).union(&names(&*target)).cloned().collect();

@@ -115,7 +115,7 @@ impl Manifest {
     /// Reads the manifest in a directory.
     ///
     /// # Errors
-    /// When there is none, or it is of a version that this build does not read.
+    /// When there is none, or it has a version that this build does not read.
     pub fn read(directory: &Path) -> Result<Self, MovingError> {
         let wrong = |reason: String| MovingError::NoPackage { path: directory.to_owned(), reason };
         let path = directory.join(MANIFEST);

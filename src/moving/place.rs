@@ -1,8 +1,8 @@
-//! Where something is written before it is whole: beside the place that it takes then.
+//! The temporary name of a file or directory until it is complete.
 
 use std::path::{Path, PathBuf};
 
-/// The name beside `place` under which it is written; `None` where `place` is no name.
+/// The temporary name beside `place`; `None` if `place` is no name.
 pub fn draft_of(place: &Path) -> Option<PathBuf> {
     let mut draft = place.file_name()?.to_owned();
     draft.push(".partial");

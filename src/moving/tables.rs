@@ -1,4 +1,5 @@
-//! The objects of each type as a table beside a package, for spreadsheets: `objects/<type>.csv`. An import reads the package alone.
+//! The objects of each type as a table beside a package, for spreadsheets: `objects/<type>.csv`. An import ignores the
+//! tables.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -39,7 +40,7 @@ impl Tables<'_> {
             types.iter().map(|entry| (entry.object_type.public_id, entry.object_type.name.clone())).collect();
         names.sort_unstable();
         for (id, name) in &names {
-            // Other tools may have given a type a name that is none for a file.
+            // Other tools may have stored a type name that is invalid as a file name.
             let name = if is_kebab_case(name) { format!("{name}.csv") } else { format!("type-{id}.csv") };
             let path = directory.join(name);
             let query = ExportQuery {

@@ -1,16 +1,16 @@
-//! The order in which a document is asked whether conditions hold: MongoDB's, whatever the order in which they are written.
+//! The order in which conditions are evaluated on a document: MongoDB's, whatever the order in the filter.
 //!
-//! It shows where a condition fails on a document: it is not looked at when another one in front of it has decided already.
-//! The positional projection knows only the order in which conditions are written, so what cannot fail keeps that one;
-//! MongoDB does not have the two together.
+//! The order is visible if a condition can fail on a document: a condition is not evaluated when an earlier one has
+//! decided. The positional projection depends on the written order, so conditions that cannot fail keep it. MongoDB
+//! does not allow both together.
 
 use super::bits::BitQuestion;
 use super::expr::Comparisons;
 use super::schema::{Schema, Sort};
 use super::tree::{Node, Test};
 
-/// The parts of one `$and` or `$or` with those of parts of the same sort, which `inner` takes out of them. With expressions
-/// those come after the others.
+/// The parts of one `$and` or `$or`, flattened: `inner` takes the parts out of nested ones of the same kind. With
+/// expressions those come after the others.
 pub(super) fn absorbed(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec<Node>>) -> Vec<Node> {
     let fails = nodes.iter().any(has_expression);
     let (mut outer, mut absorbed) = (Vec::with_capacity(nodes.len()), Vec::new());
@@ -25,8 +25,8 @@ pub(super) fn absorbed(nodes: Vec<Node>, inner: impl Fn(&mut Node) -> Option<Vec
     outer
 }
 
-/// The parts of one `$and`, `$or` or `$nor` in their order, which shows where one of them can fail; parts that are alike keep
-/// theirs.
+/// The parts of one `$and`, `$or` or `$nor` in MongoDB's order, which is visible if one of them can fail. Equal parts
+/// keep their order.
 pub(super) fn sorted(mut nodes: Vec<Node>) -> Vec<Node> {
     if nodes.iter().any(has_expression) {
         nodes.sort_by_cached_key(Precedence::of);
@@ -66,7 +66,7 @@ pub(super) fn has_expression(node: &Node) -> bool {
     }
 }
 
-/// What MongoDB compares of two conditions: their sorts, their paths, then what is in them, part by part.
+/// The sort key of a condition, as in MongoDB: its kind, its path, then its parts one by one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Precedence {
     rank: u8,
@@ -78,7 +78,7 @@ const AND: u8 = 0;
 const OR: u8 = 1;
 const NOT: u8 = 18;
 const EXPRESSION: u8 = 23;
-/// The conditions that MongoDB makes of the comparisons in an expression, behind all others.
+/// The conditions that MongoDB derives from the comparisons in an expression, after all others.
 const SCHEMA: u8 = 31;
 const COMPARISONS: [(&str, u8); 5] = [("$eq", 26), ("$gt", 27), ("$gte", 28), ("$lt", 29), ("$lte", 30)];
 
@@ -110,7 +110,7 @@ impl Precedence {
         }
     }
 
-    /// Of a part of an `$and`, which has taken the comparisons of an expression in beside it.
+    /// The key of a part of an `$and` that also contains the comparisons of an expression.
     fn in_and(node: &Node) -> Self {
         if matches!(node, Node::Expr(_)) { Self::alone(EXPRESSION) } else { Self::of(node) }
     }
@@ -128,7 +128,7 @@ impl Precedence {
     fn of_schema(schema: &Schema) -> Self {
         match schema.sort() {
             Sort::All => Self::alone(AND),
-            // What is compared of alternatives with others is the first of them.
+            // Alternatives are compared by the first of them.
             Sort::Any { bounded } => Self::list(OR, [Self::alone(if bounded { 6 } else { NOT })].into_iter()),
             Sort::Exists(path) => Self::of_test(path, &Test::Exists),
             Sort::Not(schema) => Self::list(NOT, [Self::of_schema(schema)].into_iter()),
@@ -138,7 +138,7 @@ impl Precedence {
 
     fn of_test(path: &str, test: &Test) -> Self {
         let rank = match test {
-            // Both say of other tests what becomes of them, and have no path of their own.
+            // Both combine other tests, and have no path of their own.
             Test::Not(test) => return Self::list(NOT, [Self::of_test(path, test)].into_iter()),
             Test::All(tests) => return Self::list(AND, tests.iter().map(|test| Self::of_test(path, test))),
             Test::ElemMatchDocument(_) => 2,

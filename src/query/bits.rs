@@ -39,8 +39,8 @@ impl BitTest {
         self.question
     }
 
-    /// Whether the bits of the value are as asked. Other types never are, nor are doubles with a fraction or
-    /// beyond 64 bits; decimals are rounded instead.
+    /// Whether the bits of the value pass the test. Other types never pass, nor do doubles with a fraction or beyond 64
+    /// bits. Decimals are rounded.
     pub fn matches(&self, value: View<'_>) -> bool {
         let number = match (value, number(value)) {
             (View::Binary(_, bytes), _) => return self.answer(|position| bit_of_bytes(bytes, position)),

@@ -1,7 +1,7 @@
 //! What running expressions may cost.
 //!
-//! Values are counted as on a stack: what an expression made is counted until the expression around it has
-//! its own value, then only that value is. So the count is what is alive, not what was ever made.
+//! Values are counted as on a stack: the values of an expression count until the enclosing expression has its own
+//! value. Then only that value counts. So the count is the live memory, not all memory that was ever used.
 
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
@@ -11,50 +11,50 @@ use bson::Bson;
 use super::error::EvalError;
 use crate::admission::{self, Means, Share};
 
-/// How long a text may be: as a document of MongoDB's.
+/// The maximum length of a text: that of a MongoDB document.
 const MAX_TEXT: usize = 16 * 1024 * 1024;
 /// How many bytes of values may be alive at a time.
 const MAX_ALIVE: usize = 64 * 1024 * 1024;
 /// How deep values may nest, as in MongoDB.
 const MAX_DEPTH: usize = 200;
-/// How many steps go by between two looks at the clock.
+/// How many steps there are between two reads of the clock.
 const STEPS_PER_LOOK: usize = 1024;
-/// How many steps may be taken where nothing may take longer than some microseconds.
+/// How many steps a parse may take that must end within some microseconds.
 const BRIEF_STEPS: usize = 256;
-/// How much more the pool of all requests is charged than what is counted: values are moved while arrays grow.
+/// The factor by which the pool is charged more than the count: values are moved while arrays grow.
 const GROWTH: usize = 2;
 /// How many steps it takes to compile a character of a regular expression.
 const STEPS_PER_CHARACTER: usize = 4;
 /// How many bytes of values make a step.
 const BYTES_PER_STEP: usize = 256;
-/// What an element of an array takes by itself.
+/// The memory of an element of an array, without its content.
 const ELEMENT: usize = size_of::<Bson>();
-/// What a member of a document takes by itself: with its name and its place in the table of names.
+/// The memory of a member of a document, without its value: its name and its entry in the table of names.
 const MEMBER: usize = ELEMENT + size_of::<String>() + 2 * size_of::<usize>();
 
-/// The means of one query: how much memory its expressions may take on a document, and until when they may run.
+/// The budget of one query: the memory of its expressions on a document, and their deadline.
 #[derive(Debug, Default)]
 pub struct Budget {
     /// The bytes of the values that are alive.
     alive: Cell<usize>,
-    /// The steps since the last look at the clock.
+    /// The steps since the last read of the clock.
     steps: Cell<usize>,
     end: Option<Instant>,
-    /// Whether there are no more steps than up to the next look at the clock.
+    /// Whether the steps end at the next read of the clock.
     is_brief: bool,
     means: Means,
     share: RefCell<Share>,
-    /// Up to so many bytes alive nothing more has to be taken from the pool.
+    /// Up to this many live bytes no more memory is taken from the pool.
     covered: Cell<usize>,
 }
 
-/// How much may be done while a query is parsed.
+/// The effort that parsing a query may take.
 ///
-/// A client's query is parsed at once with little effort. Where that does not do, it is parsed again as work, from the
-/// beginning: so both ways give the same refusals.
+/// A client's query is first parsed with little effort. If that is not enough, it is parsed again from the beginning as
+/// admitted work. So both ways give the same refusals.
 #[derive(Debug, Clone)]
 pub enum Effort {
-    /// What takes some microseconds. What takes longer fails with [`EvalError::unfinished`].
+    /// Some microseconds. A longer parse fails with [`EvalError::unfinished`].
     Brief,
     /// As much as work may, until then.
     Work(Means, Option<Instant>),
@@ -67,7 +67,7 @@ impl Effort {
             Self::Brief => {
                 Budget { steps: Cell::new(STEPS_PER_LOOK - BRIEF_STEPS), is_brief: true, ..Budget::default() }
             }
-            // What is computed ahead lasts as long as the query does.
+            // Values that the parse computes live as long as the query.
             Self::Work(means, end) => {
                 Budget { share: RefCell::new(means.lasting_share()), ..Budget::until(*end).within(means) }
             }
@@ -75,30 +75,30 @@ impl Effort {
     }
 }
 
-/// How much was alive at some time, see [`Budget::mark`].
+/// The live memory at some time, see [`Budget::mark`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::query) struct Mark(usize);
 
 impl Budget {
-    /// Expressions may run until then; without an end as long as they like.
+    /// Expressions may run until this time; without it there is no limit.
     pub fn until(end: Option<Instant>) -> Self {
         Self { end, ..Self::default() }
     }
 
-    /// The same, of the memory that work may take, and as long as somebody waits for it.
+    /// The same, with the memory of admitted work, and only as long as somebody waits for it.
     #[must_use]
     pub fn within(self, means: &Means) -> Self {
         Self { means: means.clone(), share: RefCell::new(means.share()), ..self }
     }
 
-    /// Counts steps, and looks at the clock now and then.
+    /// Counts steps, and reads the clock at intervals.
     pub(in crate::query) fn step(&self, count: usize) -> Result<(), EvalError> {
         let steps = self.steps.get() + count;
         self.steps.set(steps);
         if steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
     }
 
-    /// Looks at the clock, and whether somebody still waits: before what may take long by itself. After the end each step fails.
+    /// Checks the clock, and whether somebody still waits, before a slow operation. After the end each step fails.
     pub(in crate::query) fn look(&self) -> Result<(), EvalError> {
         if self.is_brief {
             return Err(EvalError::unfinished());
@@ -118,23 +118,23 @@ impl Budget {
         self.step(pattern.len() * STEPS_PER_CHARACTER)
     }
 
-    /// What is alive now; [`Budget::keep`] goes back to it.
+    /// The live memory now; [`Budget::keep`] goes back to it.
     pub(in crate::query) fn mark(&self) -> Mark {
         Mark(self.alive.get())
     }
 
-    /// How many bytes were made since the mark and are still there.
+    /// How many bytes were added since the mark and are still live.
     pub(in crate::query) fn since(&self, mark: Mark) -> usize {
         self.alive.get().saturating_sub(mark.0)
     }
 
-    /// Of all that was made since the mark this value alone is still there.
+    /// Of all values since the mark only this one is still live.
     pub(in crate::query) fn keep(&self, mark: Mark, value: Option<&Bson>) -> Result<(), EvalError> {
         self.alive.set(mark.0);
         value.map_or(Ok(()), |value| self.take(size_of_value(value, 0)?))
     }
 
-    /// Nothing that was made since the mark is still there.
+    /// No value since the mark is still live.
     pub(in crate::query) fn drop_since(&self, mark: Mark) {
         self.alive.set(mark.0);
     }
@@ -153,7 +153,7 @@ impl Budget {
         self.step(bytes / BYTES_PER_STEP)
     }
 
-    /// Counts elements that are about to be made, apart from what they hold.
+    /// Counts elements that are about to be created, without their content.
     pub(in crate::query) fn take_elements(&self, count: usize) -> Result<(), EvalError> {
         self.take(count.saturating_mul(ELEMENT))
     }
@@ -164,7 +164,7 @@ impl Budget {
     }
 }
 
-/// Refuses a text that is about to be made and would be too long.
+/// Refuses a text that would be too long.
 pub(in crate::query) fn check_text(length: usize) -> Result<(), EvalError> {
     if length > MAX_TEXT {
         return Err(EvalError::new(16493, "a text of more than 16 MiB; ask for less at a time"));

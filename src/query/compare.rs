@@ -1,4 +1,4 @@
-//! The order of BSON values, MongoDB's: the only comparison of this package.
+//! MongoDB's order of BSON values: the only comparison of this package.
 //!
 //! Filters, sorts and index keys all use it. Types come first (see [`type_rank`]), numbers compare by
 //! their exact values whatever their type, documents member by member: type, then name, then value.
@@ -84,7 +84,7 @@ pub fn compare_views(left: View<'_>, right: View<'_>) -> Ordering {
     }
 }
 
-/// Whether two values lie in the same bracket of types; ordinary comparisons never leave it.
+/// Whether two values are in the same type bracket; ordinary comparisons stay in it.
 #[inline]
 pub fn same_bracket(left: View<'_>, right: View<'_>) -> bool {
     type_rank(left) == type_rank(right)

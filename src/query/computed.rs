@@ -1,4 +1,4 @@
-//! Values made up by aggregation expressions: `$expr` in filters, computed members in projections.
+//! Values of aggregation expressions: `$expr` in filters, computed members in projections.
 
 use bson::Bson;
 use bson::raw::RawDocument;
@@ -19,7 +19,7 @@ impl Computed {
         Expression::parse(value, at).map(|expression| Self { expression })
     }
 
-    /// The comparisons in it that MongoDB makes conditions of.
+    /// The comparisons in it that MongoDB turns into conditions.
     pub(super) fn comparisons(&self) -> Option<Comparisons> {
         self.expression.comparisons()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a filter, a sort or a projection.
+//! Errors of filters, sorts and projections.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub struct QueryError {
     pub code: i32,
     /// Where it is, for people: `filter.fields.$elemMatch`.
     pub path: String,
-    /// Where it is, for programs: the JSON pointer `/fields/$elemMatch`.
+    /// Its place, for programs: the JSON pointer `/fields/$elemMatch`.
     pub pointer: String,
     /// What was expected, and what to do.
     pub message: String,
@@ -23,12 +23,12 @@ pub struct QueryError {
 }
 
 impl QueryError {
-    /// Whether the parse was given up because it takes longer than it may at once.
+    /// Whether the parse stopped because it takes longer than allowed on the thread of the request.
     pub fn is_unfinished(&self) -> bool {
         self.code == code::EXCEEDED_TIME_LIMIT
     }
 
-    /// What happened instead of a refusal: the time was over, or there was no memory.
+    /// The reason if it is not a refusal: the time was over, or there was no memory.
     pub fn interruption(&self) -> Option<EvalError> {
         let error = EvalError::new(self.code, self.message.as_str());
         (error.is_timeout() || error.is_busy()).then_some(error)
@@ -42,7 +42,7 @@ pub enum QueryErrorKind {
     Malformed,
     /// It is larger than this service allows.
     LimitExceeded,
-    /// It is something that this service does not do, such as server-side JavaScript.
+    /// The service does not offer it, for instance server-side JavaScript.
     Refused,
 }
 
@@ -150,7 +150,7 @@ impl Location {
         Self { now, ..self }
     }
 
-    /// What `$$NOW` is; nothing where whoever asks gave no time.
+    /// The value of `$$NOW`, if the caller gave one.
     pub(crate) fn now(&self) -> Option<DateTime> {
         self.now
     }
@@ -165,7 +165,7 @@ impl Location {
         Self { budget, ..self }
     }
 
-    /// Refuses a regular expression that is too long, or whose compilation takes longer than there is time.
+    /// Refuses a regular expression that is too long, or whose compilation exceeds the time.
     pub(crate) fn check_regex(&self, pattern: &str) -> Result<(), QueryError> {
         let most = self.max_regex_chars;
         if is_longer(pattern, most) {
@@ -184,7 +184,7 @@ impl Location {
         self.steps.pop();
     }
 
-    /// What the values may cost that are computed while parsing.
+    /// The budget of values that the parse computes.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }

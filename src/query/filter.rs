@@ -18,8 +18,8 @@ use super::tree::{InSet, Node, Operand, Test};
 pub struct Limits {
     /// How deep documents and arrays may nest.
     pub max_depth: usize,
-    /// How many conditions and values there may be in all. What is made of others does not count by itself, and of
-    /// a list of plain values after `$in`, `$nin` or `$all` only the list.
+    /// How many conditions and values a filter may have. Values that consist of others do not count by themselves. A
+    /// list of plain values after `$in`, `$nin` or `$all` counts as one.
     pub max_nodes: usize,
     /// How many values `$in`, `$nin` and `$all` may list.
     pub max_in_items: usize,
@@ -30,7 +30,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits but MongoDB's own depth: for conditions that the service makes itself.
+    /// No limits but MongoDB's own depth, for conditions of the service.
     pub const NONE: Self = Self {
         max_depth: 180,
         max_nodes: usize::MAX,
@@ -54,7 +54,7 @@ pub struct Filter {
 
 #[derive(Debug)]
 struct Inner {
-    /// Made when it is asked for, where it is one of our own.
+    /// Made on demand for conditions of the service.
     document: OnceLock<Document>,
     made_of: Option<OwnTest>,
     tree: Node,
@@ -63,16 +63,16 @@ struct Inner {
     guarded: Option<Guarded>,
 }
 
-/// The two halves of a filter that is evaluated on some documents only, see [`Filter::guarded_by`].
+/// The two halves of a guarded filter, see [`Filter::guarded_by`].
 #[derive(Debug, Clone)]
 pub struct Guarded {
-    /// Decides first. One of our own, which cannot fail.
+    /// Evaluated first. A condition of the service, which cannot fail.
     pub guard: Filter,
     /// Evaluated where the guard holds.
     pub question: Filter,
 }
 
-/// A test of our own: most are only ever run, and never sent to a server.
+/// A condition of the service: most are only evaluated, and never sent to a server.
 #[derive(Debug)]
 struct OwnTest {
     operator: &'static str,
@@ -89,7 +89,7 @@ impl Filter {
     /// Compiles a filter document of our own, which does without `$$NOW`.
     ///
     /// # Errors
-    /// What MongoDB refuses, what exceeds `limits`, and server-side JavaScript; with the place.
+    /// Everything that MongoDB refuses, exceeded `limits`, and server-side JavaScript, with the place.
     pub fn parse(document: &Document, limits: &Limits) -> Result<Self, QueryError> {
         Self::read(document, Parser::at(*limits, "filter"))
     }
@@ -167,11 +167,11 @@ impl Filter {
         }
     }
 
-    /// The same question, evaluated only on documents for which `guard` holds. On all others no part of it is evaluated, so
-    /// that it can neither fail nor take time there.
+    /// The same filter, evaluated only on documents for which `guard` holds. On all others no part of it is evaluated,
+    /// so it can neither fail nor take time there.
     ///
-    /// The compiled form begins with the guard. A server decides itself in which order it evaluates conditions; an adapter
-    /// that sends the question to one has to see to it, see [`Filter::guarded`].
+    /// The compiled form begins with the guard. A server chooses the order of conditions itself, so an adapter for a
+    /// server must enforce the order, see [`Filter::guarded`].
     #[must_use]
     pub fn guarded_by(self, guard: Self) -> Self {
         let tree = match self.tree().clone() {
@@ -184,7 +184,7 @@ impl Filter {
         Self::made(Inner { guarded: Some(Guarded { guard, question: self }), ..inner })
     }
 
-    /// Guard and question, where the filter has a guard.
+    /// Guard and filter, if there is a guard.
     pub fn guarded(&self) -> Option<&Guarded> {
         self.inner.guarded.as_ref()
     }
@@ -220,14 +220,14 @@ impl Filter {
     /// Whether the document matches.
     ///
     /// # Errors
-    /// Where MongoDB fails as well: an expression on values it cannot work with, a regular expression that
-    /// goes back and forth too long.
+    /// Where MongoDB fails as well: an expression on values of wrong types, or a regular expression with excessive
+    /// backtracking.
     #[inline]
     pub fn matches(&self, document: &RawDocument) -> Result<bool, EvalError> {
         self.matches_within(document, &Budget::default())
     }
 
-    /// Whether the document matches, for a query that has a budget for all its documents.
+    /// Whether the document matches, within the budget of the whole query.
     ///
     /// # Errors
     /// As [`Filter::matches`], and when the budget is used up.
@@ -236,7 +236,7 @@ impl Filter {
         matcher::matches(&self.inner.tree, document, budget)
     }
 
-    /// The operator in it, if there is one, with which MongoDB does not have the positional projection.
+    /// The operator in it that MongoDB does not allow with the positional projection, if there is one.
     pub(super) fn names_no_element(&self) -> Option<&'static str> {
         self.inner.names_no_element
     }
@@ -250,7 +250,7 @@ impl Filter {
         Self::made(Inner::of(document, tree))
     }
 
-    /// A condition of our own. A value that BSON cannot hold is stored nowhere, so nothing matches it.
+    /// A condition of the service. A value that BSON cannot hold is never stored, so nothing matches it.
     fn of_test(path: &str, operator: &'static str, value: Bson, test: Option<Test>) -> Self {
         let made_of = OwnTest { operator, value };
         let Some(test) = test else { return Self::from_parts(made_of.to_document(path), Node::Never) };

@@ -15,13 +15,13 @@ use super::path::{Leaf, Part, Path};
 use super::raw::{Elements, Value, kind};
 use super::tree::{InSet, Node, Operand, Test};
 
-/// What a run has found out beside its answer.
+/// The findings of a run apart from its answer.
 #[derive(Debug)]
 struct Run<'b> {
     /// What expressions may cost.
     budget: &'b Budget,
     error: Option<EvalError>,
-    /// The position in an array by which the last test on an array held; the positional projection wants it.
+    /// The position at which the last test on an array held, for the positional projection.
     position: Option<usize>,
 }
 
@@ -64,7 +64,7 @@ fn node_matches(node: &Node, document: &[u8], run: &mut Run<'_>) -> bool {
     }
 }
 
-/// Asks what may fail on a document; the first failure is the outcome of the run.
+/// Evaluates a test that may fail on a document; the first failure is the outcome of the run.
 fn ask(
     document: &[u8],
     run: &mut Run<'_>,
@@ -83,7 +83,7 @@ fn ask(
     })
 }
 
-/// Runs a negation: what matched inside it says nothing about a position.
+/// Runs a negation: a match inside it sets no position.
 fn without_position(run: &mut Run<'_>, negation: impl FnOnce(&mut Run<'_>) -> bool) -> bool {
     let position = run.position;
     let matched = negation(run);
@@ -222,9 +222,9 @@ fn has_size(array: Value<'_>, size: i64) -> bool {
     i64::try_from(Elements::within(array.bytes).count()).is_ok_and(|count| count == size)
 }
 
-/// A condition that a document is seen not to meet when the member it is about comes first and is another one.
+/// A condition whose failure shows quickly: its member comes first and has another value.
 ///
-/// Elements of an array mostly have the same members in the same order, and the name that tells them apart in front.
+/// Elements of an array mostly have the same members in the same order, with the distinguishing name first.
 #[derive(Clone, Copy)]
 struct Probe<'f> {
     part: &'f Part,

@@ -2,7 +2,7 @@
 //!
 //! Laws:
 //! - Parsing may fail, running may not, except where MongoDB fails on a document as well ([`EvalError`]).
-//! - Two phases, as in a compiler: what can be prepared is prepared when a query is parsed.
+//! - Two phases, as in a compiler: parsing prepares as much as possible.
 //! - There is one comparison of values, in [`compare`].
 
 mod arrange;

@@ -1,8 +1,8 @@
 //! Dotted paths through documents and arrays, as MongoDB walks them.
 //!
-//! The traps, see "Query an Array" in MongoDB's manual: a path goes through the elements of an array, but
-//! not through an array directly inside an array; `0` is a position as well as a name; a missing member
-//! is visited as a missing value, a scalar element on the way is not visited at all.
+//! The traps, see "Query an Array" in MongoDB's manual. A path goes through the elements of an array, but not through
+//! an array directly inside an array. `0` is a position as well as a name. A missing member is visited as a missing
+//! value; a scalar element on the way is not visited at all.
 
 use bson::raw::RawDocument;
 
@@ -59,7 +59,7 @@ fn position(name: &str) -> Option<usize> {
     (shortest && name.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.parse().ok()).flatten()
 }
 
-/// Whether the array at the end of a path is also looked at element by element.
+/// Whether an array at the end of a path is also visited element by element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
     /// Its elements, then the array itself: ordinary tests.
@@ -71,7 +71,7 @@ pub enum Leaf {
 impl Path {
     /// Splits at the dots.
     pub fn new(text: &str) -> Self {
-        // Conditions of our own are made for each question: nothing is allocated twice.
+        // Conditions of the service are made for each query: nothing is allocated twice.
         let mut parts = Vec::with_capacity(1 + text.bytes().filter(|byte| *byte == b'.').count());
         parts.extend(text.split('.').map(Part::new));
         Self { text: text.to_owned(), parts: parts.into_boxed_slice() }
@@ -87,7 +87,7 @@ impl Path {
         &self.parts
     }
 
-    /// Shows `visit` every value that the path leads to, `None` for a missing one, until it returns true.
+    /// Calls `visit` with every value at the path, `None` for a missing one, until it returns true.
     ///
     /// With each value comes the position in the outermost array that was walked through, unless the path names it. Returns whether
     /// `visit` returned true.
@@ -151,8 +151,8 @@ where
     any_in_elements(array, rest, leaf, outer, visit)
 }
 
-/// Documents among the elements are walked by name; the element at the position that the path names, if it
-/// names one, is where the path goes on.
+/// Documents among the elements are walked by name. If the path names a position, it also continues at the element
+/// there.
 fn any_in_elements<'a, F>(array: Value<'a>, rest: &[Part], leaf: Leaf, outer: Option<usize>, visit: &mut F) -> bool
 where
     F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,
@@ -181,7 +181,7 @@ where
     false
 }
 
-/// MongoDB takes an empty last step behind an array (`a.`) for no step at all.
+/// MongoDB ignores an empty last step after an array (`a.`).
 fn ends(rest: &[Part]) -> bool {
     match rest {
         [] => true,

@@ -1,4 +1,4 @@
-//! Values of the walk as filters and comparisons read them, and the bytes that projections put together.
+//! Values of the walk for filters and comparisons, and the bytes that projections assemble.
 
 use bson::Bson;
 use bson::raw::{RawBsonRef, RawDocumentBuf};
@@ -101,7 +101,7 @@ pub fn framed(inside: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A value read: what a comparison looks at. Text stands for strings and symbols.
+/// A decoded value for comparisons. Text stands for strings and symbols.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the variants are the BSON types")]
 pub enum View<'a> {
@@ -176,7 +176,7 @@ impl Owned {
     /// # Errors
     /// A text with a zero byte where BSON cannot have one (names, patterns), or nesting that the encoder refuses.
     pub fn encode(value: &Bson) -> Result<Self, bson::error::Error> {
-        // What is asked for by key, with each request.
+        // Values of keys, which each request needs.
         match value {
             Bson::Int32(number) => return Ok(Self { kind: kind::INT32, bytes: number.to_le_bytes().into() }),
             Bson::Int64(number) => return Ok(Self { kind: kind::INT64, bytes: number.to_le_bytes().into() }),

@@ -1,7 +1,7 @@
-//! Sort orders: what the documents are ordered by, and the key that a document has in an order.
+//! Sort orders, and the sort key of a document.
 //!
-//! The keys of a document are those that an index on the same paths would hold: an array gives one tuple an
-//! element, an ascending order takes the lowest tuple. See "Sort and Limit Results" in MongoDB's manual.
+//! The keys of a document are those of an index on the same paths: an array gives one tuple for each element, and an
+//! ascending order uses the lowest tuple. See "Sort and Limit Results" in MongoDB's manual.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use super::number::Number;
 use super::path::{Leaf, Part, Path, check_field_path};
 use super::raw::{Elements, Owned, Value, View, kind, member};
 
-/// What documents are ordered by: the first key first. No keys: insertion order.
+/// The sort keys, the most significant first. No keys: insertion order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sort {
     keys: Vec<SortKey>,
@@ -24,7 +24,7 @@ pub struct Sort {
 /// One key of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortKey {
-    /// What a path leads to; of an array its lowest element, descending its highest.
+    /// The value at a path; of an array its lowest element, or descending its highest.
     Path {
         /// The path.
         path: Path,
@@ -51,7 +51,7 @@ impl SortKey {
     }
 }
 
-/// What a document is ordered by, one value a key. Compare two with [`Sort::compare`].
+/// The sort key of a document, one value for each key. Compare two with [`Sort::compare`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortValue {
     values: Box<[Owned]>,
@@ -102,7 +102,7 @@ impl Sort {
         self
     }
 
-    /// By the `value` of the first element of `array` whose `name` is `name`; none: as a missing value.
+    /// Sorts by the `value` of the first element of `array` whose `name` is `name`; without one by a missing value.
     pub fn by_entry(array: &str, name: &str, descending: bool) -> Self {
         Self::default().then_entry(array, name, descending)
     }
@@ -177,10 +177,10 @@ const EMPTY: Value<'static> = Value::new(kind::UNDEFINED, &[]);
 /// One key while the tuples of a document are made.
 #[derive(Clone)]
 struct Slot<'a> {
-    /// What is left of the path; nothing when `value` is final.
+    /// The rest of the path; nothing when `value` is final.
     rest: &'a [Part],
     value: Value<'a>,
-    /// Where the path goes on when its next step is a position in the array just entered.
+    /// The continuation of the path if its next step is a position in the array just entered.
     position: Option<Position<'a>>,
 }
 
@@ -213,7 +213,7 @@ impl Sort {
     ) -> Result<(), EvalError> {
         let mut array: Option<Value<'a>> = None;
         let mut through = vec![false; slots.len()];
-        // Each array on the way says for itself whether its elements are looked at.
+        // Each array on the way decides for itself whether its elements are visited.
         let mut expands = true;
         for (slot, through) in slots.iter_mut().zip(&mut through) {
             if slot.rest.is_empty() {
@@ -317,7 +317,7 @@ fn walk<'a>(document: &'a [u8], parts: &'a [Part]) -> (Option<Value<'a>>, &'a [P
     (None, &[])
 }
 
-/// Looks the position up that the path names, when it names one.
+/// Looks up the position that the path names, if it names one.
 fn position_in<'a>(array: Value<'a>, rest: &'a [Part]) -> Option<Position<'a>> {
     let element = rest[0].member(array.bytes)?;
     let (found, after) = walk(array.bytes, rest);

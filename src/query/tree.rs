@@ -1,6 +1,6 @@
-//! The compiled form of a filter: what the matcher runs and what a planner of indexes reads.
+//! The compiled form of a filter, for the matcher and the planner of indexes.
 //!
-//! Law: whatever can be checked, compiled, split or sorted was, when the tree was made.
+//! Law: the tree is completely checked, compiled, split and sorted when it is made.
 
 use std::mem::{replace, take};
 
@@ -22,7 +22,7 @@ use super::types::TypeSet;
 pub enum Node {
     /// Every document matches: `{}`.
     Always,
-    /// `$alwaysTrue`, and `$or` with an entry that always holds: like [`Node::Always`], but asked last.
+    /// `$alwaysTrue`, and `$or` with an entry that always holds: like [`Node::Always`], but evaluated last.
     Holds,
     /// No document matches, as with `{a: {$in: []}}`.
     Never,
@@ -43,7 +43,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Whether one document may take long: expressions, schemas and regular expressions do what a client says.
+    /// Whether one document may take long: the client decides the cost of expressions, schemas and regular expressions.
     pub fn is_costly(&self) -> bool {
         match self {
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => nodes.iter().any(Self::is_costly),
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// `$and`, and several members of one document, in the order in which they are asked.
+    /// `$and`, and several members of one document, in the order of evaluation.
     pub fn all_of(parts: Vec<Node>) -> Self {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// `$nor`, in the order in which its parts are asked.
+    /// `$nor`, with its parts in the order of evaluation.
     pub fn none_of(nodes: Vec<Node>) -> Self {
         Self::Nor(sorted(nodes))
     }
@@ -94,8 +94,8 @@ impl Node {
         }
     }
 
-    /// The entries of an `$or` in the order in which they are asked. Beside an expression MongoDB joins plain values of one
-    /// path as well, if it is that of the first of all, and puts what is left into a list of its own.
+    /// The entries of an `$or` in the order of evaluation. With an expression MongoDB also joins plain values of one
+    /// path, but only of the path of the first value. It puts the other entries into a separate list.
     fn alternatives(nodes: Vec<Node>) -> Vec<Node> {
         let nodes = absorbed(nodes, |node| match node {
             Self::Or(inner) => Some(take(inner)),
@@ -121,8 +121,8 @@ impl Node {
         }
     }
 
-    /// The condition as it is run. Where nothing in it can fail nobody can tell what was asked, so that what always holds and
-    /// what never does is taken out; with expressions all of it is asked in its turn, as MongoDB does.
+    /// The condition in its executable form. If nothing in it can fail, parts that always or never hold are removed,
+    /// because nobody can notice. With expressions all parts are evaluated in turn, as in MongoDB.
     #[must_use]
     pub fn settled(self) -> Self {
         if has_expression(&self) { self } else { self.reduced() }
@@ -188,7 +188,7 @@ pub enum Test {
     Exists,
     /// `$type`.
     Type(TypeSet),
-    /// `$size`: the length of the array, which is not looked into.
+    /// `$size`: the length of the array.
     Size(i64),
     /// `$mod`.
     Mod {

@@ -11,7 +11,7 @@ pub struct TypeSet {
     bits: u32,
 }
 
-/// Name and type byte. `number` is not here: it stands for four types.
+/// Name and type byte. `number` is missing, because it stands for four types.
 pub(super) const NAMES: [(&str, u8); 21] = [
     ("double", kind::DOUBLE),
     ("string", kind::STRING),

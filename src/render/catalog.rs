@@ -1,4 +1,4 @@
-//! Where rendering looks up what an object refers to.
+//! The look-up tables of rendering.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub trait RenderCatalog {
     fn user_name(&self, id: i64) -> Option<&str>;
 }
 
-/// A catalog that owns what was fetched for one page.
+/// A catalog that owns the fetched documents of one page.
 #[derive(Debug, Clone, Default)]
 pub struct PageCatalog {
     types: HashMap<i64, Arc<ObjectType>>,
@@ -40,7 +40,7 @@ impl PageCatalog {
         self.types.insert(object_type.public_id, object_type);
     }
 
-    /// Adds a copy of a stored object. One without a `public_id` is passed over: nothing can refer to it.
+    /// Adds a copy of a stored object. One without a `public_id` is skipped, because nothing can refer to it.
     ///
     /// # Errors
     /// When it is not BSON.

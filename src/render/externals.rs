@@ -9,8 +9,8 @@ use crate::json::write::{array, write_string};
 use crate::raw::{CorruptBson, Value};
 
 /// The list of `{name, href, label, icon, fields}`, `fields` being the names of the fields whose values fill the
-/// address. A link is left out when its address must not be rendered (see [`LinkTemplate::parse`]), one of its
-/// values is missing, null, empty or no single value, or there are fewer values than places.
+/// address. A link is left out when its address must not be rendered (see [`LinkTemplate::parse`]) or when there are
+/// too few values. It is also left out when a value is missing, null, empty or not a single value.
 pub(super) fn write_externals(
     stored: &StoredObject<'_>,
     object_type: &ObjectType,
@@ -51,7 +51,7 @@ fn address(
     Ok(link.fill(&texts))
 }
 
-/// Appends the text of a value; nothing for documents and arrays, which no address has a place for.
+/// Appends the text of a value; nothing for documents and arrays.
 fn push_single(value: Value<'_>, text: &mut String) -> Result<(), CorruptBson> {
     match value.element_type() {
         ElementType::EmbeddedDocument | ElementType::Array => Ok(()),

@@ -1,4 +1,4 @@
-//! The list of fields in a view, with what `ref` and `ref-section-field` fields lead to.
+//! The list of fields in a view, with the targets of `ref` and `ref-section-field` fields.
 
 use std::cell::Cell;
 
@@ -10,11 +10,11 @@ use crate::domain::object_type::ObjectType;
 use crate::json::write::{DateStyle, array, write_value};
 use crate::raw::CorruptBson;
 
-/// Sections of other objects that one view takes in; those beyond show no fields. Far beyond honest use: it keeps a
-/// few types that refer to each other by hundreds of fields from filling the memory.
+/// How many sections of other objects one view includes; further ones show no fields. It is far above normal use, and
+/// bounds the memory for types that refer to each other by hundreds of fields.
 const MAX_SECTIONS: u32 = 200;
 
-/// What is the same for all fields of a view, on every level.
+/// The context of all fields of a view, on every level.
 pub(super) struct FieldView<'a, C: ?Sized> {
     pub(super) catalog: &'a C,
     pub(super) context: &'a RenderContext,
@@ -26,7 +26,7 @@ impl<'a, C: RenderCatalog + ?Sized> FieldView<'a, C> {
         Self { catalog, context, sections_left: Cell::new(MAX_SECTIONS) }
     }
 
-    /// The fields of the object that the view is of.
+    /// The fields of the object itself.
     pub(super) fn write_page_fields(
         &self,
         stored: &StoredObject<'_>,
@@ -68,7 +68,7 @@ impl<'a, C: RenderCatalog + ?Sized> FieldView<'a, C> {
         })
     }
 
-    /// Counts a section that is taken in; `false` when there have been too many.
+    /// Counts an included section; `false` when there are too many.
     pub(super) fn may_take_in_section(&self) -> bool {
         let left = self.sections_left.get();
         self.sections_left.set(left.saturating_sub(1));

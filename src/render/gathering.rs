@@ -1,4 +1,4 @@
-//! What the views of a page need, found out round by round.
+//! Collects what the views of a page need, round by round.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use super::stored::{FieldValues, StoredObject, Subject};
 use crate::domain::object_type::ObjectType;
 use crate::raw::CorruptBson;
 
-/// What is to be fetched: one query per kind that is not empty. Ids rise and are there once.
+/// The ids to fetch: one query per kind that is not empty. Ids ascend without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needed {
     /// Ids of types.
@@ -26,13 +26,13 @@ pub struct Needed {
 /// while let Some(needed) = gathering.next_round(page, &catalog)? { /* fetch, add to the catalog */ }
 /// ```
 ///
-/// The number of rounds does not depend on the size of the page. When the catalog has all types from the start there
-/// are at most three: the first asks for users and objects, the others for further objects, and only where a
-/// `ref-section` leads to an object that refers itself. A catalog that begins empty is asked for types before each of
-/// these and after the last: at most seven rounds, with at most four queries for types, three for objects
-/// and two for users.
+/// The number of rounds does not depend on the size of the page. If the catalog has all types from the start there are
+/// at most three. The first one fetches users and objects. The others fetch further objects, if a `ref-section` leads
+/// to an object with references. An initially empty catalog also needs rounds for types, before each of these and after
+/// the last. So there are at most seven rounds, with at most four queries for types, three for objects and two for
+/// users.
 ///
-/// No id is asked for twice, so what does not exist costs no further round.
+/// No id is fetched twice, so a missing target costs no further round.
 #[derive(Debug, Clone, Default)]
 pub struct Gathering {
     /// What was asked for so far.
@@ -48,13 +48,13 @@ impl Gathering {
         Self::default()
     }
 
-    /// Whether objects that were asked for may refer to others that the views show. If not, and the catalog has all types,
-    /// another round finds nothing.
+    /// Whether fetched objects may refer to others that the views show. If not, and the catalog has all types, another
+    /// round finds nothing.
     pub fn leads_on(&self) -> bool {
         self.leads_on
     }
 
-    /// What is still missing for the views of the page; `None` when nothing is.
+    /// The ids that are still missing for the views of the page; `None` if none is.
     ///
     /// # Errors
     /// When one of the documents is not BSON.
@@ -80,7 +80,7 @@ struct Round<'a, C: ?Sized> {
     catalog: &'a C,
     asked: &'a mut Gathering,
     needed: Needed,
-    /// The least depth at which an object was reached by a `ref-section`: by object, referring type and field there.
+    /// The smallest depth at which a `ref-section` reached an object: by object, referring type and field there.
     reached: HashMap<(i64, i64, usize), u32>,
 }
 
@@ -148,7 +148,7 @@ impl<'a, C: RenderCatalog + ?Sized> Round<'a, C> {
         self.visit_fields(&target, target_type, taken_in(target_type, section), depth + 1)
     }
 
-    /// The type when the catalog has it; asks for it when not.
+    /// The type if the catalog has it; otherwise it is requested.
     fn known_type(&mut self, id: Option<i64>) -> Option<&'a ObjectType> {
         let id = id?;
         let known = self.catalog.object_type(id);

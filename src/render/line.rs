@@ -21,10 +21,10 @@ pub(super) fn of_object(
     Ok(joined(positions, values)?.unwrap_or_else(|| label_and_id(stored, object_type)))
 }
 
-/// The object's line where a reference brings its own summary: the values in the places of `line`.
+/// The line of an object if the reference has its own summary: the values in the placeholders of `line`.
 ///
-/// A place without a field left, or whose field the type does not have, stays empty. A summary without a line is the
-/// values joined, and when that is nothing either, the object's own line.
+/// A placeholder without a field, or with an unknown field, stays empty. Without a line the values are joined. If they
+/// are empty too, it is the object's own line.
 pub(super) fn of_reference(
     summary: &ReferenceSummary,
     stored: &StoredObject<'_>,
@@ -49,7 +49,7 @@ pub(super) fn of_reference(
     Ok(line)
 }
 
-/// Appends what people read for a value: strings as they are, nothing for null, ISO 8601 for times, JSON for the rest.
+/// Appends the readable form of a value: strings unchanged, nothing for null, ISO 8601 for times, JSON for the rest.
 pub(super) fn push_text(value: Value<'_>, line: &mut String) -> Result<(), CorruptBson> {
     const NOT_TEXT: CorruptBson = CorruptBson("text that is not UTF-8");
     match value.element_type() {
@@ -67,7 +67,7 @@ pub(super) fn push_text(value: Value<'_>, line: &mut String) -> Result<(), Corru
     Ok(())
 }
 
-/// The values joined; `None` when there is not one that says something.
+/// The values joined; `None` if all are empty.
 fn joined(
     positions: impl Iterator<Item = Option<usize>>,
     values: &FieldValues<'_>,

@@ -1,13 +1,13 @@
-//! Objects, their types and what they refer to, made into views.
+//! Makes views of objects, their types and their references.
 //!
 //! Laws:
 //! - Pure and total: no store, no clock, no I/O. Same input, same bytes out.
-//! - What is missing is a value in the view: a type that is gone, a reference that leads nowhere, a user who left.
-//!   The only error is a stored document whose bytes are not BSON.
-//! - What the caller may not read is not in the view, whatever way leads to it.
+//! - Missing things have placeholders in the view: a deleted type, a dangling reference, a deleted user. The only error
+//!   is a stored document whose bytes are not BSON.
+//! - The view never contains data that the caller may not read, on any path.
 //!
-//! A caller reads the objects of a page as [`Subject`]s, collects with [`Gathering`] what their views need, fetches it into a
-//! [`RenderCatalog`], and then renders one after the other with [`render_subject`].
+//! The caller reads the objects of a page as [`Subject`]s and collects with [`Gathering`] what their views need. It
+//! fetches that into a [`RenderCatalog`], and renders one object after the other with [`render_subject`].
 
 mod catalog;
 mod externals;
@@ -33,13 +33,13 @@ use crate::raw::{CorruptBson, Value};
 /// What a view depends on beside the data.
 #[derive(Debug, Clone, Copy)]
 pub struct RenderContext {
-    /// The time that the view says it was made, in milliseconds since 1970.
+    /// The render time in the view, in milliseconds since 1970.
     pub now_ms: i64,
     /// The group whose permissions decide which referenced objects are shown.
     pub group_id: i64,
     /// Whether the access list of some type hides its objects from the group.
     pub hides_types: bool,
-    /// Whether the caller may edit objects. Who may not sees no value of a password field, wherever it would appear.
+    /// Whether the caller may edit objects. Other callers see no value of a password field anywhere.
     pub may_edit: bool,
 }
 
@@ -54,21 +54,21 @@ pub struct RenderContext {
 /// ```
 ///
 /// - Times of the object are `{"$date": ms}`, the type's `creation_time` is ISO 8601, as everywhere.
-/// - `editor_name` is null when there is no editor, `unknown` when the editor is gone.
-/// - A type that is gone: its id, empty texts, `active` false, no fields, `summary_line` "#" and the object's id.
+/// - `editor_name` is null without an editor, and `unknown` if the editor was deleted.
+/// - A deleted type: its id, empty texts, `active` false, no fields, `summary_line` "#" and the object's id.
 /// - Members of the stored document that the interface does not know are not shown.
 ///
-/// Whether the caller may read the object itself was decided before: it would not have been found.
+/// Access to the object itself was checked before, when it was read.
 ///
 /// # Errors
-/// When the object, or one that it refers to, is not BSON; `out` is then as it was.
+/// When the object, or one of its targets, is not BSON; `out` is then unchanged.
 pub fn render_object<C: RenderCatalog + ?Sized>(
     document: &RawDocument,
     catalog: &C,
     context: &RenderContext,
     out: &mut Vec<u8>,
 ) -> Result<(), CorruptBson> {
-    // Names, labels and references make a view some four times as long as what is stored.
+    // Names, labels and references make a view about four times as long as its object.
     out.reserve(document.as_bytes().len() * 4);
     render_subject(&Subject::read(document, context)?, catalog, out)
 }
@@ -90,8 +90,8 @@ pub fn render_subject<C: RenderCatalog + ?Sized>(
     written
 }
 
-/// The line that sums up an object, as in `summary_line` and in references to it: the values of the type's summary
-/// fields joined with `" | "`; when all are empty, the type's label, `#` and the object's id.
+/// The summary line of an object, as in `summary_line` and in references to it. It joins the values of the type's
+/// summary fields with `" | "`. If all are empty, it is the type's label, `#` and the object's id.
 ///
 /// # Errors
 /// When the object is not BSON.

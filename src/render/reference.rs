@@ -1,4 +1,4 @@
-//! What a field shows of the object that it refers to.
+//! The view of a referenced object in a field.
 
 use super::catalog::RenderCatalog;
 use super::fields::FieldView;
@@ -8,10 +8,10 @@ use crate::domain::object_type::{Field, ObjectType, Permission, Role, SectionRef
 use crate::json::write::{ObjectWriter, object};
 use crate::raw::{CorruptBson, Value};
 
-/// How many objects deep sections of other objects are taken in.
+/// How deep sections of other objects are included, in objects.
 pub(super) const MAX_DEPTH: u32 = 3;
 
-/// The objects that lead from the one on the page to the one whose fields are being written.
+/// The path of objects from the one on the page to the one whose fields are being written.
 pub(super) struct Trail<'a> {
     object_id: Option<i64>,
     depth: u32,
@@ -37,13 +37,13 @@ impl<'a> Trail<'a> {
 /// - `{type_id, object_id, type_name, type_label, line, icon, prefix, summaries}`: the line, icon, prefix and
 ///   `summaries` (as `{type, name, label, value}`) come from the field's own summary for the target's type. Without
 ///   one: the target type's summary and icon, `prefix` true.
-/// - For a field of a `ref-section` also `fields`: those of the target's section in its order, only the selected ones
-///   where some are selected, each as on the page itself. Empty when the section is gone, or the target is one of the
-///   objects that led here. In fields taken in over three objects, `reference` is left out.
-/// - `{"protected": true}` when the target is hidden from the caller's group. So too when it is gone and the field may refer
-///   to a type that is hidden from the group: the view must not tell whether a hidden object exists.
-/// - Any other target that is gone: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
-///   So too when the value is no id. When only the target's type is gone, the ids are its own.
+/// - For a field of a `ref-section` also `fields`: those of the target's section in its order, or only the selected
+///   ones, each as on the page itself. Empty if the section was deleted, or if the target is on the path to this
+///   object. After three objects `reference` is left out.
+/// - `{"protected": true}` when the target is hidden from the caller's group. The same for a deleted target if the
+///   field may refer to a hidden type, because the view must not tell whether a hidden object exists.
+/// - Any other deleted target: `type_id` and `object_id` 0, empty texts, `icon` null, `prefix` false, no `summaries`.
+///   The same if the value is no id. If only the target's type was deleted, the ids are those of the target.
 pub(super) fn write_reference<C: RenderCatalog + ?Sized>(
     view: &FieldView<'_, C>,
     object_type: &ObjectType,
@@ -93,7 +93,7 @@ fn may_be_hidden<C: RenderCatalog + ?Sized>(view: &FieldView<'_, C>, object_type
     view.context.hides_types && (targets.peek().is_none() || targets.any(hides))
 }
 
-/// A target that the caller does not see: hidden or gone.
+/// A target that the caller does not see: hidden or deleted.
 fn write_unseen(may_be_hidden: bool, out: &mut Vec<u8>) {
     object(out, |members| {
         if may_be_hidden {
@@ -104,7 +104,7 @@ fn write_unseen(may_be_hidden: bool, out: &mut Vec<u8>) {
     });
 }
 
-/// The values that the reference shows: without a section those of a summary, which often are the first ones.
+/// The values that the reference shows: without a section those of the summary, which are often the first ones.
 fn values_of<'a>(
     stored: &StoredObject<'a>,
     target: &ObjectType,
@@ -118,18 +118,18 @@ fn values_of<'a>(
     let Some(summary) = field.summary_for(target.public_id) else {
         return FieldValues::read_some(stored, target, may_edit, target.layout.summary.iter().copied());
     };
-    // A summary that says nothing falls back to the line of the target's type.
+    // An empty summary falls back to the line of the target's type.
     let own = if summary.line.is_empty() { target.layout.summary.as_slice() } else { &[] };
     let positions = summary.fields.iter().filter_map(|name| target.position(name)).chain(own.iter().copied());
     FieldValues::read_some(stored, target, may_edit, positions)
 }
 
-/// Whether the value says that there is a reference: something, and not the empty text that forms send for nothing.
+/// Whether the value is a reference: not null, and not the empty text that forms send for no value.
 fn refers(value: Value<'_>) -> bool {
     !value.is_null() && value.as_str() != Some("")
 }
 
-/// What a field of a `ref-section` shows of its target.
+/// The part of the target that a field of a `ref-section` shows.
 pub(super) fn section_of<'a>(object_type: &'a ObjectType, field: &Field) -> Option<&'a SectionReference> {
     match field.role {
         Role::SectionReference(section) => object_type.sections[section].reference.as_ref(),

@@ -1,4 +1,4 @@
-//! A stored object, read once: what is on its top level, and its values in the order of the type's fields.
+//! A stored object, read once: its top-level members, and its values in the order of the type's fields.
 
 use std::cell::OnceCell;
 
@@ -10,7 +10,7 @@ use crate::raw::{CorruptBson, Element, Elements, Value, entry};
 
 const DEFAULT_VERSION: &str = "1.0.0";
 
-/// The members of a stored object that views show. Members of an odd shape count as absent.
+/// The members of a stored object that views show. Malformed members count as absent.
 pub(super) struct StoredObject<'a> {
     pub(super) public_id: Option<i64>,
     pub(super) type_id: Option<i64>,
@@ -45,7 +45,7 @@ impl<'a> StoredObject<'a> {
         Ok(stored)
     }
 
-    /// What is needed of an object that is only referred to: its id, its type and its fields. The rest counts as absent.
+    /// The needed part of a referenced object: its id, its type and its fields. The rest counts as absent.
     pub(super) fn read_referred(document: &'a RawDocument) -> Result<Self, CorruptBson> {
         let (mut stored, mut missing) = (Self::ABSENT, 3);
         let mut elements = Elements::of(document);
@@ -80,7 +80,7 @@ impl<'a> StoredObject<'a> {
     }
 }
 
-/// An object that is to be shown, read once: to find out what its view needs, and for the view.
+/// An object for a view, read once for both collecting references and rendering.
 pub struct Subject<'a> {
     pub(super) stored: StoredObject<'a>,
     pub(super) context: &'a RenderContext,
@@ -96,7 +96,7 @@ impl<'a> Subject<'a> {
         Ok(Self { stored: StoredObject::read(document)?, context, values: OnceCell::new() })
     }
 
-    /// Its values, by the object's type, which has to be the same each time.
+    /// Its values, by the object's type, which must be the same at each call.
     pub(super) fn values(&self, object_type: &ObjectType) -> Result<&FieldValues<'a>, CorruptBson> {
         if let Some(values) = self.values.get() {
             return Ok(values);
@@ -108,8 +108,8 @@ impl<'a> Subject<'a> {
 
 /// The values of an object, one for each field of its type; null where it has none.
 ///
-/// Entries whose name the type does not know are passed over, and of two with the same name the first one counts.
-/// Values of password fields are null from here on for those who may not see them.
+/// Entries with an unknown name are skipped, and of two with the same name the first one counts. From here on values of
+/// password fields are null for callers who may not see them.
 pub(super) struct FieldValues<'a>(Vec<Option<Value<'a>>>);
 
 impl<'a> FieldValues<'a> {
@@ -121,20 +121,21 @@ impl<'a> FieldValues<'a> {
         Self::read_wanted(stored, object_type, may_edit, None)
     }
 
-    /// The same where only the values at these positions are needed: others may be missing.
+    /// The same if only the values at these positions are needed: others may be missing.
     pub(super) fn read_some(
         stored: &StoredObject<'a>,
         object_type: &ObjectType,
         may_edit: bool,
         positions: impl Iterator<Item = usize>,
     ) -> Result<Self, CorruptBson> {
-        // Far behind in a long type: everything is read.
+        // Beyond the positions of the word: everything is read.
         let bit = |position| u32::try_from(position).ok().and_then(|position| 1_u64.checked_shl(position));
         let wanted = positions.map(bit).try_fold(0, |wanted, bit| Some(wanted | bit?));
         Self::read_wanted(stored, object_type, may_edit, wanted)
     }
 
-    /// Reads until nothing is wanted any more; the bits of the word are positions, and without a word everything is wanted.
+    /// Reads until all needed values are found. The bits of the word are the needed positions; without a word all are
+    /// needed.
     fn read_wanted(
         stored: &StoredObject<'a>,
         object_type: &ObjectType,
@@ -165,7 +166,7 @@ impl<'a> FieldValues<'a> {
     }
 }
 
-/// An entry of `fields`; `None` for one of an odd shape.
+/// An entry of `fields`; `None` for a malformed one.
 fn name_and_value(stored: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, CorruptBson> {
     if stored.is_document()
         && let Some(plain) = entry(stored.bytes)
@@ -185,7 +186,8 @@ fn name_and_value(stored: Value<'_>) -> Result<Option<(&[u8], Value<'_>)>, Corru
     Ok(name.map(|name| (name, value)))
 }
 
-/// Where the type has the field. Most objects keep the order of their type, so the next one is tried first.
+/// The position of the field in the type. Most objects keep the order of their type, so the next position is tried
+/// first.
 fn position(object_type: &ObjectType, name: &[u8], expected: usize) -> Option<usize> {
     match object_type.fields.get(expected) {
         Some(field) if field.name.as_bytes() == name => Some(expected),

@@ -29,7 +29,7 @@ pub fn display_name(user: &RawDocument) -> Result<String, CorruptBson> {
     })
 }
 
-/// The name of a user who may not be there.
+/// The name of a user who may not exist.
 pub(super) fn name_of<C: RenderCatalog + ?Sized>(id: Option<i64>, catalog: &C) -> &str {
     id.and_then(|id| catalog.user_name(id)).unwrap_or(UNKNOWN)
 }

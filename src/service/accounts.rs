@@ -25,23 +25,23 @@ use crate::service::token_lookup::{ApiTokens, PREFIX};
 use crate::store::collections::USERS;
 use crate::store::{FindQuery, Store, StoreError, Unit};
 
-/// For so long, and no longer than the password stays the same, `Basic` is believed without hashing again.
+/// How long `Basic` is accepted without hashing again, as long as the password stays the same.
 const BASIC_MEMORY: Duration = Duration::from_mins(5);
 /// How many callers by `Basic` are remembered.
 const BASIC_CALLERS: u64 = 1_000;
-/// No user has this id; it is looked up when there is nothing to look up, so that every sign-in asks the same questions.
+/// No user has this id. It is looked up for unknown names, so that every sign-in runs the same queries.
 const NOBODY: i64 = 0;
 
 /// Why nobody was signed in.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The caller did not prove who he is.
+    /// The caller is not authenticated.
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The first password could not be written down, so the first administrator was not made.
+    /// The first password could not be written to its file, so the first administrator was not created.
     #[error("{} cannot be written", path.display())]
     PasswordFile {
         /// The file.
@@ -59,9 +59,9 @@ pub struct Login {
     pub user: RawDocumentBuf,
     /// The token, shown this once.
     pub token: Secret,
-    /// From when the token is good, in unix seconds.
+    /// The beginning of the token's validity, in unix seconds.
     pub issued_at: i64,
-    /// Until when the token is good, in unix seconds.
+    /// The end of the token's validity, in unix seconds.
     pub expires_at: i64,
 }
 
@@ -101,7 +101,7 @@ struct Identified {
 }
 
 impl Accounts {
-    /// Gets ready to sign users in; makes the key for tokens if there is none.
+    /// Prepares sign-in; creates the key for tokens if there is none.
     ///
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
@@ -116,7 +116,7 @@ impl Accounts {
         Ok(Self { store, directory, passwords, tokens, keys, api_tokens, throttle, sign_ins, clock, max_time, basic })
     }
 
-    /// Hashes passwords under the same bounds as signing in does.
+    /// Hashes passwords under the same bounds as sign-in does.
     pub fn passwords(&self) -> &Passwords {
         &self.passwords
     }
@@ -133,7 +133,7 @@ impl Accounts {
 
     /// Signs a user in with name and password.
     ///
-    /// Unknown, locked or wrong: the answer and the work behind it are the same.
+    /// An unknown user, a locked user and a wrong password get the same answer after the same work.
     ///
     /// # Errors
     /// [`AuthError::WrongCredentials`], [`AuthError::TooManyAttempts`], [`AuthError::Busy`], or the store's.
@@ -155,11 +155,11 @@ impl Accounts {
         })
     }
 
-    /// Who is calling, by what the request shows.
+    /// The caller, from the credentials of the request.
     ///
     /// # Errors
-    /// [`AuthError::Missing`] when it shows nothing; as [`Accounts::authenticate_token`]; as [`Accounts::login`] when it
-    /// shows a name and a password and the settings allow that.
+    /// [`AuthError::Missing`] without credentials. As [`Accounts::authenticate_token`] for a token. As
+    /// [`Accounts::login`] for a name and a password, if the settings allow them.
     pub async fn authenticate(
         &self,
         shown: Option<&Authorization>,
@@ -174,10 +174,11 @@ impl Accounts {
         }
     }
 
-    /// Whose token this is. Costs no store call as long as no user, group or password changes.
+    /// The user of this token. Costs no store call as long as no user, group or password changes.
     ///
     /// # Errors
-    /// [`AuthError::ExpiredToken`]; [`AuthError::InvalidToken`] also when the user is gone, locked, or has another password.
+    /// [`AuthError::ExpiredToken`]; [`AuthError::InvalidToken`] also when the user was deleted, is locked, or has
+    /// another password.
     pub async fn authenticate_token(&self, token: &str) -> Result<Arc<Caller>, AccountError> {
         if token.starts_with(PREFIX) {
             return self.authenticate_machine(token).await;
@@ -213,14 +214,15 @@ impl Accounts {
         self.current(user_id, epoch).await?.ok_or_else(|| AuthError::WrongCredentials.into())
     }
 
-    /// The user, if he is active and this is still his password.
+    /// The user, if active and if this is still the password.
     async fn current(&self, user_id: i64, epoch: i64) -> Result<Option<Arc<Caller>>, StoreError> {
         let account = self.directory.account(user_id).await?;
         let current = account.filter(|account| account.active && account.epoch == Some(epoch));
         Ok(current.map(|account| Arc::clone(&account.caller)))
     }
 
-    /// Checks name and password, counts the outcome, and warns of a failure: a row of them is somebody who guesses.
+    /// Checks name and password, counts the outcome, and logs a failure as a warning: repeated failures are a sign of
+    /// guessing.
     async fn identify(
         &self,
         user_name: &str,
@@ -282,7 +284,7 @@ impl Accounts {
         Ok(self.store.find(USERS, &query).await?.first().map(RawDocument::to_owned))
     }
 
-    /// Stores a hash at the present cost. Whoever changed the credential meanwhile is right.
+    /// Stores a hash at the present cost. A concurrent change of the credential takes precedence.
     async fn renew(&self, credential: &Credential, hash: &str) -> Result<(), StoreError> {
         match self.store.commit(Unit::of(credential.rehashed(hash))).await {
             Ok(_) | Err(StoreError::Stale) => Ok(()),
@@ -291,9 +293,9 @@ impl Accounts {
     }
 }
 
-/// Callers by `Basic` who were checked lately: an Argon2 hash for each request would stop the machine.
+/// Recently checked callers by `Basic`: an Argon2 hash for each request would overload the machine.
 ///
-/// Kept by a salted hash that exists in the memory of this process alone.
+/// The key is a salted hash; the salt exists only in the memory of this process.
 struct BasicCallers {
     salt: [u8; 32],
     known: Cache<[u8; 32], (i64, i64)>,
@@ -315,7 +317,7 @@ impl BasicCallers {
 
     fn key(&self, user_name: &str, password: &Secret) -> [u8; 32] {
         let mut hasher = Sha256::new_with_prefix(self.salt);
-        // The length keeps "ab" + "c" apart from "a" + "bc".
+        // The length distinguishes "ab" + "c" from "a" + "bc".
         hasher.update((user_name.len() as u64).to_le_bytes());
         hasher.update(user_name);
         hasher.update(password.expose());

@@ -1,8 +1,8 @@
-//! Tokens for machines: named, with an end and some of their user's rights, shown once, revocable.
+//! Tokens for machines. A token has a name, an end and some of its user's rights. It is shown once and can be revoked.
 //!
-//! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at, last_used_at}`.
-//! The store keeps a SHA-256 hash: the token is 256 random bits, so there is nothing to guess and no need of a slow hash.
-//! A password change does not end them; locking or deleting the user does.
+//! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at,
+//! last_used_at}`. The store keeps a SHA-256 hash: the token is 256 random bits, so it cannot be guessed and needs no
+//! slow hash. A password change does not end tokens; locking or deleting the user does.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub async fn explain_tokens(services: &Services, caller: &Caller, user_id: i64) 
     Ok(services.store.explain(TOKENS, &question(services, user_id)).await?)
 }
 
-/// Tokens are listed to their user, and to callers whom his group does not exceed.
+/// A user's tokens are listed to the user, and to callers whom the user's group does not exceed.
 async fn may_look(services: &Services, caller: &Caller, user_id: i64) -> Result<(), ServiceError> {
     if caller.user_id == user_id { Ok(()) } else { reach::user(services, caller, user_id).await.map(drop) }
 }
@@ -118,7 +118,8 @@ pub async fn create_token(
     Err(ServiceError::Contended(format!("the tokens of user {user_id}")))
 }
 
-/// Who could have made a token: the caller, or, where a user makes one for himself, whoever set the password of his session.
+/// The user who counts as the maker of a token: the caller. If users make tokens for themselves, it is the one who set
+/// the password of their session.
 async fn maker(services: &Services, caller: &Caller, user_id: i64) -> Result<i64, ServiceError> {
     if !caller.is(user_id) {
         return Ok(caller.user_id);
@@ -144,7 +145,7 @@ pub async fn delete_token(
         let Some(token) = found.first().map(RawDocument::to_owned) else {
             return Err(ServiceError::not_found(UserTokens::NOT_FOUND, token_id));
         };
-        // Not by its bytes: the time of its last use may change at any moment.
+        // Not compared by its bytes: the time of its last use may change at any moment.
         let changes = vec![Change::DeleteMany { collection: TOKENS, filter: filter.clone() }];
         match services.store.commit(Unit { conditions, changes }).await {
             Ok(_) => return Ok(token),

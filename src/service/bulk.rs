@@ -1,7 +1,7 @@
 //! Many objects in one request: created one by one or together, changed and removed by a filter.
 //!
-//! The rules are those for single objects, but questions are asked once for all: whatever the number of items, one for
-//! the objects that they refer to, one for their authors, one for new ids.
+//! The rules are those for single objects, but one query serves all items: one for the referenced objects, one for the
+//! authors, one for new ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,15 +32,15 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 /// How many objects one unit stores when each item is on its own.
 const GROUP: usize = 1000;
 
-/// After so many items others get their turn on this thread.
+/// After this many items other tasks of this thread get a turn.
 const TURN: usize = 200;
 
-/// What became of an item: the id of the stored object, or why there is none.
+/// The outcome of an item: the id of the stored object, or the error.
 pub type Outcome = Result<i64, ServiceError>;
 
-/// Objects chosen by a filter, and how many the caller believes them to be.
+/// Objects selected by a filter, with the number that the caller expects.
 pub struct Selection {
-    /// Which ones, of those that the caller may see.
+    /// The filter, on the objects that the caller may see.
     pub filter: Filter,
     /// Another number is a failed precondition.
     pub expected_count: u64,
@@ -48,7 +48,7 @@ pub struct Selection {
     pub most: u64,
 }
 
-/// A request to create objects that is to be carried out once: what a caller says under a key.
+/// A request to create objects with an idempotency key.
 pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<RawDocumentBuf, ServiceError>]) -> Once {
     let mut said = Hash::default().with(&[u8::from(atomic)]);
     for body in bodies {
@@ -60,7 +60,7 @@ pub fn once(caller: &Caller, key: &str, atomic: bool, bodies: &[Result<RawDocume
     Once::new(caller.user_id, "bulk", key, said)
 }
 
-/// What was stored before under the key of a request.
+/// What an earlier request stored under the same key.
 #[derive(Default)]
 struct Earlier {
     /// Ids by the position of the item.
@@ -88,11 +88,11 @@ impl Earlier {
     }
 }
 
-/// The members of a mark: positions of items, and the ids of the objects that were made of them.
+/// The members of a mark: positions of items, and the ids of their objects.
 const POSITIONS: &str = "items";
 const IDS: &str = "ids";
 
-/// What a unit notes with the objects that it stores.
+/// The note that a unit stores together with its objects.
 #[derive(Clone, Copy)]
 struct Note<'a> {
     once: &'a Once,
@@ -111,11 +111,11 @@ impl Note<'_> {
     }
 }
 
-/// Stores new objects, each on its own; one outcome an item, in order. Items that were stored before under the key of `once`
-/// are told again; the others are tried again.
+/// Stores new objects one by one, and returns the outcome of each item in order. Items that were stored before under
+/// the key of `once` are reported again; the others are tried again.
 ///
 /// # Errors
-/// What the store reports before anything was stored; another request under the key.
+/// An error of the store before anything was stored, and another request under the same key.
 pub async fn create_each(
     services: &Services,
     caller: &Caller,
@@ -157,7 +157,7 @@ pub async fn create_each(
         if failure.is_none() {
             earlier.units += 1;
         } else if once.is_some() {
-            // Another request under the key may be at work on the rest.
+            // Another request under the same key may be storing the rest.
             let (places, rest): (Vec<usize>, Vec<CheckedObject>) = std::mem::take(&mut drafts).into_iter().unzip();
             positions.extend(places);
             group.extend(rest);
@@ -172,11 +172,12 @@ pub async fn create_each(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Stores new objects, all or none, and gives their ids; those of the first time, if that was before under the key of `once`.
+/// Stores new objects, all or none, and returns their ids. A repeated request under the key of `once` gets the ids of
+/// the first one.
 ///
 /// # Errors
-/// What is wrong with items, each place with the item's number in front; the first item that the caller may not store;
-/// what the store reports; another request under the key.
+/// The violations of items, each place with the item's number in front. The first item that the caller may not store.
+/// Errors of the store, and another request under the same key.
 pub async fn create_together(
     services: &Services,
     caller: &Caller,
@@ -218,7 +219,7 @@ pub async fn create_together(
     Err(ServiceError::Violations(violations))
 }
 
-/// Merges the patch (RFC 7396) into each of the objects, their `fields` by name; all or none. Gives their ids.
+/// Merges the patch (RFC 7396) into each of the objects, their `fields` by name; all or none. Returns their ids.
 ///
 /// # Errors
 /// Another number of objects than expected, too many, and for each of them those of
@@ -238,7 +239,7 @@ pub async fn patch_selected(
         }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(found.iter().filter_map(|object| integer(object, "public_id")).collect()),
-            // Someone changed one of them, or what they shall refer to, since they were looked at.
+            // Somebody changed one of them, or one of their references, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -246,7 +247,7 @@ pub async fn patch_selected(
     Err(ServiceError::Contended("the objects".to_owned()))
 }
 
-/// Removes the objects; all or none. `on_references` says what happens to objects that refer to them.
+/// Removes the objects, all or none. `on_references` says what happens to objects that refer to them.
 ///
 /// # Errors
 /// Another number of objects than expected, too many, and those of
@@ -261,7 +262,7 @@ pub async fn delete_selected(
     remove_found(services, caller, &IfMatch::Absent, on_references, find).await
 }
 
-/// The selected objects, when they are as many as expected.
+/// The selected objects, if their number is the expected one.
 async fn select(services: &Services, caller: &Caller, selection: &Selection) -> Result<Documents, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let filter = types.scope(caller, selection.filter.clone());
@@ -324,7 +325,7 @@ async fn unit_of_patch(
     Ok(unit)
 }
 
-/// The body of a change of one object by the rules of its type, apart from where its references lead.
+/// The body of a change of one object, checked by the rules of its type, except for its references.
 fn checked_change(
     entry: &TypeEntry,
     id: i64,
@@ -351,12 +352,12 @@ fn checked_change(
     }
 }
 
-/// The same violations, saying which object they are about: the body is one for all.
+/// The same violations with the id of the object, because all objects share the body.
 fn of_object(id: i64, violations: Violations) -> Violations {
     violations.map(|it| Violation::new(it.pointer, format!("object {id}: {}", it.message)))
 }
 
-/// An object that keeps all rules and is not stored yet.
+/// A valid object that is not stored yet.
 struct CheckedObject {
     /// The id that the client wants.
     wanted: Option<i64>,
@@ -366,21 +367,21 @@ struct CheckedObject {
     document: RawDocumentBuf,
 }
 
-/// An item while it is looked at, in as little memory as it needs: there may be 10,000 of them.
+/// An item during the checks, in a compact form: there may be 10,000 of them.
 struct BulkItem {
     wanted: Option<i64>,
     author_id: i64,
     type_id: Option<i64>,
     references: Vec<Reference>,
     violations: Violations,
-    /// What is stored, but for its ids; empty when something is wrong.
+    /// The document without its ids; empty if the item is wrong.
     document: RawDocumentBuf,
 }
 
 /// Most violations that all items of a request name together.
 const MOST_VIOLATIONS: usize = 1000;
 
-/// Checks the items, and gives ids to those that keep all rules.
+/// Checks the items, and assigns ids to the valid ones.
 async fn drafts_of(
     services: &Services,
     caller: &Caller,
@@ -508,7 +509,7 @@ async fn number(services: &Services, drafts: &mut [&mut CheckedObject]) -> Resul
     Ok(())
 }
 
-/// Stores the drafts as one unit, with the note of it; or says which of them cannot be stored by now, and stores none.
+/// Stores the drafts as one unit with its note. If one of them can no longer be stored, it says which, and stores none.
 async fn store(
     services: &Services,
     drafts: &mut [CheckedObject],
@@ -555,7 +556,7 @@ async fn store(
             }
             Err(StoreError::Duplicate { .. }) => {
                 let wanted = drafts.iter().filter_map(|draft| draft.wanted);
-                // An id is taken whether or not the caller may see by what.
+                // An id is taken even if the caller may not see its object.
                 let stored = Targets::read(services, None, wanted).await?;
                 let taken = concerned(drafts, |draft| draft.wanted.filter(|id| stored.contains(*id)).map(|_| taken()));
                 if !taken.is_empty() {
@@ -587,7 +588,7 @@ fn taken() -> ServiceError {
     resource::taken::<Objects>("public_id")
 }
 
-/// Lets others on this thread go on from time to time.
+/// Yields to other tasks of this thread from time to time.
 async fn give_way(index: usize) {
     if index % TURN == TURN - 1 {
         tokio::task::yield_now().await;

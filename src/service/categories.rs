@@ -17,7 +17,7 @@ use crate::domain::{self, Violation, Violations, category_input};
 use crate::query::{Filter, Sort, Update};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
 
-/// What the rules of the forest are serialised by: no filter can say "no cycles".
+/// The scope that serialises changes of the forest: no filter can express "no cycles".
 const SCOPE: &str = Categories::COLLECTION;
 
 /// A category with what stands below it.
@@ -28,7 +28,7 @@ pub struct Node<'a> {
     pub order: Option<i64>,
     /// The categories below, in their order.
     pub children: Vec<Node<'a>>,
-    /// The types, in the category's order; ids that lead nowhere are left out.
+    /// The types, in the category's order, without unknown ids.
     pub types: Vec<Arc<TypeEntry>>,
 }
 
@@ -57,7 +57,7 @@ pub async fn create_category(services: &Services, body: &Document) -> Result<Raw
     Err(contended())
 }
 
-/// Puts the body in the place of the category.
+/// Replaces the category with the body.
 ///
 /// # Errors
 /// As [`create_category`], a parent that closes a cycle, and those of [`resource::change`].
@@ -138,8 +138,8 @@ pub async fn delete_category(
     Err(contended())
 }
 
-/// Checks that parent and types exist and that the parent does not stand below `id`; gives the conditions under
-/// which that stays true until the change takes effect.
+/// Checks that parent and types exist and that the parent is not below `id`. Returns the conditions under which this
+/// stays true until the change takes effect.
 async fn check_links(
     services: &Services,
     accepted: &Document,
@@ -223,14 +223,14 @@ impl Forest {
             below.entry(parent).or_default().push(category);
         }
         let mut roots = self.grow(None, &mut below);
-        // Only categories in a cycle that other tools made are left; without this they would show nowhere.
+        // Only categories in a cycle, made by other tools, remain. Without this no answer would show them.
         while let Some(parent) = below.keys().copied().min() {
             roots.extend(self.grow(parent, &mut below));
         }
         roots
     }
 
-    /// Each category is taken out as it is placed, so that a cycle made with other tools ends.
+    /// Each category is removed when it is placed, so that a cycle made by other tools ends.
     fn grow<'a>(
         &'a self,
         parent: Option<i64>,

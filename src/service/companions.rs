@@ -1,8 +1,7 @@
-//! Which objects an object's view needed the last time, so that it can be asked for together with them.
+//! Remembers which objects the view of an object needed last time, so that one query can fetch them all.
 //!
-//! Where a question goes over the network, a second one for what the object refers to doubles the time of a rendered
-//! read. What is remembered here is only which ids to ask for; the documents are read anew each time, and references that
-//! have changed meanwhile are asked for as if nothing had been remembered.
+//! If queries go over the network, a second query for references doubles the time of a rendered read. This module
+//! remembers only ids. The documents are read each time, and changed references are fetched by another query.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +10,12 @@ use moka::sync::Cache;
 
 /// How many objects are remembered; some 100 bytes each.
 const REMEMBERED: u64 = 50_000;
-/// An object with more references is asked for alone.
+/// An object with more references is fetched alone.
 const MOST: usize = 32;
-/// What an object no longer refers to is asked for in vain no longer than this.
+/// How long ids are remembered. A dropped reference is fetched in vain at most this long.
 const MEMORY: Duration = Duration::from_mins(10);
 
-/// Remembers ids of objects that are needed together.
+/// Remembers the ids of objects that are needed together.
 pub struct Companions(Cache<i64, Arc<[i64]>>);
 
 impl Default for Companions {
@@ -26,13 +25,13 @@ impl Default for Companions {
 }
 
 impl Companions {
-    /// What to ask for beside this object; nothing where that saves no way over the network.
+    /// The ids to fetch together with this object; none if that saves no round trip.
     pub(super) fn of(&self, is_remote: bool, id: i64) -> Option<Arc<[i64]>> {
         if is_remote { self.0.get(&id) } else { None }
     }
 
-    /// Notes what had to be fetched for an object beside what was `expected`. Expectations that were wrong are forgotten;
-    /// the next read finds out what is right.
+    /// Notes the objects that a view needed beside the `expected` ones. Wrong expectations are forgotten, and the next
+    /// read learns the right ones.
     pub(super) fn note(&self, is_remote: bool, id: i64, expected: bool, fetched: &[i64]) {
         if !is_remote || fetched.is_empty() {
             return;

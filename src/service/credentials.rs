@@ -1,4 +1,4 @@
-//! What users sign in with: one document a user, in a collection that no route reads.
+//! Credentials of users: one document for each user, in a collection that no route reads.
 //!
 //! | member | what it is |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `set_by` | the user who set the password; earlier versions did not note it |
 //! | `epoch` | a random number: tokens of signed-in users carry it, and those of another epoch are refused |
 //!
-//! Epochs are random from the first one on, so a token of a deleted user is none of the next user with the same id.
+//! All epochs are random, so a token of a deleted user is invalid for the next user with the same id.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::store::{Change, FindQuery, Store, StoreError};
 pub struct Credential {
     /// Whose it is.
     pub user_id: i64,
-    /// Names the present sessions; another one with each password.
+    /// Identifies the present sessions; each password has another one.
     pub epoch: i64,
     /// The user name in its unique form.
     login: String,
@@ -65,13 +65,13 @@ impl Credential {
         })
     }
 
-    /// The change that puts a hash of the same password in the place of this one; tokens stay good.
+    /// The change that replaces the hash with another one of the same password. Tokens stay valid.
     pub fn rehashed(&self, hash: &str) -> Change {
         self.replaced(doc! {"hash": hash})
     }
 
-    /// The change that makes the user sign in by this name and, if there is one, with this password; all
-    /// tokens of the old password end. `None` when nothing changes.
+    /// The change to this name and, if there is one, this password. All tokens of the old password end. `None` when
+    /// nothing changes.
     pub fn changed(&self, user_name: &str, password: Option<NewPassword<'_>>) -> Option<Change> {
         let mut members = Document::new();
         if self.login != login_of(user_name) || (self.is_distinct() && !self.looks_like(user_name)) {
@@ -81,12 +81,12 @@ impl Credential {
         (!members.is_empty()).then(|| self.replaced(members))
     }
 
-    /// The change that has the unique index keep look-alikes of the name apart; `None` when it does so already.
+    /// The change that puts the name under the unique index on look-alikes; `None` if it is already there.
     pub fn made_distinct(&self, user_name: &str) -> Option<Change> {
         (!self.is_distinct()).then(|| self.replaced(named(user_name)))
     }
 
-    /// The user who set the password, where that is known.
+    /// The user who set the password, if known.
     pub fn set_by(&self) -> Option<i64> {
         integer(&self.stored, "set_by")
     }
@@ -133,7 +133,7 @@ fn with_password(password: NewPassword<'_>) -> Document {
     doc! {"hash": password.hash, "set_by": password.set_by, "epoch": fresh_epoch()}
 }
 
-/// What the user with this name signs in with.
+/// The credential of the user with this name.
 ///
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the document is not whole.
@@ -145,7 +145,7 @@ pub async fn of_login(
     find(store, Filter::equals("login", login_of(user_name)), max_time).await
 }
 
-/// What the user with this id signs in with.
+/// The credential of the user with this id.
 ///
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when the document is not whole.
@@ -153,7 +153,7 @@ pub async fn of_user(store: &dyn Store, user_id: i64, max_time: Duration) -> Res
     find(store, Filter::equals("user_id", user_id), max_time).await
 }
 
-/// What all users sign in with, by their ids.
+/// The credentials of all users, by their ids.
 ///
 /// # Errors
 /// As [`Store::find`]; [`StoreError::Corrupt`] when a document is not whole.

@@ -1,7 +1,7 @@
-//! Who the users are and what their groups may do, remembered as long as nothing changes.
+//! A cache of users and of the rights of their groups, valid as long as nothing changes.
 //!
-//! *Invariant:* nothing is served from memory that was read before the store's revision of its collections moved on, so a
-//! user who is locked or moved to another group is met as such by the next request.
+//! *Invariant:* nothing is served from memory after the store's revision of its collection has moved. So the next
+//! request sees that a user was locked or moved to another group.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,30 +37,30 @@ pub struct Caller {
     pub user_name: String,
     /// What his group may do.
     pub rights: Arc<Rights>,
-    /// Whether a token for machines stands for him: then what users may do to themselves is not open.
+    /// Whether the caller is a machine token: it may not do what users may do to themselves.
     pub is_machine: bool,
 }
 
 impl Caller {
-    /// Whether he is this very user. A token for machines is not its user: what users may do to themselves is not open to it.
+    /// Whether the caller is this user. A machine token is not its user: it may not do what users may do to themselves.
     pub fn is(&self, user_id: i64) -> bool {
         self.user_id == user_id && !self.is_machine
     }
 
-    /// Whether he is the operator, who can open the store and so may do everything anyway.
+    /// Whether the caller is the operator, who can open the store and so may do everything.
     pub fn is_operator(&self) -> bool {
         self.user_id == OPERATOR
     }
 }
 
-/// A user with what decides whether his tokens are good.
+/// A user with everything that decides whether the user's tokens are valid.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// The user.
     pub caller: Arc<Caller>,
-    /// Whether he may come in. A stored user who does not say so is not active.
+    /// Whether the user may sign in. A stored user without the member is not active.
     pub active: bool,
-    /// Names his present sessions: a token of an earlier epoch is no longer good. `None`: he has nothing to sign in with.
+    /// Identifies the present sessions: a token of an earlier epoch is invalid. `None`: the user has no credential.
     pub epoch: Option<i64>,
 }
 
@@ -74,7 +74,7 @@ pub struct Directory {
     name_lookups: Tally,
 }
 
-/// Something that was read when the store had these revisions of users, groups and credentials.
+/// A value that was read at these revisions of users, groups and credentials.
 #[derive(Clone)]
 struct Remembered<T> {
     revisions: [u64; 3],
@@ -82,7 +82,7 @@ struct Remembered<T> {
 }
 
 impl Directory {
-    /// Looks into `store`, with this time budget for each query.
+    /// Reads from `store`, with this time budget for each query.
     pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
         Self {
             store,
@@ -94,7 +94,7 @@ impl Directory {
         }
     }
 
-    /// The user with this id as a caller; `None` when there is none, or he is not active.
+    /// The user with this id as a caller; `None` if the user does not exist or is not active.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -127,7 +127,7 @@ impl Directory {
         Ok(self.account(user_id).await?.is_some())
     }
 
-    /// Those of the users that exist, active or not; one question for all of them.
+    /// The existing ones of these users, active or not, by one query.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -140,9 +140,9 @@ impl Directory {
         Ok(users.iter().filter_map(|user| integer(user, "public_id")).collect())
     }
 
-    /// What to call these users; those that do not exist are missing from the answer.
+    /// The names of these users, without users that do not exist.
     ///
-    /// Asks the store once for all that are not remembered, not at all when all are.
+    /// One store call reads all names that are not cached. If all are cached, there is no call.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -212,7 +212,7 @@ impl Directory {
         Ok(self.store.find(collection, &query).await?.first().map(RawDocument::to_owned))
     }
 
-    /// Asked before reading: what changes meanwhile makes the revision another one than the remembered.
+    /// Taken before reading: a concurrent change then makes the noted revision outdated.
     fn revisions(&self) -> [u64; 3] {
         [USERS, GROUPS, CREDENTIALS].map(|collection| self.store.revision(collection))
     }

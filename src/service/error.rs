@@ -1,4 +1,4 @@
-//! What can go wrong in a use case, in the words of the people who call it.
+//! The errors of use cases, in the words of the client.
 
 use super::error_code::ErrorCode;
 use crate::auth::PasswordError;
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// The failures of the services. `http` gives each its status code.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The request breaks a rule, asks for what is not there, or for what the caller may not do.
+    /// The request breaks a rule, names something that does not exist, or needs a right that the caller lacks.
     #[error("{message}")]
     Refused {
         /// Which rule, as clients get it.
@@ -23,13 +23,13 @@ pub enum ServiceError {
     /// The filter, sort or projection cannot be understood.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// `If-Match` names another state than the stored one.
+    /// `If-Match` names a state other than the stored one.
     #[error("{0}")]
     PreconditionFailed(String),
-    /// The key of a request that may come twice belongs to another request.
+    /// The idempotency key belongs to another request.
     #[error("another request came under this Idempotency-Key; take a new one")]
     KeyReused,
-    /// Others changed the same thing again and again while this change was tried.
+    /// Concurrent changes of the same document defeated all attempts.
     #[error("{0} is being changed by others, try again")]
     Contended(String),
     /// A password could not be hashed now.

@@ -1,13 +1,13 @@
-//! The codes of errors: all there are, in one table.
+//! All error codes, in one table.
 //!
-//! A refusal carries one of them through all layers, so a code that is not in the table does not compile. `http` says in
-//! which status a code arrives by asking it, and `http::openapi` says which operations can answer with it.
+//! A refusal carries one of them through all layers, so a code that is not in the table does not compile. The table has
+//! the HTTP status of each code, and `http::openapi` the operations that can answer with it.
 
 use std::borrow::Cow;
 
 macro_rules! error_codes {
     ($($status:literal $variant:ident $name:literal: $meaning:literal,)*) => {
-        /// What went wrong, as a name that stays the same from version to version.
+        /// The kind of an error, as a name that is stable from version to version.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum ErrorCode {
             $(

@@ -1,4 +1,4 @@
-//! Objects as files: which ones, in which form, and the file as it is written.
+//! Exports objects as files: the selection, the form, and the writing of the file.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -24,9 +24,9 @@ use crate::exchange::{WriteError, ndjson};
 use crate::query::{Filter, Sort};
 use crate::store::{Documents, FindQuery, StoreError};
 
-/// Pieces that are written ahead of the one that is being sent.
+/// How many chunks are written ahead of the one that is being sent.
 const AHEAD: usize = 2;
-/// So much of a finished file is read at a time, in bytes.
+/// How many bytes of a finished file are read at a time.
 const CHUNK: usize = 1024 * 1024;
 
 /// The form of a file.
@@ -40,7 +40,7 @@ pub enum ExportForm {
     Xlsx,
 }
 
-/// Which objects go into a file, and how.
+/// The objects of a file, and its form.
 #[derive(Debug, Clone)]
 pub struct ExportQuery {
     /// Their type; only lines can have all types.
@@ -51,32 +51,32 @@ pub struct ExportQuery {
     pub sort: Sort,
     /// The form of the file.
     pub form: ExportForm,
-    /// Whether a table has the columns that objects have beside id, state and fields.
+    /// Whether a table has columns beyond id, state and fields.
     pub all_columns: bool,
 }
 
-/// Whose access lists an export or an import heeds.
+/// The caller whose access lists apply to an export or an import.
 #[derive(Debug, Clone, Copy)]
 pub enum ExportAccess<'a> {
     /// Those of a caller.
     Of(&'a Caller),
-    /// None: whoever can open the store may do everything anyway.
+    /// No access lists apply: the operator of the store may do everything.
     Operator,
 }
 
 /// A file on its way.
 pub struct Export {
-    /// What it is about: the name of the type, or `objects`.
+    /// The subject of the file: the name of the type, or `objects`.
     pub name: String,
-    /// Its bytes; an error ends them. Nothing that follows on an error is part of a whole file.
+    /// Its bytes. An error ends them, and the file is then incomplete.
     pub bytes: BoxStream<'static, Result<Vec<u8>, ServiceError>>,
 }
 
-/// Writes objects that the caller may read. What can be refused at once is refused before the first byte.
+/// Writes the objects that the caller may read. Refusals come before the first byte, as far as possible.
 ///
 /// # Errors
-/// An unknown type, one that the caller may not read, a form that needs a type, objects that do not fit into the form, and
-/// what the store reports.
+/// An unknown type, a type that the caller may not read, and a form that needs a type. Objects that do not fit into the
+/// form, and errors of the store.
 pub async fn export_objects(
     services: &Services,
     access: ExportAccess<'_>,
@@ -143,7 +143,7 @@ impl ExportAccess<'_> {
         }
     }
 
-    /// The condition that leaves out objects which may not be read, or `None` when there are none such.
+    /// The condition that excludes objects which the caller may not read; `None` if there are none.
     pub(super) fn visible(self, types: &Types) -> Option<Filter> {
         match self {
             Self::Of(caller) => types.visible_to(caller),
@@ -167,7 +167,7 @@ impl ExportAccess<'_> {
     }
 }
 
-/// The fields whose values a caller does not see.
+/// The fields with hidden values.
 struct HiddenFields {
     types: Arc<Types>,
     passwords: bool,
@@ -200,7 +200,7 @@ fn written(
     texts.buffered(AHEAD).boxed()
 }
 
-/// Waits for the first two pieces, so that what fails at once fails before the answer begins.
+/// Waits for the first two chunks, so that an early failure comes before the answer begins.
 async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
     let mut first = Vec::new();
     while first.len() < 2 {
@@ -210,7 +210,7 @@ async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
     Ok(stream::iter(first).chain(bytes).boxed())
 }
 
-/// The rows on the disk, for the format cannot be sent before all of them are known.
+/// Writes the rows to disk, because the format needs all of them before it can be sent.
 async fn spreadsheet(columns: Columns, mut documents: Pieces) -> Result<File, ServiceError> {
     let mut sheet = worked(move || Sheet::begin(columns)).await?;
     while let Some(piece) = documents.try_next().await? {
@@ -239,7 +239,7 @@ fn whole(file: File) -> Bytes {
     chunks.boxed()
 }
 
-/// Writes some of a file when it is the request's turn.
+/// Writes a part of a file in a turn of the request.
 async fn worked<T: Send + 'static>(
     write: impl FnOnce() -> Result<T, WriteError> + Send + 'static,
 ) -> Result<T, ServiceError> {

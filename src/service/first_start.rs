@@ -1,7 +1,7 @@
 //! The first start on an empty store: the two groups and the first administrator.
 //!
-//! The mark of a first start is that nobody can sign in. Everything is made in one unit, and unique keys decide between
-//! instances that start together: one makes it, the others find it made.
+//! A start is the first one if nobody can sign in. One unit creates everything. Among instances that start together
+//! unique keys choose one; the others find everything created.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -24,18 +24,18 @@ use crate::service::users::active_administrators;
 use crate::store::collections::{GROUPS, USERS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
-/// The file that a made-up password is written to.
+/// The file for a generated password.
 pub const PASSWORD_FILE: &str = "initial-admin-password.txt";
 
 /// What the first administrator is called.
 const ADMIN_NAME: &str = "admin";
 
-/// Letters and digits that cannot be taken for one another.
+/// Letters and digits that cannot be mistaken for one another.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 24 of 32 letters: 120 bits.
 const GROUPS_OF_LETTERS: usize = 6;
 
-/// So often is the state of the store looked at again when another instance made something of it first.
+/// How often to read the state of the store again when another instance created something first.
 const TRIES: usize = 5;
 
 /// The first administrator, just made.
@@ -43,9 +43,9 @@ const TRIES: usize = 5;
 pub struct FirstAdmin {
     /// What to sign in as.
     pub user_name: String,
-    /// The password, if it was made up here: to be shown this once.
+    /// The password, if it was generated here: it is shown only once.
     pub password: Option<Secret>,
-    /// The file with the password, readable by its owner alone.
+    /// The file with the password, readable only by its owner.
     pub file: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ pub struct FirstStart<'a> {
     pub passwords: &'a Passwords,
     /// May give the password.
     pub settings: &'a AuthSettings,
-    /// Where to write one that is made up.
+    /// The directory for the file with a generated password.
     pub directory: &'a Path,
     /// This moment.
     pub now: DateTime<Utc>,
@@ -67,10 +67,10 @@ pub struct FirstStart<'a> {
 }
 
 impl FirstStart<'_> {
-    /// Makes what is missing, if nobody can sign in yet; `None` when there is nothing to do.
+    /// Creates the missing documents, if nobody can sign in yet; `None` when there is nothing to do.
     ///
     /// # Errors
-    /// As [`Store::commit`]; [`AccountError::PasswordFile`] when the password cannot be written down.
+    /// As [`Store::commit`]; [`AccountError::PasswordFile`] when the password cannot be written to its file.
     pub async fn run(&self) -> Result<Option<FirstAdmin>, AccountError> {
         if credentials::any(self.store, self.max_time).await? {
             return Ok(None);
@@ -90,12 +90,12 @@ impl FirstStart<'_> {
                 draft.discard();
                 Ok(None)
             }
-            // The draft stays: the unit may have taken effect although its answer was lost.
+            // The draft of the file stays: the unit may have taken effect although its answer was lost.
             Err(error) => Err(error),
         }
     }
 
-    /// Makes the administrator with this password, and says what he is called; `None` when another instance did.
+    /// Creates the administrator with this password, and returns the user name; `None` if another instance did.
     async fn make(&self, password: Secret) -> Result<Option<String>, AccountError> {
         let hash = self.passwords.hash(password).await.map_err(AuthError::from)?;
         let mut tries = 1;
@@ -112,7 +112,8 @@ impl FirstStart<'_> {
         }
     }
 
-    /// What is missing; the credential comes last, so that a store without transactions is never left marked as done.
+    /// The missing documents. The credential comes last, so that a store without transactions never counts as done too
+    /// early.
     async fn unit(&self, hash: &str) -> Result<(Unit, String), StoreError> {
         let mut unit = Unit::default();
         for group in group::built_in() {
@@ -135,7 +136,7 @@ impl FirstStart<'_> {
         Ok((unit.and(credentials::insert(id, &user_name, password)), user_name))
     }
 
-    /// The active administrator with the lowest id, where users are there already: imported ones, or of other tools.
+    /// The active administrator with the lowest id, if there are already users: imported ones, or users of other tools.
     async fn administrator(&self) -> Result<Option<RawDocumentBuf>, StoreError> {
         let query = FindQuery::new(active_administrators(), self.max_time);
         let query = query.sorted(Sort::by("public_id", false)).limited(1);
@@ -148,9 +149,9 @@ impl FirstStart<'_> {
     }
 }
 
-/// The written password under a name of its own, until it is known to be the one.
+/// The written password under a temporary name, until this instance has won.
 ///
-/// It is on disk before the administrator exists, so no crash can leave an administrator whose password nobody knows.
+/// It is on disk before the administrator exists, so a crash leaves no administrator with an unknown password.
 struct PasswordDraft {
     draft: PathBuf,
     file: PathBuf,
@@ -166,7 +167,7 @@ impl PasswordDraft {
         Ok(Self { draft, file })
     }
 
-    /// Gives the file its name, in place of one that an earlier store may have left.
+    /// Renames the file, and replaces one that an earlier store may have left.
     fn keep(self) -> Result<PathBuf, AccountError> {
         match fs::rename(&self.draft, &self.file) {
             Ok(()) => Ok(self.file),

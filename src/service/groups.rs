@@ -22,7 +22,7 @@ use crate::query::{Filter, Update};
 use crate::service::resource::Resource;
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
 
-/// What becomes of the users of a group that is deleted.
+/// What happens to the users of a deleted group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsersOfGroup {
     /// Nothing is said: there must be none.
@@ -51,7 +51,7 @@ pub async fn create_group(
     resource::create::<Groups>(services, wanted, Vec::new(), |id| group_input::created(&accepted, id)).await
 }
 
-/// Puts the body in the place of the group.
+/// Replaces the group with the body.
 ///
 /// # Errors
 /// As [`create_group`], and those of [`resource::change`].
@@ -105,7 +105,7 @@ async fn replace_group(
 ) -> Result<Decision, ServiceError> {
     let accepted = read(body)?;
     resource::same_id(&accepted, id)?;
-    // What the group holds already is not given now.
+    // Rights that the group already holds are not newly granted.
     let held = Rights::new(right_names(before));
     rights::may_give(caller, names(&accepted).filter(|right| !held.grants(right)), "the group would hold")?;
     if id == ADMIN_GROUP && !names(&accepted).any(|right| right == "base.*") {
@@ -131,9 +131,9 @@ async fn replace_group(
 /// Removes a group, and moves or deletes its users in the same unit.
 ///
 /// # Errors
-/// [`ErrorCode::GroupStays`] for the groups 1 and 2, [`ErrorCode::GroupHasUsers`] when nothing is said about them, for a group
-/// to move to that is not there; [`ErrorCode::RightsExceeded`] when that group is above the caller; those of
-/// [`resource::remove`] and, where users are deleted, of [`users::delete_user`].
+/// [`ErrorCode::GroupStays`] for the groups 1 and 2. [`ErrorCode::GroupHasUsers`] for a group with users and no action.
+/// An error for a missing group to move to, and [`ErrorCode::RightsExceeded`] when that group exceeds the caller.
+/// Errors of [`resource::remove`] and, if users are deleted, of [`users::delete_user`].
 pub async fn delete_group(
     services: &Services,
     caller: &Caller,
@@ -205,7 +205,7 @@ async fn move_users(services: &Services, caller: &Caller, id: i64, group_id: i64
     Ok(unit)
 }
 
-/// Deletes the users that are in the group now, given that nobody else joins it meanwhile.
+/// Deletes the present users of the group, on the condition that nobody else joins it meanwhile.
 async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<Unit, ServiceError> {
     let (ids, unchanged) = present_members(services, id).await?;
     for user_id in &ids {
@@ -213,11 +213,11 @@ async fn delete_users(services: &Services, caller: &Caller, id: i64) -> Result<U
     }
     let ids: Vec<Bson> = ids.into_iter().map(Bson::Int64).collect();
     let users = Change::DeleteMany { collection: Users::COLLECTION, filter: Filter::one_of("public_id", ids.clone()) };
-    // The users go last: where a crash can come in between, saying the same again finds them and completes it.
+    // The users are deleted last: after a crash in between, repeating the request finds them and completes it.
     Ok(Unit { conditions: vec![unchanged], changes: users::belongings(&ids) }.and(users))
 }
 
-/// The users of the group, and that it has no other ones.
+/// The users of the group, with the condition that it has no others.
 async fn present_members(services: &Services, id: i64) -> Result<(Vec<i64>, Condition), ServiceError> {
     let found = services.store.find(Users::COLLECTION, &FindQuery::new(members(id), services.max_time)).await?;
     let ids: Vec<i64> = found.iter().filter_map(|user| integer(user, "public_id")).collect();

@@ -1,7 +1,7 @@
-//! The keys that tokens are signed with: made once, kept in the store, shared by all instances, replaced on demand.
+//! The keys that sign tokens: created once, kept in the store, shared by all instances, replaced on demand.
 //!
-//! Documents of `service.keys` are `{_id: "key-<n>", secret, created_at}`. The number is what keeps two instances that
-//! make a key at the same time from making two: the second one's insert is refused, and it uses the first one's.
+//! Documents of `service.keys` are `{_id: "key-<n>", secret, created_at}`. The number ensures that two instances which
+//! create a key at the same time create only one: the second insert is refused, and its instance uses the first key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +22,12 @@ use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 /// The name of the key that the settings give.
 const FROM_SETTINGS: &str = "settings";
 
-/// What becomes of the older keys when a new one is made.
+/// What happens to the older keys when a new one is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldKeys {
     /// They check tokens until the last of those has expired.
     Keep,
-    /// They go at once, and every token with them: for a key that fell into wrong hands.
+    /// They are dropped at once with all their tokens, for a leaked key.
     Drop,
 }
 
@@ -36,7 +36,7 @@ pub struct SigningKeys {
     store: Arc<dyn Store>,
     tokens: Arc<Tokens>,
     max_time: Duration,
-    /// Whether the settings give the key, and the store has no say.
+    /// Whether the settings give the key, so that the store does not matter.
     given: bool,
     /// The revision of the collection that the keys in use were read at.
     read_at: AtomicU64,
@@ -68,7 +68,7 @@ impl SigningKeys {
         Ok(keys)
     }
 
-    /// Takes up keys that other instances made or dropped. Costs nothing when there are none.
+    /// Takes over changes of keys by other instances. Costs nothing without changes.
     ///
     /// # Errors
     /// As [`Store::find`]; [`StoreError::Corrupt`] when a stored key is not one.
@@ -87,7 +87,7 @@ impl SigningKeys {
         Ok(())
     }
 
-    /// Makes a new key, which signs from a few seconds on. Says whether it did: not when the settings give the key.
+    /// Creates a new key, which signs after a few seconds. Returns false if the settings give the key.
     ///
     /// # Errors
     /// As [`Store::commit`]; [`StoreError::Duplicate`] when another instance does the same at this moment.
@@ -122,7 +122,7 @@ impl SigningKeys {
     }
 }
 
-/// The keys that no good token can have been signed with: those whose successor signs longer than a token lives.
+/// The keys without any valid token: their successor has been signing for longer than a token lives.
 fn keys_to_drop(keys: &[SigningKey], old: OldKeys, oldest_token: DateTime<Utc>) -> Vec<Bson> {
     let mut by_age: Vec<&SigningKey> = keys.iter().collect();
     by_age.sort_by_key(|key| key.created_at());

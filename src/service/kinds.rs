@@ -1,4 +1,4 @@
-//! The kinds of things that the interface offers: where they are stored and what they are called.
+//! The kinds of resources of the interface: their collections and names.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::views;
 use crate::domain::user;
 use crate::store::collections;
 
-/// A kind of thing that the interface offers: where it is stored and what it is called.
+/// A kind of resource of the interface: its collection and its names.
 pub trait Resource {
     /// The collection of its documents.
     const COLLECTION: &'static str;
@@ -17,9 +17,9 @@ pub trait Resource {
     const MODEL: &'static str;
     /// Its name in messages.
     const NAME: &'static str;
-    /// Says that there is none with this id.
+    /// The code for an unknown id.
     const NOT_FOUND: ErrorCode;
-    /// Unique keys, and what says that another one has the same value; [`ErrorCode::ValueTaken`] for all others.
+    /// The codes for duplicates of unique keys; [`ErrorCode::ValueTaken`] for all other keys.
     const TAKEN: &[(&'static str, ErrorCode)] = &[];
 
     /// What clients see of a stored document; entity tags are made of this too.
@@ -40,7 +40,7 @@ pub struct Users;
 pub struct Groups;
 /// Settings that users keep for themselves.
 pub struct UserSettings;
-/// Tokens of machines, without what would make them usable.
+/// Tokens of machines, without their hashes.
 pub struct UserTokens;
 
 impl Resource for Objects {

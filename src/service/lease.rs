@@ -1,8 +1,8 @@
-//! A lease: of several instances that start together, one does what is to be done once, and the others wait for it.
+//! A lease: one of several instances that start together does the work, and the others wait.
 //!
-//! It is a document in `service.migrations`: `{_id: "lease", holder, beat}`. The holder moves `beat` on from time to time. Who
-//! waits and sees no change for long takes it over: the holder is gone. No clocks are compared, so they may differ. A holder
-//! that was only slow learns of it at its next beat and stops.
+//! It is a document in `service.migrations`: `{_id: "lease", holder, beat}`. The holder increases `beat` from time to
+//! time. A waiting instance that sees no change for long takes the lease over. No clocks are compared, so they may
+//! differ. A holder that was only slow notices it at its next beat and stops.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,9 +22,9 @@ const LEASE: &str = "lease";
 /// How a lease is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseTimes {
-    /// The holder gives a sign of life this often.
+    /// The interval of the holder's heartbeats.
     pub beat: Duration,
-    /// Without one for so long it counts as gone.
+    /// Without a heartbeat for this long the holder counts as dead.
     pub abandoned_after: Duration,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Does the work, giving signs of life meanwhile.
+    /// Does the work, with heartbeats meanwhile.
     ///
     /// # Errors
     /// Those of the work; [`StoreError::Unavailable`] when somebody else took the lease over.

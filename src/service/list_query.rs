@@ -17,7 +17,7 @@ pub struct ListQuery {
     pub limit: u64,
     /// Which of their fields.
     pub projection: Option<Projection>,
-    /// Whether to tell how the page is found instead of giving it.
+    /// Whether to explain the query instead of running it for its page.
     pub explain: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Changes of how documents are stored, made once by the first start of the version that brings them.
+//! Migrations: conversions of stored documents, made once by the first start of the version that brings them.
 //!
-//! What was done stands in `service.migrations`: `{_id: number, name, done_at}`. Of instances that start together one makes
-//! them, see [`lease`](super::lease). It may die on the way, so a migration must do no harm when it is run twice. A store that a
-//! newer version migrated is not touched, nor one that another store is being copied into.
+//! Completed migrations are in `service.migrations`: `{_id: number, name, done_at}`. One of several instances that
+//! start together runs them, see [`lease`](super::lease). It may die halfway, so a migration must be idempotent. A
+//! store is refused if a newer version migrated it, or if another store is being copied into it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -40,10 +40,10 @@ pub const ALL: &[Migration] = &[Migration {
     run: |store, max_time| Box::pin(keep_look_alikes_apart(store, max_time)),
 }];
 
-/// Gives what users sign in with the looks of their names, those with the lowest ids first.
+/// Adds the looks of their names to the credentials, lowest ids first.
 ///
-/// Of users who look alike already, the first one is kept apart from all others. The later ones stay as they are: they sign in
-/// as before, and a rename has to make them distinct. Nobody is locked out by a start.
+/// Of users whose names already look alike, only the first one gets the unique mark. The others still sign in as
+/// before, and only a rename must make them distinct. So no start locks anybody out.
 async fn keep_look_alikes_apart(store: &dyn Store, max_time: Duration) -> Result<(), StoreError> {
     let users = store.find(USERS, &FindQuery::new(Filter::all(), max_time)).await?;
     let named = |user: &RawDocument| Some((integer(user, "public_id")?, text(user, "user_name")?.to_owned()));
@@ -69,7 +69,7 @@ pub enum MigrationState {
     Done,
     /// These are still to be made.
     Pending(Vec<i64>),
-    /// A newer version made this one, which nobody here knows.
+    /// A newer version ran this migration, which this version does not know.
     Newer(i64),
     /// Another store, which is named, is being copied into this one.
     Incomplete(String),
@@ -97,7 +97,7 @@ pub enum MigrationError {
     /// Another store was being copied into this one.
     #[error("the store was being filled from {0} by inventory-service migrate, which did not end; repeat that command")]
     Incomplete(String),
-    /// Some were not made, and whoever only reads makes none.
+    /// Some migrations are missing, and a command that only reads runs none.
     #[error(
         "documents are stored as an older version did it (migration {0} was not made); start this version on the store once"
     )]
@@ -215,7 +215,7 @@ async fn run_alone(
     max_time: Duration,
     lease: &mut Lease<'_>,
 ) -> Result<(), MigrationError> {
-    // While the lease was waited for, somebody else may have made them.
+    // Another instance may have run them during the wait for the lease.
     let pending = pending(store, migrations, max_time).await?;
     for migration in migrations.iter().filter(|migration| pending.contains(&migration.number)) {
         let Migration { number, name, run } = *migration;
@@ -224,7 +224,7 @@ async fn run_alone(
         lease.during(run(store, max_time)).await.map_err(failed)?;
         let document = raw(&doc! {"_id": number, "name": name, "done_at": now});
         match store.commit(Unit::of(Change::Insert { collection: MIGRATIONS, document })).await {
-            // An instance that was taken for gone was at it, too.
+            // An instance that counted as dead was running it too.
             Ok(_) | Err(StoreError::Duplicate { .. }) => {}
             Err(error) => return Err(failed(error)),
         }

@@ -1,7 +1,7 @@
-//! The use cases: what can be asked of the inventory, for whom, and what must hold when it changes.
+//! The use cases: reads and changes of the inventory, with their rights and rules.
 //!
-//! A use case takes the caller and typed input, asks the store, and gives stored documents back; `http` knows
-//! how they look on the wire. What is the same for every resource stands once, in [`resource`].
+//! A use case takes the caller and typed input, uses the store, and returns stored documents; `http` gives them their
+//! wire format. [`resource`] has the parts that all resources share.
 
 pub mod accounts;
 pub mod api_tokens;

@@ -1,4 +1,4 @@
-//! Objects of the inventory: what they must be and how they change. docs/api.md, Objects.
+//! Objects of the inventory: their rules and their changes. docs/api.md, Objects.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 /// Most ids in one bulk delete.
 const MAX_BULK_IDS: usize = 1000;
 
-/// How many objects one step of a clean looks at.
+/// How many objects one step of a clean reads.
 const CLEAN_BATCH: u64 = 500;
 
 /// What a bulk delete did.
 pub struct BulkRemoval {
     /// The removed objects, as the caller may see them.
     pub removed: Documents,
-    /// Ids that led to nothing the caller may see.
+    /// Ids without an object that the caller may see.
     pub not_found: Vec<i64>,
 }
 
@@ -44,11 +44,11 @@ pub struct BulkRemoval {
 pub struct Cleaning {
     /// The objects as they are now, as far as the caller may see them.
     pub cleaned: Documents,
-    /// Ids of objects that others kept changing meanwhile.
+    /// Ids of objects with too many concurrent changes.
     pub failed: Vec<i64>,
 }
 
-/// One page of the objects that the caller may see, or how it is found.
+/// One page of the objects that the caller may see, or the explanation of its query.
 ///
 /// # Errors
 /// What the store reports.
@@ -84,7 +84,7 @@ pub async fn get_object(services: &Services, caller: &Caller, id: i64) -> Result
     seen(services, caller, id, object).await
 }
 
-/// What was found under an id, if the caller may see it.
+/// The object that was found under an id, if the caller may see it.
 ///
 /// # Errors
 /// As [`Types::absent`](super::type_catalog::Types::absent).
@@ -143,7 +143,7 @@ pub(super) fn takes_objects(type_id: i64) -> Condition {
     Condition::Exists { collection: Types::COLLECTION, filter: Filter::equals("public_id", type_id).and(is_active) }
 }
 
-/// Says why a type takes no objects by now, as it is stored.
+/// The reason why the stored type no longer takes objects.
 ///
 /// # Errors
 /// A violation when it is gone, [`ErrorCode::TypeInactive`].
@@ -162,7 +162,7 @@ pub(super) fn exists(collection: &'static str, public_id: i64) -> Condition {
     Condition::Exists { collection, filter: Filter::equals("public_id", public_id) }
 }
 
-/// Says which reference lost its object between the check and the write, where that is why the store refused.
+/// The reference that lost its object between the check and the write, if that is why the store refused.
 fn lost_target<T>(
     references: &[Reference],
     conditions_before: usize,
@@ -183,7 +183,7 @@ fn lost_target<T>(
     }
 }
 
-/// Puts the body in the place of the object; fields that are not sent keep their value.
+/// Replaces the object with the body; missing fields keep their value.
 ///
 /// # Errors
 /// As [`create_object`], and those of [`resource::change`].
@@ -218,8 +218,8 @@ pub async fn patch_object(
     Shown::of(services, caller, change_object(services, caller, id, if_match, decide).await?.1).await
 }
 
-/// As [`resource::change`] for a caller who may change the object, which is found out before anything else is said of it.
-/// When a new reference lost its object meanwhile, looking again says which.
+/// As [`resource::change`], after checking that the caller may change the object. If a new reference lost its object
+/// meanwhile, a second look says which.
 async fn change_object(
     services: &Services,
     caller: &Caller,
@@ -276,8 +276,8 @@ async fn replace_object(
     Ok(decision)
 }
 
-/// Checks the fields by the rules of the type, and that references lead to what the caller may see. Not when the entries
-/// are not even whole.
+/// Checks the fields by the rules of the type, and that references lead to objects that the caller may see. Skipped if
+/// entries are malformed.
 async fn check_fields(
     services: &Services,
     caller: &Caller,
@@ -363,8 +363,8 @@ async fn remove_objects(
     Ok(BulkRemoval { removed, not_found })
 }
 
-/// Refuses ids under which a caller from whom some type is hidden finds nothing that he may remove, whether there is an
-/// object or not.
+/// For a caller from whom some type is hidden: refuses ids without an object that the caller may remove, whether the
+/// object exists or not.
 async fn refuse_hidden(
     services: &Services,
     caller: &Caller,
@@ -380,7 +380,7 @@ async fn refuse_hidden(
     ids.iter().find(|id| !known.contains(id)).map_or(Ok(()), |id| Err(types.absent(caller, *id)))
 }
 
-/// Removes what `find` finds, as one unit with what happens to references to it; looks again when it changed meanwhile.
+/// Removes what `find` finds, as one unit with the handling of references. Repeats after a concurrent change.
 pub(super) async fn remove_found(
     services: &Services,
     caller: &Caller,
@@ -403,7 +403,7 @@ pub(super) async fn remove_found(
         }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(removed),
-            // Someone changed one of them, or referred to one of them, since they were looked at.
+            // Somebody changed one of them, or added a reference to one, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -411,7 +411,7 @@ pub(super) async fn remove_found(
     Err(ServiceError::Contended("the objects".to_owned()))
 }
 
-/// Sets `active`. Returns `None` when it was so already, which only callers learn who may read the object.
+/// Sets `active`. Returns `None` if it already had this value; only callers who may read the object learn that.
 ///
 /// # Errors
 /// As [`update_object`].
@@ -455,7 +455,7 @@ pub async fn list_unclean(
     list_objects(services, caller, query, view).await
 }
 
-/// Makes the unclean objects of a type clean; version and edit time stay.
+/// Cleans the unclean objects of a type; version and edit time stay.
 ///
 /// # Errors
 /// [`ErrorCode::TypeNotFound`], a missing ACL entry, an inactive type, and what the store reports.

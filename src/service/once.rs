@@ -1,8 +1,8 @@
-//! Requests that may come twice, because their answer can get lost: what the first one did is told again and not done again.
+//! Idempotency keys: a repeated request gets the outcome of the first one, and nothing is done again.
 //!
-//! The client names such a request by a key. A mark in `service.imports` says what was done under it, stored in the very unit that
-//! did it: either both are there or neither. `{_id: "<key>/<number>", user_id, of: "<key>", request: "<hash>", done_at, ...}`, where the
-//! key is a hash of caller, kind of request and the client's key, and the request a hash of all that it says.
+//! The client names a request by a key. A mark in `service.imports` has the outcome, stored in the same unit: either
+//! both are there or neither. `{_id: "<key>/<number>", user_id, of: "<key>", request: "<hash>", done_at, ...}`. The key
+//! is a hash of caller, kind of request and the client's key. The request is a hash of its whole content.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::query::{Filter, Limits};
 use crate::store::collections::IMPORTS;
 use crate::store::{Change, Documents, FindQuery, StoreError, Unit};
 
-/// How long a request is known by its key.
+/// How long a key is remembered.
 pub const KEPT: Duration = Duration::from_hours(24);
 
-/// A request that is to be carried out once.
+/// A request with an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Once {
     user_id: i64,
@@ -30,16 +30,16 @@ pub struct Once {
 }
 
 impl Once {
-    /// The request of a caller under this key; `kind` keeps requests of different kinds apart, `said` is what it says.
+    /// The request of a caller under this key. `kind` distinguishes kinds of requests; `said` is the content.
     pub fn new(caller: i64, kind: &str, key: &str, said: Hash) -> Self {
         let of = Hash::default().with(&caller.to_be_bytes()).with(kind.as_bytes()).with(key.as_bytes());
         Self { user_id: caller, of: of.text(), request: said.text() }
     }
 
-    /// What was done under the key, in no particular order. Forgets what is too old on the way.
+    /// The marks of the key, in no particular order. Removes marks that are too old.
     ///
     /// # Errors
-    /// [`ServiceError::KeyReused`] when it was another request; what the store reports.
+    /// [`ServiceError::KeyReused`] if it was another request; errors of the store.
     pub(super) async fn marks(&self, services: &Services) -> Result<Documents, ServiceError> {
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         let oldest = DateTime::from_millis(services.now().timestamp_millis().saturating_sub(kept));
@@ -53,8 +53,8 @@ impl Once {
         Ok(marks)
     }
 
-    /// Notes what a unit does under the key; `number` is how many marks there were before it. When another request under the
-    /// same key was faster, the unit is refused, see [`Once::was_faster`].
+    /// Adds the mark of a unit; `number` is the number of earlier marks. If another request under the same key was
+    /// faster, the unit is refused, see [`Once::was_faster`].
     pub(super) fn mark(&self, number: usize, now: DateTime, done: Document) -> Change {
         let mut mark = doc! {
             "_id": format!("{}/{number}", self.of),
@@ -73,7 +73,7 @@ impl Once {
     }
 }
 
-/// A hash of several pieces, each with its length in front.
+/// A hash of several parts, each with its length in front.
 #[derive(Debug, Clone, Default)]
 pub struct Hash(Sha256);
 

@@ -18,7 +18,7 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// Refuses a document that is not the one the client saw.
+    /// Refuses a document that differs from the one that the client saw.
     ///
     /// A tag of the rendered view counts by its first part, which is the tag of the document.
     ///

@@ -1,7 +1,7 @@
-//! What ends when a user comes to be in a group that has more: what others know or hold of him.
+//! What a promotion ends: passwords and tokens of the user that others know.
 //!
-//! Whoever set a user's password, or made a token in his name, could do so because the user's group was within his reach.
-//! When the user gains, by a move or because his group is given rights, that reach is asked again:
+//! Somebody could set a user's password, or make a token in the user's name, because the user's group did not exceed
+//! them. When the user gains rights, by a move or a change of the group, this is checked again:
 //!
 //! | what | ends, unless |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | the password | the user set it, or somebody whom the group as it is now does not exceed |
 //! | a token for machines | the user made it under a password that he set, or somebody whom the group as it is now does not exceed |
 //!
-//! What an earlier version stored does not say who made it: passwords and tokens stay then, sessions end. A change of an access
-//! list counts when users are moved, not when it is made: a type says who sees its objects, not who its users are.
+//! Data of earlier versions does not say who made it. Then passwords and tokens stay, and sessions end. A change of an
+//! access list counts only when users are moved, not when it is made.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use crate::query::{Filter, Limits, Update};
 use crate::store::collections::{CREDENTIALS, TOKENS};
 use crate::store::{Change, FindQuery};
 
-/// What ends for these users when they come to be in the group as it is going to be.
+/// What ends for these users when they get the group in its new form.
 ///
 /// # Errors
 /// What the store reports.
@@ -53,7 +53,7 @@ pub(super) async fn ends(
     ])
 }
 
-/// Those whose passwords and tokens stay: the caller, who gives what is gained, and whom the group does not exceed.
+/// The makers whose passwords and tokens stay: the caller, and users whom the group does not exceed.
 async fn trusted(
     services: &Services,
     caller: &Caller,

@@ -1,7 +1,7 @@
-//! What one user may keep in the service: settings need no right, so their number and their bytes have bounds.
+//! Quotas of one user: settings need no right, so their number and their bytes have bounds.
 //!
-//! The bounds hold under concurrency: a change that adds something is carried out only if nothing else of the same user was
-//! added since the bounds were looked at. Who keeps more than that from earlier times can read, shrink and delete it.
+//! The bounds hold under concurrency: a change that adds something commits only if the same user added nothing else
+//! since the check. A user with more than that from earlier times can read, shrink and delete it.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub const SETTINGS: usize = 200;
 pub const SETTING_BYTES: usize = 256 * 1024;
 /// Most bytes of all settings of a user.
 pub const SETTINGS_BYTES: usize = 4 * 1024 * 1024;
-/// Most tokens of a user, those that are over included.
+/// Most tokens of a user, expired ones included.
 pub const TOKENS: usize = 200;
 
 /// What a user keeps in a collection.
@@ -32,7 +32,7 @@ pub(super) struct Quota {
 }
 
 impl Quota {
-    /// Looks at what the user keeps; not further than anything can be allowed.
+    /// Reads what the user keeps, up to the bounds.
     pub(super) async fn read(
         services: &Services,
         collection: &'static str,
@@ -53,7 +53,7 @@ impl Quota {
         Ok(Self { user_id, count, bytes, condition: Condition::Unchanged { scope, at } })
     }
 
-    /// Whether a setting of so many bytes may take the place of one of `before` bytes, or be added.
+    /// Whether a setting of this many bytes may replace one of `before` bytes, or be added.
     pub(super) fn allow_setting(&self, before: Option<usize>, after: usize) -> Result<(), ServiceError> {
         let user = self.user_id;
         if after > SETTING_BYTES {

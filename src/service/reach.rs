@@ -1,15 +1,15 @@
-//! Who is within a caller's reach: the groups that he may put users into, and the users whom he may change.
+//! A caller's reach: the groups that the caller may put users into, and the users whom the caller may change.
 //! docs/api.md, Who may change whom.
 //!
-//! A group *exceeds* somebody when it holds a right that he does not hold. It also does when the activated access list of a type
-//! gives it a permission that his own group does not have. One definition, [`excess`], serves every route that makes users, moves
-//! them, changes them or acts in their name. Three things are no excess:
+//! A group *exceeds* a user when it holds a right that the user lacks. It also does when an activated access list gives
+//! it a permission that the user's group lacks. One definition, [`excess`], serves every route that creates, moves or
+//! changes users or acts in their name. Three things are no excess:
 //!
-//! - rights of the group of everyone else: so whoever may only add users can still add ordinary ones;
-//! - access lists, for whoever may edit types: he can write the list itself, and does so in the open;
+//! - rights of the group `user`, so that a caller who may only add users can add ordinary ones;
+//! - access lists, for a caller who may edit types and so can change the lists themselves;
 //! - anything, for the operator on the command line.
 //!
-//! *Invariant:* what was compared is a condition of the write. A group that gains meanwhile makes the write decide anew.
+//! *Invariant:* the comparison is a condition of the write. If a group gains rights meanwhile, the write decides again.
 
 use bson::raw::RawDocument;
 use bson::{Bson, doc};
@@ -30,13 +30,13 @@ use crate::store::{Condition, FindQuery};
 const EVERYTHING: &str = "base.*";
 /// Who holds it writes access lists.
 const EDIT_TYPES: &str = "base.framework.type.edit";
-/// Who holds it sees which types there are.
+/// The right to see which types exist.
 const VIEW_TYPES: &str = "base.framework.type.view";
 
-/// So many types are named in a refusal.
+/// How many types a refusal names at most.
 const NAMED_TYPES: u64 = 10;
 
-/// What somebody has, to be compared with a group.
+/// The rights and access of a user, to be compared with a group.
 #[derive(Clone, Copy)]
 pub(super) struct Holder<'a> {
     /// The group whose permissions he has.
@@ -51,13 +51,13 @@ impl<'a> From<&'a Caller> for Holder<'a> {
     }
 }
 
-/// A group, as it is stored or as it is going to be.
+/// A group, as it is stored or as it will be.
 pub(super) struct Standing {
     /// Its id.
     pub(super) group_id: i64,
     /// The names of the rights that it holds.
     pub(super) rights: Vec<String>,
-    /// That it stays so; none where the unit replaces or removes the group itself.
+    /// The condition that it does not change; none if the unit itself replaces or removes the group.
     pinned: Option<Condition>,
 }
 
@@ -79,18 +79,18 @@ impl Standing {
     }
 }
 
-/// What a group has beyond somebody, and what must hold for this answer to stay right.
+/// What a group has beyond a user, and the conditions under which this answer stays true.
 pub(super) struct Excess {
     /// The names of the rights.
     pub(super) rights: Vec<String>,
-    /// The names of types whose access lists give more, the first few of them.
+    /// The first few names of types whose access lists grant more.
     pub(super) types: Vec<String>,
-    /// For the unit that rests on the answer.
+    /// Conditions for the unit that depends on the answer.
     pub(super) conditions: Vec<Condition>,
 }
 
 impl Excess {
-    /// Whether the group has nothing that the holder does not have.
+    /// Whether the group does not exceed the holder.
     pub(super) fn is_none(&self) -> bool {
         self.rights.is_empty() && self.types.is_empty()
     }
@@ -122,7 +122,7 @@ pub(super) async fn excess(services: &Services, holder: Holder<'_>, group: &Stan
     Ok(found)
 }
 
-/// Refuses a group that exceeds the caller; gives the conditions under which it does not.
+/// Refuses a group that exceeds the caller; returns the conditions under which it does not.
 ///
 /// # Errors
 /// [`ErrorCode::RightsExceeded`] saying what exceeds him.
@@ -138,8 +138,8 @@ pub(super) async fn group(
     if excess.is_none() { Ok(excess.conditions) } else { Err(refusal(caller, group.group_id, &excess)) }
 }
 
-/// Refuses a user whose group exceeds the caller, save himself; gives the conditions under which a unit may act in his name:
-/// that he exists, is in this group, and that the group does not exceed the caller.
+/// Refuses another user whose group exceeds the caller. Returns the conditions under which a unit may act in the user's
+/// name: the user exists and is in this group, and the group does not exceed the caller.
 ///
 /// # Errors
 /// [`ErrorCode::UserNotFound`]; as [`group`].
@@ -157,7 +157,7 @@ pub(super) async fn user(services: &Services, caller: &Caller, user_id: i64) -> 
     Ok(conditions)
 }
 
-/// As [`user`], for a unit that replaces or removes the user as he was read.
+/// As [`user`], for a unit that replaces or removes the user document that was read.
 ///
 /// # Errors
 /// As [`group`].
@@ -197,7 +197,7 @@ fn more_access(than: i64, group_id: i64) -> Result<Filter, ServiceError> {
     Ok(Filter::parse(&doc! {"acl.activated": activated, "$or": gained.to_vec()}, &Limits::NONE)?)
 }
 
-/// That a group still holds the rights that were read.
+/// The condition that a group still holds the rights that were read.
 fn as_read(group_id: i64, group: &RawDocument) -> Result<Condition, ServiceError> {
     let rights = resource::decode(group)?.remove("rights").unwrap_or(Bson::Null);
     let filter = Filter::equals("public_id", group_id).and(Filter::equals("rights", rights));

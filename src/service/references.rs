@@ -1,4 +1,4 @@
-//! Who refers to an object, and what becomes of the references when it goes. docs/api.md, References.
+//! References to an object, and what happens to them when it is deleted. docs/api.md, References.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::{Change, Condition, Documents, FindQuery, Unit};
 /// The right that changing objects needs.
 const EDIT: &str = "base.framework.object.edit";
 
-/// What a delete does to objects that refer to the one that goes.
+/// What a delete does to objects that refer to the deleted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnReferences {
     /// The references dangle.
@@ -83,12 +83,12 @@ fn referring_fields(types: &Types, type_id: Option<i64>) -> Vec<(Arc<TypeEntry>,
     referring
 }
 
-/// What has to happen to references when the objects are removed, as the beginning of the unit that removes them.
-/// References among themselves do not count.
+/// The changes of references when the objects are removed: the first part of the unit that removes them. References
+/// among these objects do not count.
 ///
 /// # Errors
-/// [`ErrorCode::ObjectReferenced`] when there are references and they are to be refused; [`ErrorCode::AclDenied`] when they
-/// are to be cleared and the caller may not change one of the objects that have them.
+/// [`ErrorCode::ObjectReferenced`] if there are references and the mode is "refuse". [`ErrorCode::AclDenied`] if the
+/// mode is "clear" and the caller may not change one of the referring objects.
 pub async fn unit_for_removal(
     services: &Services,
     caller: &Caller,
@@ -110,7 +110,7 @@ pub async fn unit_for_removal(
     Ok(Unit::default().given(Condition::None { collection: Objects::COLLECTION, filter }))
 }
 
-/// The refusal to remove what others refer to. Of referring objects that the caller may not see it says only that there
+/// The refusal to remove a referenced object. Of referring objects that the caller may not see it says only that there
 /// are some.
 async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Result<ServiceError, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
@@ -122,7 +122,8 @@ async fn referenced(services: &Services, caller: &Caller, filter: Filter) -> Res
     Ok(ServiceError::refused(ErrorCode::ObjectReferenced, message))
 }
 
-/// Takes the ids out of the reference fields of the objects that the filter finds; nobody else may refer meanwhile.
+/// Removes the ids from the reference fields of the objects that the filter finds. The unit fails if somebody adds a
+/// reference meanwhile.
 async fn clear_references(
     services: &Services,
     caller: &Caller,
@@ -167,8 +168,8 @@ async fn clear_references(
     Ok(unit)
 }
 
-/// The type of a referring object that the caller may change; whoever may neither change nor see it learns no more than that
-/// there is one.
+/// The type of a referring object that the caller may change. A caller who may neither change nor see it learns only
+/// that there is one.
 async fn clearable(services: &Services, caller: &Caller, object: &RawDocument) -> Result<Arc<TypeEntry>, ServiceError> {
     match changeable(services, caller, object, Permission::Update).await {
         Err(ServiceError::Refused { code: ErrorCode::AclDenied | ErrorCode::TypeInactive, .. })

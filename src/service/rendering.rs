@@ -1,4 +1,5 @@
-//! Rendered views for a caller: fetches what a page needs, one query a kind and round, and has `render` make the views.
+//! Rendered views for a caller: fetches what a page needs, with one query for each kind and round, and lets `render`
+//! make the views.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,18 +27,18 @@ use crate::store::{Documents, FindQuery, StoreError};
 /// The right whose holders see the values of password fields.
 pub(super) const EDIT: &str = "base.framework.object.edit";
 
-/// The member in front of every view, which is another one each time.
+/// The first member of every view, which differs each time.
 const RENDER_TIME: &[u8] = b"{\"current_render_time\":";
 
-/// A view is about so many times as long as what is stored of its object.
+/// How many times longer a view is than its stored object, about.
 const GROWTH: usize = 6;
 
-/// A page of so many objects at the most is rendered on the thread that has the request.
+/// A page of at most this many objects is rendered on the thread of the request.
 const SHORT: usize = 20;
 /// And of so many bytes.
 const SHORT_BYTES: usize = 64 * 1024;
 
-/// Views in one piece of memory, in the order of the objects, with commas between them.
+/// Views in one buffer, in the order of the objects, separated by commas.
 #[derive(Debug, Default)]
 pub struct Views {
     text: Vec<u8>,
@@ -45,7 +46,7 @@ pub struct Views {
 }
 
 impl Views {
-    /// Of no object yet, behind what a list of them begins with.
+    /// Without views yet, after the beginning of a list.
     pub fn behind(beginning: &[u8]) -> Self {
         Self { text: beginning.to_vec(), places: Vec::new() }
     }
@@ -55,13 +56,13 @@ impl Views {
         self.places.iter().map(|place| &self.text[place.clone()])
     }
 
-    /// All of it, and how many views it is.
+    /// The whole buffer, and the number of its views.
     pub fn into_text(self) -> (Vec<u8>, usize) {
         (self.text, self.places.len())
     }
 }
 
-/// What a page's views are looked up in.
+/// The look-up tables of a page's views.
 struct ServedCatalog {
     types: Arc<Types>,
     users: BTreeMap<i64, Arc<str>>,
@@ -149,9 +150,8 @@ fn render(subjects: &[Subject<'_>], catalog: &ServedCatalog, mut views: Views) -
     Ok(views)
 }
 
-/// The view of one object with its entity tag: the tag of the document, a dot, and a hash of what the view says
-/// beside the moment at which it was made. So the tag changes with the type, the references and the names too, and
-/// its first part still serves in `If-Match`.
+/// The view of one object with its entity tag: the tag of the document, a dot, and a hash of the view without its time.
+/// So the tag also changes with the type, the references and the names. `If-Match` uses only its first part.
 ///
 /// # Errors
 /// As [`get_object`].
@@ -175,7 +175,7 @@ pub async fn render_one(services: &Services, caller: &Caller, id: i64) -> Result
     Ok((view, tag))
 }
 
-/// The object with this id, and those of the others that exist, itself among them; one question for all.
+/// The object with this id, and the existing ones of the others, itself included, by one query.
 async fn get_together(
     services: &Services,
     caller: &Caller,
@@ -190,8 +190,8 @@ async fn get_together(
     Ok((Documents::of_one(&object), found))
 }
 
-/// The part of a view that a projection asks for; the budget is the whole page's. Views are written as JSON at once, so the
-/// JSON is read back here: projections of views are rare.
+/// The projection of a view; the budget is that of the whole page. Views are written directly as JSON, so the JSON is
+/// parsed here: projections of views are rare.
 ///
 /// # Errors
 /// What the projection reports.
@@ -208,7 +208,7 @@ pub fn project(
     Ok(projection.apply_within(&document, filter, budget).map_err(StoreError::from)?)
 }
 
-/// What the views of a page are looked up in, given what is there already; and the ids of the objects that were fetched.
+/// The look-up tables of a page's views, beginning with the given objects, and the ids of the fetched objects.
 async fn gather(
     services: &Services,
     caller: &Caller,
@@ -239,7 +239,7 @@ async fn gather(
     Ok((catalog, fetched))
 }
 
-/// Those of the objects that the caller may see; a hidden one is as one that does not exist.
+/// The objects that the caller may see; a hidden one counts as missing.
 fn only(visible: Option<&Filter>, found: Documents) -> Result<Documents, ServiceError> {
     let Some(visible) = visible else { return Ok(found) };
     let mut seen = Documents::new();

@@ -1,4 +1,4 @@
-//! What is the same for every resource: list, get, create, update, delete.
+//! The operations that all resources share: list, get, create, update, delete.
 
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
@@ -19,11 +19,11 @@ use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, Stor
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
 
-/// How often a use case decides anew when what its decision rested on no longer holds.
+/// How often a use case decides again when a condition of its decision fails.
 pub(super) const DECISIONS: usize = 32;
 
 /// The largest id that a client may choose: the largest whole number that every JSON reader keeps exact. The counter
-/// goes on behind the largest id, so a chosen one near the end of its range would leave no ids for others.
+/// continues after the largest id, so a chosen id near the end of the range would leave none for others.
 const MAX_WANTED_ID: i64 = (1 << 53) - 1;
 
 /// What a list route answers.
@@ -41,13 +41,13 @@ const MAX_PAGE_IN_MEMORY: u64 = 100;
 /// Nor are those of more bytes.
 const MAX_PAGE_BYTES: usize = 256 * 1024;
 
-/// One page of documents and how many there are in all, in pieces where it may be long, or how they are found.
+/// One page of documents with the total, in chunks if it may be long, or the explanation of its query.
 ///
 /// # Errors
 /// What the store reports.
 pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     let mut question = query.to_find(services);
-    // Counts of what was examined tell of documents that the guard hides.
+    // Counts of examined documents would reveal documents that the guard hides.
     let hides = question.filter.guarded().is_some();
     if query.explain {
         let explanation = services.store.explain(R::COLLECTION, &question).await?;
@@ -96,7 +96,7 @@ pub async fn get<R: Resource>(services: &Services, id: i64) -> Result<RawDocumen
     find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))
 }
 
-/// Stores a new document under the wanted id, or under the next one, given that the conditions hold.
+/// Stores a new document under the wanted id, or under the next one, if the conditions hold.
 ///
 /// # Errors
 /// [`Resource::TAKEN`] for a taken id or name; a condition that does not hold comes back as the store's
@@ -113,7 +113,7 @@ pub async fn create<R: Resource>(
     .await
 }
 
-/// As [`create`], together with the changes and conditions of the unit that `build` gives beside the document.
+/// As [`create`], with further changes and conditions of the unit from `build`.
 ///
 /// # Errors
 /// As [`create`], and what `build` refuses.
@@ -145,15 +145,15 @@ pub async fn create_with<R: Resource>(
     Err(ServiceError::Contended(format!("the counter of the collection {}", R::COLLECTION)))
 }
 
-/// What is wrong with an id that a client wants.
+/// The error of an id that a client chose.
 pub(crate) fn no_id(id: i64) -> Option<Violation> {
     let message = || format!("{id} is no id: ids are from 1 to {MAX_WANTED_ID}");
     (!(1..=MAX_WANTED_ID).contains(&id)).then(|| Violation::new("/public_id", message()))
 }
 
-/// A change of one document, decided upon by looking at it.
+/// A change of one document that depends on its stored state.
 pub struct Decision {
-    /// What to carry out, with whatever belongs to it.
+    /// The unit to commit.
     pub unit: Unit,
     /// The document as it is afterwards.
     pub after: RawDocumentBuf,
@@ -172,13 +172,13 @@ impl Decision {
     }
 }
 
-/// Changes the document with this id: reads it, has `decide` look at it, and carries the decision out if the
-/// document is still the same; else begins again. `If-Match` is checked against the very document that is replaced.
+/// Changes the document with this id. It reads the document, calls `decide`, and commits the decision if the document
+/// has not changed; otherwise it begins again. `If-Match` is checked against the replaced document itself.
 ///
-/// Returns the document as it was and as it is.
+/// Returns the document before and after the change.
 ///
 /// # Errors
-/// [`Resource::NOT_FOUND`], [`ServiceError::PreconditionFailed`], what `decide` refuses, and what the store reports.
+/// [`Resource::NOT_FOUND`], [`ServiceError::PreconditionFailed`], refusals of `decide`, and errors of the store.
 pub async fn change<R: Resource>(
     services: &Services,
     id: i64,
@@ -198,7 +198,7 @@ pub async fn change<R: Resource>(
     Err(ServiceError::Contended(format!("{} {id}", R::NAME)))
 }
 
-/// Removes the document with this id, with the other changes and conditions that `decide` adds; otherwise as [`change`].
+/// Removes the document with this id, with further changes and conditions of `decide`; otherwise as [`change`].
 ///
 /// Returns the removed document and how many documents each change of the unit touched.
 ///
@@ -223,7 +223,7 @@ pub async fn remove<R: Resource>(
     Err(ServiceError::Contended(format!("{} {id}", R::NAME)))
 }
 
-/// Refuses a body whose `public_id` is not the one of the path.
+/// Refuses a body whose `public_id` differs from that of the path.
 ///
 /// # Errors
 /// [`ServiceError::Violations`].
@@ -249,10 +249,10 @@ pub fn body_of_patch(patch: &serde_json::Value) -> Result<Document, ServiceError
     })
 }
 
-/// The body that a merge patch (RFC 7396) makes of a stored document.
+/// The body that results from merging a patch (RFC 7396) into a stored document.
 ///
 /// # Errors
-/// When the patch is no object, or makes a body that cannot be read.
+/// When the patch is no object, or results in an unreadable body.
 pub fn merged(stored: &RawDocument, patch: &serde_json::Value) -> Result<Document, ServiceError> {
     body_of_patch(patch)?;
     merge::merged(stored, patch).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! The catalogue of rights as documents, so that filters and sorts mean the same here as everywhere.
+//! The catalogue of rights as documents, so that filters and sorts work as everywhere.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ use crate::store::{Documents, Explanation, Page, SortedBy, Step, StoreError, Tot
 static CATALOGUE: LazyLock<Vec<RawDocumentBuf>> =
     LazyLock::new(|| rights::catalogue().iter().map(|right| raw(&views::right(right))).collect());
 
-/// One page of the catalogue, or how it is found. It is work where the filter computes, which may take all of its time budget.
+/// One page of the catalogue, or the explanation of its query. A filter with expressions runs as admitted work, because
+/// it may take its whole time budget.
 ///
 /// # Errors
 /// As [`Store::page`](crate::store::Store::page).
@@ -84,7 +85,7 @@ pub fn right_tree() -> Vec<RightNode> {
     rights::tree()
 }
 
-/// Refuses to hand on rights that the caller does not hold.
+/// Refuses to grant rights that the caller does not hold.
 ///
 /// # Errors
 /// [`ErrorCode::RightsExceeded`] naming them.

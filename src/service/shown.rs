@@ -1,6 +1,6 @@
-//! What the answer to a write shows of an object: all of it to callers who may read it, its id to all others.
+//! The object in the answer to a write: callers who may read it get all of it, others only its id.
 //!
-//! *Invariant:* whoever may change or delete objects without reading them learns nothing of what they hold.
+//! *Invariant:* a caller who may change or delete objects, but not read them, learns nothing of their content.
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::rawdoc;
@@ -14,22 +14,22 @@ use crate::domain::acl::Permission;
 use crate::domain::document::integer;
 use crate::store::Documents;
 
-/// The right to read objects, on top of which come the access lists of their types.
+/// The right to read objects; the access lists of their types apply in addition.
 const VIEW: &str = "base.framework.object.view";
 
 /// A written object as its caller may see it.
 pub struct Shown {
     /// The object, or its `public_id` alone.
     pub document: RawDocumentBuf,
-    /// Whether it is the object; an entity tag would tell about the rest of it.
+    /// Whether it is the whole object; otherwise an entity tag would reveal its content.
     pub is_whole: bool,
 }
 
 impl Shown {
-    /// As much of the object as the caller may see.
+    /// The part of the object that the caller may see.
     ///
     /// # Errors
-    /// What the store reports when it is asked for the types.
+    /// Errors of the store when it reads the types.
     pub(super) async fn of(services: &Services, caller: &Caller, object: RawDocumentBuf) -> Result<Self, ServiceError> {
         if caller.rights.grants(VIEW) && may_read(services, caller, &object).await? {
             return Ok(Self { document: object, is_whole: true });
@@ -38,7 +38,7 @@ impl Shown {
     }
 }
 
-/// Of each object as much as the caller may see.
+/// The part of each object that the caller may see.
 ///
 /// # Errors
 /// As [`Shown::of`].
@@ -65,7 +65,8 @@ pub(super) async fn may_read(services: &Services, caller: &Caller, object: &RawD
     Ok(types.shows(caller, object))
 }
 
-/// As [`IfMatch::check`], for a caller who may read the object: a tag tells whether the content is what the caller thinks.
+/// As [`IfMatch::check`], only for a caller who may read the object: comparing a tag reveals whether the content is
+/// what the caller guesses.
 ///
 /// # Errors
 /// `acl_denied` for tags of a caller who may not; [`ServiceError::PreconditionFailed`].

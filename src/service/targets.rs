@@ -1,4 +1,4 @@
-//! Where references lead: the objects that a body refers to, looked up in one question for all of them.
+//! The targets of references: one query looks up all objects that a body refers to.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::domain::{Violation, Violations};
 use crate::query::{Filter, Projection};
 use crate::store::FindQuery;
 
-/// Objects that exist for somebody, with their types.
+/// Objects that exist for a caller, with their types.
 #[derive(Debug, Default)]
 pub(super) struct Targets(HashMap<i64, Option<i64>>);
 
 impl Targets {
-    /// Those of the objects that exist and that `visible`, if it is given, lets through.
+    /// The objects that exist and, if `visible` is given, match it.
     ///
     /// # Errors
     /// What the store reports.
@@ -43,7 +43,7 @@ impl Targets {
         Ok(Self(pairs.collect()))
     }
 
-    /// Takes an object of this type for one that exists, because it is made in the same step.
+    /// Counts an object of this type as existing, because the same step creates it.
     pub(super) fn expect(&mut self, id: i64, type_id: i64) {
         self.0.entry(id).or_insert(Some(type_id));
     }

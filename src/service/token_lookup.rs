@@ -1,4 +1,4 @@
-//! Finds the token of a machine that a request shows.
+//! Looks up the machine token of a request.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,14 +16,13 @@ use crate::query::{Filter, Update};
 use crate::store::collections::TOKENS;
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
-/// What tokens of this kind begin with: it tells them from those of signed-in users, and lets scanners of leaked secrets
-/// find them.
+/// The prefix of machine tokens: it distinguishes them from session tokens, and lets scanners find leaked ones.
 pub const PREFIX: &str = "inventory_";
-/// The last use is written down at most so often.
+/// The minimum interval between two notes of the last use.
 const USE_STEP: TimeDelta = TimeDelta::minutes(1);
 const REMEMBERED: u64 = 10_000;
 
-/// In hexadecimal, so that tools show it as what it is.
+/// In hexadecimal, so that tools show it readably.
 pub(super) fn hash_of(token: &str) -> String {
     Sha256::digest(token).iter().fold(String::with_capacity(64), |mut hash, byte| {
         write!(hash, "{byte:02x}").expect("a string takes everything");
@@ -31,7 +30,7 @@ pub(super) fn hash_of(token: &str) -> String {
     })
 }
 
-/// Recognises tokens, and remembers them as long as none changes.
+/// Looks up tokens, and caches them as long as none changes.
 pub struct ApiTokens {
     store: Arc<dyn Store>,
     max_time: Duration,
@@ -53,12 +52,12 @@ pub struct KnownToken {
 }
 
 impl ApiTokens {
-    /// Looks into `store`, with this time budget for each query.
+    /// Reads from `store`, with this time budget for each query.
     pub fn new(store: Arc<dyn Store>, max_time: Duration) -> Self {
         Self { store, max_time, known: Cache::new(REMEMBERED) }
     }
 
-    /// The token, if there is one that is not over; notes its use at most once a minute.
+    /// The token, if it exists and has not expired. Notes its use at most once a minute.
     ///
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
@@ -99,7 +98,7 @@ impl KnownToken {
         })
     }
 
-    /// The user as this token presents him: with no right that the token or, by now, the user does not have.
+    /// The user with the rights that both the token and, at present, the user have.
     pub fn caller(&self, user: &Caller) -> Caller {
         let rights = Arc::new(Rights::within(&self.rights, Arc::clone(&user.rights)));
         Caller { rights, is_machine: true, ..user.clone() }

@@ -1,9 +1,9 @@
-//! The types, compiled once and kept until the store says that one of them changed.
+//! Compiled types, cached until the store reports a change.
 //!
-//! The catalog asks [`Store::revision`] before each use; that costs no round trip.
-//! When the number moved, the types are read again in one query and only those whose bytes differ are compiled
-//! anew. So a render is at most as stale as the store's revision: not at all on the embedded store and for changes
-//! made through this process, one second for changes made elsewhere.
+//! The catalog asks [`Store::revision`] before each use; that costs no round trip. When the number moved, one query
+//! reads the types again, and only those with different bytes are compiled. So a render is at most as stale as the
+//! store's revision. That is not at all on the embedded store and for changes through this process, and at most one
+//! second for other changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -55,7 +55,7 @@ impl TypeCatalog {
     /// The types as they are now.
     ///
     /// # Errors
-    /// What the store reports when they have to be read again.
+    /// Errors of the store when it reads them again.
     pub async fn current(&self, store: &dyn Store, max_time: std::time::Duration) -> Result<Arc<Types>, ServiceError> {
         let known = self.fresh(store);
         self.lookups.note(known.is_some());
@@ -126,8 +126,8 @@ impl Types {
         })
     }
 
-    /// The same question about objects, evaluated only on those that the caller may read. Objects that an access list hides
-    /// show in no answer, error, count or time of it.
+    /// The same query on objects, evaluated only on those that the caller may read. Hidden objects affect no answer,
+    /// error, count or time of it.
     #[must_use]
     pub fn scope(&self, caller: &Caller, question: Filter) -> Filter {
         match self.visible_to(caller) {
@@ -136,7 +136,7 @@ impl Types {
         }
     }
 
-    /// The condition that leaves out objects which the caller may not have, or `None` when there are none such.
+    /// The condition that excludes objects without this permission of the caller; `None` if there are none.
     pub fn visible_to(&self, caller: &Caller) -> Option<Filter> {
         self.allowed_to(caller, Permission::Read)
     }
@@ -158,16 +158,17 @@ impl Types {
         lets_through(self.visible_to(caller).as_ref(), object)
     }
 
-    /// Whether the caller may know that this object exists: he may read it, or his group holds the permission all the same.
+    /// Whether the caller may know that this object exists: the caller may read it, or the caller's group holds the
+    /// permission.
     pub fn shows_or_allows(&self, caller: &Caller, object: &RawDocument, permission: Permission) -> bool {
         let entry = integer(object, "type_id").and_then(|id| self.get(id));
         self.shows(caller, object)
             || entry.is_some_and(|entry| entry.object_type.acl.allows(caller.group_id, permission))
     }
 
-    /// What to say of an id under which the caller sees no object: [`ErrorCode::ObjectNotFound`] to a caller from whom nothing is
-    /// hidden. A caller from whom some type is hidden gets [`ErrorCode::AclDenied`], whether there is a hidden object or
-    /// none: the answer must not tell which.
+    /// The refusal for an id without a visible object. A caller from whom nothing is hidden gets
+    /// [`ErrorCode::ObjectNotFound`]. A caller from whom some type is hidden gets [`ErrorCode::AclDenied`], whether
+    /// there is a hidden object or none, because the answer must not tell which.
     pub fn absent(&self, caller: &Caller, id: i64) -> ServiceError {
         if self.visible_to(caller).is_none() {
             return ServiceError::not_found(Objects::NOT_FOUND, id);
@@ -177,7 +178,7 @@ impl Types {
     }
 }
 
-/// Whether what [`Types::visible_to`] gave lets an object through: made once, it serves many objects. It cannot fail.
+/// A test of objects against [`Types::visible_to`], made once for many objects. It cannot fail.
 pub(super) fn lets_through(visible: Option<&Filter>, object: &RawDocument) -> bool {
     visible.is_none_or(|visible| visible.matches(object).unwrap_or(false))
 }

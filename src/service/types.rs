@@ -1,4 +1,4 @@
-//! Types of objects: what they must be, and what else changes with them. docs/api.md, Types.
+//! Types of objects: their rules, and what changes with them. docs/api.md, Types.
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
@@ -35,7 +35,7 @@ pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocu
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
 }
 
-/// Puts the body in the place of the type; creation time and members of other tools stay.
+/// Replaces the type with the body; creation time and members of other tools stay.
 ///
 /// # Errors
 /// As [`create_type`], and those of [`resource::change`].
@@ -87,7 +87,8 @@ fn replace_type(
 /// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.
 ///
 /// # Errors
-/// [`ErrorCode::TypeInUse`] saying that there are objects, and how many to callers who may read them; and those of [`resource::remove`].
+/// [`ErrorCode::TypeInUse`] if there are objects, with their number for callers who may read them. Errors of
+/// [`resource::remove`].
 pub async fn delete_type(
     services: &Services,
     caller: &Caller,
@@ -130,7 +131,7 @@ pub async fn delete_type(
     }
 }
 
-/// A cascade deletes objects, so it needs what deleting them one by one would need.
+/// A cascade deletes objects, so it needs the same permissions as deleting them one by one.
 async fn may_delete_objects(services: &Services, caller: &Caller, id: i64) -> Result<(), ServiceError> {
     const DELETE: &str = "base.framework.object.delete";
     if !caller.rights.grants(DELETE) {
@@ -148,7 +149,7 @@ async fn may_read_objects(services: &Services, caller: &Caller, id: i64) -> Resu
     Ok(types.get(id).is_none_or(|entry| entry.permit(caller, Permission::Read).is_ok()))
 }
 
-/// The refusal to remove a type that has objects, with their number where they may be counted.
+/// The refusal to remove a type that has objects, with their number if the caller may count them.
 async fn in_use(services: &Services, id: i64, counted: Option<&Filter>) -> Result<ServiceError, ServiceError> {
     let objects = match counted {
         Some(objects) => match services.store.count(Objects::COLLECTION, objects, services.max_time).await? {

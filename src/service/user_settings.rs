@@ -17,7 +17,7 @@ use crate::domain::setting_input;
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};
 
-/// All settings of a user, by identifier, in pieces.
+/// All settings of a user, by identifier, in chunks.
 ///
 /// # Errors
 /// [`ErrorCode::UserNotFound`], and what the store reports.
@@ -98,7 +98,7 @@ pub async fn create_setting(
     Err(contended(document.get_str("identifier").unwrap_or_default()))
 }
 
-/// Puts the body in the place of a setting.
+/// Replaces a setting with the body.
 ///
 /// # Errors
 /// As [`create_setting`] and [`get_setting`]; [`ServiceError::PreconditionFailed`].
@@ -183,7 +183,7 @@ async fn change_setting(
     Err(contended(identifier))
 }
 
-/// The conditions of a change of a stored setting: none for one's own, which is there as long as its user is.
+/// The conditions of a change of a stored setting: none for users' own settings, which exist as long as their user.
 async fn may_write(services: &Services, caller: &Caller, user_id: i64) -> Result<Vec<Condition>, ServiceError> {
     if caller.is(user_id) { Ok(Vec::new()) } else { reach::user(services, caller, user_id).await }
 }

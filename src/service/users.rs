@@ -26,7 +26,7 @@ use crate::store::{Change, Condition, StoreError, Unit, scope_version};
 /// Who holds it may change every user.
 pub const EDIT: &str = "base.user-management.user.edit";
 
-/// What changes of the set of active administrators are serialised by: no filter can say "at least one".
+/// The scope that serialises changes of active administrators: no filter can express "at least one".
 const ADMINISTRATORS: &str = "management.users.administrators";
 
 /// One page of users.
@@ -49,7 +49,7 @@ pub async fn create_user(
 ) -> Result<RawDocumentBuf, ServiceError> {
     let accepted = user_input::read_new(body).map_err(ServiceError::Violations)?;
     let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
-    // Before the password is hashed, which takes long; what counts is asked again with each try.
+    // Checked before the slow hash of the password. Each attempt checks again.
     may_place(services, caller, group_id).await?;
     let password = Secret::new(user_input::new_password(body).unwrap_or_default());
     let hash = services.accounts.passwords().hash(password).await?;
@@ -59,7 +59,7 @@ pub async fn create_user(
     for _ in 0..resource::DECISIONS {
         let (_, conditions) = may_place(services, caller, group_id).await?;
         let build = |id| {
-            // Whoever had this id before may have been removed by another tool, which leaves his belongings behind.
+            // Another tool may have removed an earlier user with this id and left belongings behind.
             let changes = wanted.map(|id| belongings(&[Bson::Int64(id)])).unwrap_or_default();
             let unit = Unit { conditions: conditions.clone(), changes }.and(credentials::insert(id, name, password));
             Ok((user_input::created(&accepted, id, now), unit))
@@ -72,11 +72,11 @@ pub async fn create_user(
     Err(contended())
 }
 
-/// Puts the body in the place of the user.
+/// Replaces the user with the body.
 ///
 /// # Errors
-/// As [`create_user`], those of [`resource::change`], and [`ErrorCode::RightsExceeded`] for whoever would lift himself or
-/// change a user whose group exceeds him.
+/// As [`create_user`] and [`resource::change`]. [`ErrorCode::RightsExceeded`] for callers who would raise their own
+/// rights, or change a user whose group exceeds them.
 pub async fn update_user(
     services: &Services,
     caller: &Caller,
@@ -101,7 +101,7 @@ pub async fn patch_user(
     change_user(services, caller, id, if_match, |before| resource::merged(&Users::view(before), patch)).await
 }
 
-/// Gives a user another password; his tokens end.
+/// Gives a user another password, and ends the user's session tokens.
 ///
 /// # Errors
 /// As [`patch_user`]; a violation when the body holds no password.
@@ -117,7 +117,7 @@ pub async fn change_password(
     patch_user(services, caller, id, if_match, &serde_json::json!({"password": password})).await
 }
 
-/// Removes a user with everything that is his alone: what he signs in with, his tokens, his settings.
+/// Removes a user with credential, tokens and settings.
 ///
 /// # Errors
 /// [`ErrorCode::FirstUserStays`], [`ErrorCode::OwnUserStays`], [`ErrorCode::LastAdministrator`]; [`ErrorCode::RightsExceeded`] for
@@ -160,18 +160,18 @@ pub(super) fn may_delete(caller: &Caller, id: i64) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The changes that remove what belongs to users and to nobody else.
+/// The changes that remove the belongings of users.
 pub(super) fn belongings(user_ids: &[Bson]) -> Vec<Change> {
-    // Marks of requests too: they tell what was done under a key, and the next user with the same id may know the key.
+    // Marks of requests too: they tell outcomes under a key, and the next user with the same id may know the key.
     [CREDENTIALS, TOKENS, SETTINGS, IMPORTS]
         .map(|collection| Change::DeleteMany { collection, filter: Filter::one_of("user_id", user_ids.to_vec()) })
         .to_vec()
 }
 
-/// Refuses to put users into a group that exceeds the caller; gives the group, and the conditions for the unit that does it.
+/// Refuses to put users into a group that exceeds the caller. Returns the group, and the conditions of the unit.
 ///
 /// # Errors
-/// A violation when the group does not exist; [`ErrorCode::RightsExceeded`] saying what exceeds him.
+/// A violation when the group does not exist; [`ErrorCode::RightsExceeded`] with the excess.
 pub(super) async fn may_place(
     services: &Services,
     caller: &Caller,
@@ -188,7 +188,7 @@ pub(super) async fn may_place(
     Ok((group, conditions))
 }
 
-/// What ends for users who move: nothing, unless the group has more than the one that they leave.
+/// What ends for moved users: nothing, unless the new group exceeds the old one.
 ///
 /// # Errors
 /// What the store reports.
@@ -213,7 +213,7 @@ async fn change_user(
     if_match: &IfMatch,
     body_for: impl Fn(&RawDocument) -> Result<Document, ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    // A change that has to be tried again does not hash again.
+    // A repeated attempt does not hash again.
     let hash = OnceCell::new();
     let decide = async |before: &RawDocument| {
         let body = body_for(before)?;
@@ -243,7 +243,7 @@ async fn change_user(
         };
         let name = after.get_str("user_name").unwrap_or_default();
         decision.unit.changes.extend(credential_change(services, id, name, password).await?);
-        // Last, so that a password that comes with the promotion is met as what it is: the caller's.
+        // Last, so that a password in the same request counts as the caller's.
         decision.unit.changes.extend(ending);
         Ok(decision)
     };
@@ -260,7 +260,7 @@ async fn hashed(services: &Services, password: &str) -> Result<String, ServiceEr
     Ok(services.accounts.passwords().hash(password.into()).await?)
 }
 
-/// A user whom another tool made has nothing to sign in with until he gets a password.
+/// A user of another tool has no credential until somebody sets a password.
 async fn credential_change(
     services: &Services,
     id: i64,
@@ -275,7 +275,7 @@ async fn credential_change(
     })
 }
 
-/// Nobody lifts himself: what decides about access needs the right to change users.
+/// Members that decide about access need the right to change users, so users cannot raise their own rights.
 fn check_own(caller: &Caller, id: i64, accepted: &Document, stored: &Document) -> Result<(), ServiceError> {
     if id != caller.user_id || caller.rights.grants(EDIT) {
         return Ok(());
@@ -297,7 +297,7 @@ fn is_active_admin(user: &RawDocument) -> bool {
     integer(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
 }
 
-/// Checks that there is an active administrator beside this one, and gives the condition under which that stays so.
+/// Checks that there is another active administrator, and returns the condition under which this stays true.
 async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
     let at = scope_version(&*services.store, ADMINISTRATORS, services.max_time).await?;
     let others = active_administrators().and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
@@ -320,10 +320,10 @@ fn contended() -> ServiceError {
     ServiceError::Contended("the set of administrators".to_owned())
 }
 
-/// Refuses every way of asking for the member `password`: users that another tool stored may have one.
+/// Refuses every query of the member `password`: users stored by another tool may have one.
 ///
-/// Beside the plain path there are expressions, which can reach the whole document or a field by a computed name, and
-/// schemas, which can describe fields that they do not name.
+/// Apart from the plain path, expressions can reach the whole document or a field by a computed name. Schemas can
+/// describe fields that they do not name.
 fn refuse_password(filter: &Document, sort: &Sort) -> Result<(), ServiceError> {
     let sorted = sort.keys().iter().any(|key| match key {
         SortKey::Path { path, .. } => touches_password(path.as_str()),

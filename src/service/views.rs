@@ -1,4 +1,4 @@
-//! Stored documents as they are shown, where that differs.
+//! Views of stored documents, if they differ from the documents.
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Document, doc};
@@ -6,7 +6,7 @@ use bson::{Document, doc};
 use crate::auth::rights::{self, Right};
 use crate::domain::document::raw;
 
-/// A stored group with its rights as records. A name that is no right any more becomes a record without a description.
+/// A stored group with its rights as records. The name of a former right becomes a record without a description.
 pub(super) fn group(stored: &RawDocument) -> RawDocumentBuf {
     let Ok(mut shown) = Document::try_from(stored) else { return stored.to_owned() };
     let gone = |name: &str| {
@@ -29,7 +29,7 @@ pub(super) fn right(right: &Right) -> Document {
     }
 }
 
-/// A stored token without its hash, and without who made it.
+/// A stored token without its hash and its maker.
 pub(super) fn token(stored: &RawDocument) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
     for (name, value) in stored.iter().flatten().filter(|(name, _)| !["hash", "made_by"].contains(&name.as_str())) {

@@ -1,4 +1,4 @@
-//! The collections of the service with their indexes: declared once, made by every store.
+//! The collections of the service with their indexes: declared once, created by every store.
 
 use bson::Bson;
 
@@ -20,7 +20,7 @@ pub struct IndexSpec {
     pub keys: &'static [IndexKey],
     /// Whether two documents with equal keys are refused.
     pub unique: bool,
-    /// Which documents it holds: those that have all these values; none named: all documents.
+    /// The index holds only documents with all these values. Without values it holds all documents.
     pub partial: &'static [Equals],
 }
 
@@ -35,7 +35,7 @@ impl IndexSpec {
         Self { name, keys, unique: false, partial: &[] }
     }
 
-    /// The same index over the documents that have these values. It serves questions that ask for the very same values.
+    /// The same index over the documents that have these values. It serves only queries for the same values.
     #[must_use]
     pub const fn only(mut self, partial: &'static [Equals]) -> Self {
         self.partial = partial;
@@ -52,7 +52,7 @@ pub struct Equals {
     pub value: Literal,
 }
 
-/// A value that can be written down where indexes are declared.
+/// A value in a declaration of an index.
 #[derive(Debug, Clone, Copy)]
 pub enum Literal {
     /// A boolean.
@@ -113,10 +113,10 @@ pub const KEYS: &str = "service.keys";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
-/// Ids that imports under way have given to lines of their files, and what requests did that may come again.
+/// Ids that running imports gave to lines of their files, and outcomes of requests with an idempotency key.
 pub const IMPORTS: &str = "service.imports";
 
-/// Which changes of how documents are stored were made.
+/// The completed migrations.
 pub const MIGRATIONS: &str = "service.migrations";
 
 const PUBLIC_ID: IndexSpec = unique("public_id", &[up("public_id")]);

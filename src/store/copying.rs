@@ -1,4 +1,5 @@
-//! Copying a whole store: a dump of everything as of one moment, and a door for copies. Commands use it, no request does.
+//! Copying a whole store: a dump of everything as of one moment, and the operations that fill a store. Only commands
+//! use it.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -7,23 +8,24 @@ use crate::query::Sort;
 
 use super::{Documents, Store, StoreError};
 
-/// The counters that `public_id`s come from, as documents `{_id: collection, value: Int64}`: the largest number that was
-/// given or stored. Each store shows its counters under this name and takes them from it, however it keeps them.
+/// The counters that `public_id`s come from, as documents `{_id: collection, value: Int64}`: the largest number that
+/// was given or stored. Each store reads and writes its counters under this name, in whatever form it keeps them.
 pub const COUNTERS: &str = "service.counters";
 
-/// Everything that is stored, at one moment. For commands, not for requests: it is held as long as it is used.
+/// Everything that is stored, at one moment. Only for commands: the store holds the snapshot as long as the dump
+/// exists.
 #[async_trait]
 pub trait Dump: Send {
     /// The names of all collections in alphabetical order, those of other tools and [`COUNTERS`] too.
     fn collections(&self) -> &[String];
 
-    /// Whether all documents are those of one moment; where they are not, nobody should write meanwhile.
+    /// Whether all documents are of one moment. If not, nobody should write during the dump.
     fn is_of_one_moment(&self) -> bool;
 
-    /// The documents of a collection byte for byte, in this order, or as they come where there is none; some at a time.
+    /// The documents of a collection, byte for byte, in chunks. Without an order they come in that of the store.
     ///
     /// # Errors
-    /// As [`Store::find`]; the same errors may come instead of a piece.
+    /// As [`Store::find`]; the same errors may come instead of a chunk.
     async fn documents(
         &mut self,
         collection: &str,
@@ -31,7 +33,7 @@ pub trait Dump: Send {
     ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError>;
 }
 
-/// A store whose whole contents can be copied out of it and into it.
+/// A store whose whole contents can be dumped and filled.
 #[async_trait]
 pub trait Copying: Store {
     /// Everything that is stored, to be copied.
@@ -40,15 +42,15 @@ pub trait Copying: Store {
     /// MUST be [`StoreError::Unavailable`] when the store is away.
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError>;
 
-    /// Stores new documents as they are, in a collection of any name; on the embedded store all or none. Only for stores
-    /// that nobody else uses: no revision moves. Of counters, only those move that documents of [`COUNTERS`] name.
+    /// Stores new documents as they are, in a collection of any name. On the embedded store it stores all or none. Only
+    /// for stores that nobody else uses: no revision moves. A counter moves only by a document of [`COUNTERS`].
     ///
     /// # Errors
     /// MUST be [`StoreError::Duplicate`] when a unique index refuses a document.
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError>;
 
-    /// Takes away everything that is in a collection, and its counter. Only for stores that nobody else uses. The indexes
-    /// are there again after [`Store::prepare`].
+    /// Removes all documents of a collection, and its counter. Only for stores that nobody else uses.
+    /// [`Store::prepare`] creates the indexes again.
     ///
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store is away.

@@ -17,7 +17,7 @@ pub enum StoreError {
         /// The name of the index as declared, for instance `public_id` or `name`.
         key: String,
     },
-    /// A document to replace or remove is no longer what it was when it was read.
+    /// A document to replace or remove has changed since it was read.
     #[error("the document changed since it was read")]
     Stale,
     /// A condition of the unit does not hold; its position in [`Unit::conditions`](super::Unit::conditions).
@@ -26,12 +26,12 @@ pub enum StoreError {
         /// Position among the unit's conditions.
         index: usize,
     },
-    /// The query failed on a document, or the store refused it; MongoDB's number for it and what was wrong.
+    /// The query failed on a document, or the store refused it. It has MongoDB's number and the reason.
     #[error("{message}")]
     Query {
         /// The number that MongoDB gives this failure, for instance 2 (`BadValue`).
         code: i32,
-        /// What was wrong, for the person who asked.
+        /// What was wrong, for the client.
         message: String,
     },
     /// The time budget of the query ran out.
@@ -49,25 +49,25 @@ pub enum StoreError {
         /// What was asked for.
         what: String,
     },
-    /// The store is away or overloaded; asking again later may help.
+    /// The store is unavailable or overloaded; a later attempt may succeed.
     #[error("the store is not available: {reason}")]
     Unavailable {
         /// For the log, not for the client.
         reason: String,
     },
-    /// There is no room on the disk for what was to be written; nothing was.
+    /// There is no room on the disk for the write; nothing was written.
     #[error("there is no room left on the disk for {what}; make room")]
     NoRoom {
         /// What was to be written.
         what: String,
     },
-    /// Stored data is not what it has to be.
+    /// Stored data is damaged or has the wrong form.
     #[error("stored data is damaged: {what}")]
     Corrupt {
         /// What was found where.
         what: String,
     },
-    /// Anything else that the store's own machinery reports.
+    /// Any other error of the store's own machinery.
     #[error("the store failed")]
     Backend {
         /// The store's own error, for the log.
@@ -77,7 +77,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// The error with its causes: on the command line nobody sees them otherwise.
+    /// The error with its causes, for the command line.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
@@ -95,7 +95,7 @@ impl StoreError {
     }
 }
 
-/// A query that failed on a document, or ran out of its time there.
+/// A query that failed on a document, or exceeded its time there.
 impl From<EvalError> for StoreError {
     fn from(error: EvalError) -> Self {
         if error.is_timeout() {

@@ -1,13 +1,13 @@
-//! How a question was answered: one shape for every store.
+//! How a query was answered, in one shape for every store.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::hint::Hint;
 
-/// How the documents of a question and their total were found, and what work that was.
+/// How the documents of a query and their total were found, with the work it took.
 ///
-/// The question was really asked; the figures are those of the store. Figures about documents that the caller may not see are
+/// The query really ran; the figures are those of the store. Figures about documents that the caller may not see are
 /// left out, see [`Explanation::without_counts`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = ListExplanation)]
@@ -23,7 +23,7 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub keys_examined: Option<u64>,
-    /// How many documents were looked at, those for the total included.
+    /// How many documents were examined, those for the total included.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub documents_examined: Option<u64>,
@@ -37,20 +37,19 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub time_us: Option<u64>,
-    /// What was asked, as MongoDB takes it, in relaxed Extended JSON: `f.<name>` is rewritten. Nothing where no store is asked
-    /// by a filter.
+    /// The filter as MongoDB takes it, in relaxed Extended JSON: `f.<name>` is rewritten. Nothing if no store was asked
+    /// with a filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
     pub filter: Option<serde_json::Value>,
-    /// What would make it less work, where it was much for little.
+    /// A hint at an index, if the query examined much more than it returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>, required = false)]
     pub hint: Option<Hint>,
 }
 
 impl Explanation {
-    /// The same plan without anything that tells of documents that were examined and not returned: for a caller who may not
-    /// see all of them.
+    /// The same plan without the figures of examined documents, for a caller from whom some are hidden.
     #[must_use]
     pub fn without_counts(self) -> Self {
         Self { keys_examined: None, documents_examined: None, time_us: None, hint: None, ..self }
@@ -61,7 +60,7 @@ impl Explanation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// Nothing can match: no document is looked at.
+    /// Nothing can match: no document is examined.
     Nothing,
     /// All documents are looked at.
     Scan,
@@ -69,12 +68,12 @@ pub enum Step {
     Key(IndexUse),
     /// The documents with certain keys of an index.
     Index(IndexUse),
-    /// What several ways find, each document once: the branches of `$or`.
+    /// The union of several plans, one for each branch of `$or`. Each document comes once.
     Union {
         /// The ways.
         of: Vec<Step>,
     },
-    /// The list is part of the program; no store is asked.
+    /// The list is part of the program; no store is involved.
     Memory,
     /// A step that has no counterpart on the other store.
     Other {
@@ -94,7 +93,7 @@ pub struct IndexUse {
     pub unique: bool,
     /// Whether documents may have several keys in it, because there are arrays on its paths.
     pub multikey: bool,
-    /// Whether it holds some of the documents only.
+    /// Whether it holds only some of the documents.
     pub partial: bool,
     /// Its paths, the most significant one first, with the values that are looked for.
     pub keys: Vec<KeyUse>,
@@ -121,7 +120,7 @@ pub enum SortedBy {
     Index,
     /// Several ranges of an index, each in order, were merged; reading stops with the page.
     Merge,
-    /// All that match were found first, and then sorted.
+    /// All matching documents were found first, and then sorted.
     Memory,
 }
 
@@ -129,12 +128,12 @@ pub enum SortedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TotalFrom {
-    /// The number of all documents, which the store keeps.
+    /// The store's own count of all documents.
     Collection,
-    /// The keys of an index, which say which documents match.
+    /// Counted from the keys of an index.
     Keys,
-    /// Every document that may match was looked at.
+    /// Counted by examining documents.
     Documents,
-    /// The page is the last one and tells by itself.
+    /// Known because the page is the last one.
     Page,
 }

@@ -1,4 +1,4 @@
-//! What is known of a store that is a file of ours: its figures, and a copy of it while it is used.
+//! A store that is a file on this machine: its figures, and a backup of it while it is in use.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use crate::metrics::{EmbeddedFigures, Metrics};
 /// A store that is a file on this machine.
 #[async_trait]
 pub trait FileStore: Send + Sync {
-    /// A copy of the whole store as of one moment, in a file without a name that is gone when it is closed. Others read and
-    /// write meanwhile.
+    /// A copy of the whole store as of one moment, in an unnamed file that vanishes when it is closed. Reads and writes
+    /// go on during the copy.
     ///
     /// # Errors
-    /// [`StoreError::Timeout`] when the copy takes too long, [`StoreError::Unavailable`] while another one is made or when
-    /// there is no room for it.
+    /// [`StoreError::Timeout`] when the copy takes too long. [`StoreError::Unavailable`] when another copy is running,
+    /// or when there is no room.
     async fn backup(&self) -> Result<File, StoreError>;
 
-    /// From now on notes in `metrics` how the writing thread commits. Costs nothing until then.
+    /// From now on counts the commits of the writing thread in `metrics`.
     fn report_to(&self, metrics: &Arc<Metrics>);
 
     /// Figures of the moment.

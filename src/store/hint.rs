@@ -1,4 +1,4 @@
-//! Questions that were much work for little, and the index that would help.
+//! Queries that examined much more than they returned, and the index that would help.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::FindQuery;
 use crate::query::{Node, Sort, SortKey, Test};
 
-/// Up to here looking at documents is no work worth a word.
+/// Up to this number of examined documents there is no hint.
 const FREE: u64 = 1000;
-/// Looking at so many times more documents than are returned is much work.
+/// There is a hint only if a query examined this many times more documents than it returned.
 const MUCH: u64 = 100;
 
-/// A question looked at many more documents than it returned.
+/// A query examined many more documents than it returned.
 ///
 /// As text it is plain ASCII, fit for a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,14 +21,14 @@ pub struct Hint {
     pub examined: u64,
     /// How many were returned.
     pub returned: u64,
-    /// How many of those that matched were passed over, as they are on earlier pages.
+    /// How many matching documents were skipped, because they are on earlier pages.
     pub skipped: u64,
-    /// The paths of an index that would help; none when there is such an index, or no index can help.
+    /// The paths of an index that would help. Empty if that index exists, or if no index can help.
     pub index: Vec<String>,
 }
 
 impl Hint {
-    /// What to say about a question; nothing, when its work was in proportion.
+    /// The hint for a query; nothing if its work was in proportion.
     ///
     /// `known` are the paths of indexes that exist.
     pub(super) fn about<'a>(
@@ -62,7 +62,7 @@ impl fmt::Display for Hint {
     }
 }
 
-/// The paths of an index for a question: those bound to values, then those that it is sorted by, then those with ranges.
+/// The paths of an index for a query: those with single values, then those of the sort, then those with ranges.
 fn useful_index(filter: &Node, sort: &Sort) -> Vec<String> {
     let mut paths = Paths::default();
     paths.add(filter, "");
@@ -73,7 +73,7 @@ fn useful_index(filter: &Node, sort: &Sort) -> Vec<String> {
             SortKey::Path { path, .. } => Some(path.as_str().to_owned()),
             SortKey::Entry { .. } => None,
         });
-        // Where no condition has bounds, all documents are looked at for the total, in whatever order.
+        // Without a condition that has bounds, the total needs all documents, in any order.
         if matches!(filter, Node::Always) || !index.is_empty() || !paths.range.is_empty() {
             index.extend(sorted);
         }

@@ -1,4 +1,4 @@
-//! What a store says of itself: findings for an operator, figures for a monitor.
+//! What a store reports of itself: findings for an operator, figures for a monitor.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ pub enum Verdict {
     Wrong,
 }
 
-/// Something that was looked at, in a sentence for the operator; one that is wrong says what to do.
+/// The result of one check, in a sentence for the operator. A wrong one says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// How grave.
     pub verdict: Verdict,
-    /// What was looked at, in a word: `version`, `clock`.
+    /// The name of the check: `version`, `clock`.
     pub subject: &'static str,
     /// What was found.
     pub text: String,
@@ -52,12 +52,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// With less than this a store soon cannot write.
+/// With less free space than this a store soon cannot write.
 const TOO_LITTLE_MIB: u64 = 256;
-/// With less than this part of its disk free a store needs attention.
+/// With a smaller free part of its disk than this a store needs attention.
 const LITTLE: u64 = 10;
 
-/// What is to be said about the room on the disk of a store; `place` is where it lies.
+/// The finding about the free space on the disk of a store in `place`.
 pub fn room(place: &str, free_bytes: u64, total_bytes: u64) -> Finding {
     let (free, total) = (free_bytes >> 20, total_bytes >> 20);
     let text = format!("{free} of {total} MiB are free on the disk of {place}");
@@ -70,7 +70,7 @@ pub fn room(place: &str, free_bytes: u64, total_bytes: u64) -> Finding {
     }
 }
 
-/// What is to be said about indexes: `missing` ones of `declared`, as `collection.index`.
+/// The finding about indexes: `missing` of `declared`, as `collection.index`.
 pub fn indexes(declared: usize, missing: &[String], is_new: bool) -> Finding {
     if is_new {
         return Finding::note("indexes", "the store is new; the first start makes collections and indexes");

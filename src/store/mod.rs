@@ -3,9 +3,9 @@
 //! Laws that every adapter keeps, and that `tests/it/contract` checks on each of them:
 //!
 //! - A query means what MongoDB's manual says it means; the adapters give equal answers.
-//! - What was acknowledged is on disk (MongoDB: on the disks of a majority).
+//! - An acknowledged write is on disk (MongoDB: on the disks of a majority).
 //! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect.
-//! - No adapter reads the clock or makes up identifiers: both come with the call.
+//! - No adapter reads the clock or generates identifiers: both come with the call.
 
 pub mod collections;
 pub mod copying;
@@ -46,44 +46,44 @@ pub use self::pieces::Pieces;
 /// A collection that was never written to is empty, not an error.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Makes sure that the collections and their indexes exist; existing ones are kept.
+    /// Creates the collections and indexes that do not exist yet.
     ///
     /// Call it before anything else. May be called again, also with other collections.
     ///
     /// # Errors
-    /// MUST be [`StoreError::Duplicate`] when stored documents break a unique index that is to be made.
+    /// MUST be [`StoreError::Duplicate`] when stored documents violate a unique index that it creates.
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError>;
 
     /// The documents that the query selects, in the order of its sort.
     ///
-    /// Without a sort the embedded store gives insertion order, MongoDB the order in which it finds them. All come from
-    /// one point in time (on MongoDB: where the deployment is a replica set).
+    /// Without a sort the embedded store gives insertion order, and MongoDB its own order. All come from one point in
+    /// time (on MongoDB only on a replica set).
     ///
     /// # Errors
-    /// MUST be [`StoreError::Query`] when evaluating the query failed on a document,
-    /// [`StoreError::Timeout`] when its time budget ran out, [`StoreError::Busy`] when there is no memory or no turn for it.
+    /// MUST be [`StoreError::Query`] when evaluating the query failed on a document. MUST be [`StoreError::Timeout`]
+    /// when its time budget ran out, and [`StoreError::Busy`] when there is no memory or no turn for it.
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError>;
 
     /// Like [`Store::find`], with the number of all documents that the filter matches.
     ///
-    /// The embedded store takes both from one snapshot; on MongoDB they are two questions.
+    /// The embedded store takes both from one snapshot; on MongoDB they are two queries.
     ///
     /// # Errors
     /// As [`Store::find`].
     async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError>;
 
-    /// Like [`Store::page`], for answers that are too large to be held in memory: gives them in pieces.
+    /// Like [`Store::page`], for answers that are too large for memory: gives them in chunks.
     ///
-    /// The pieces come from one point in time, as those of [`Store::find`] do, unless taking them lasts longer than a
-    /// minute on the embedded store: then the rest is what there is at that time, without what no longer matches.
+    /// The chunks come from one point in time, as in [`Store::find`]. On the embedded store, chunks that are read after
+    /// a minute come from the newest snapshot, without documents that no longer match.
     ///
     /// # Errors
-    /// As [`Store::find`]; the same errors may come instead of a piece.
+    /// As [`Store::find`]; the same errors may come instead of a chunk.
     async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
         Ok(Pieces::of(self.page(collection, query).await?))
     }
 
-    /// Asks as [`Store::page`] does and tells how the answer was found instead of giving it.
+    /// Runs the query as [`Store::page`] does, and returns how the answer was found instead of the answer.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -97,28 +97,28 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes `count` consecutive `public_id`s out of the collection's counter and returns the first.
     ///
-    /// No two calls ever get the same one, whatever instance they come from, and none that was ever stored is given again.
+    /// No two calls ever get the same id, on any instance. An id that was ever stored is never given again.
     ///
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store is away.
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError>;
 
-    /// Carries out a unit of changes: all of them, or none.
+    /// Commits a unit of changes: all of them, or none.
     ///
-    /// Returns, change by change, how many documents it touched. An inserted document's `public_id`
-    /// moves the collection's counter up to at least that number in the same step.
+    /// Returns for each change how many documents it touched. Inserting a document raises the collection's counter to
+    /// at least its `public_id`, in the same step.
     ///
     /// # Errors
     /// - MUST be [`StoreError::Duplicate`] when a unique index refuses a document;
-    /// - MUST be [`StoreError::Stale`] when a document to replace or remove is no longer what the change says it was;
+    /// - MUST be [`StoreError::Stale`] when a document to replace or remove differs from the one in the change;
     /// - MUST be [`StoreError::Condition`] when a condition does not hold.
     ///
     /// After each of these nothing has changed.
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError>;
 
-    /// A number that is another one after each change of the collection; equal numbers mean that nothing changed. No number
-    /// comes back, not even after a restart. While the store cannot be read each call gives another one, so nothing that was
-    /// read counts as current then.
+    /// A number that differs after each change of the collection; equal numbers mean that nothing changed. No number
+    /// repeats, not even after a restart. While the store cannot be read each call gives a new number, so no cache
+    /// counts as current.
     ///
     /// Costs no round trip. Changes made through this store show at once, those of other instances
     /// and tools within one second.
@@ -130,18 +130,18 @@ pub trait Store: Send + Sync + 'static {
     /// MUST be [`StoreError::Unavailable`] when it cannot.
     async fn ping(&self) -> Result<(), StoreError>;
 
-    /// What an operator should know about the store: whether everything is there that `prepare` makes of these collections,
-    /// clocks that disagree with `now`, room on the disk. Changes nothing.
+    /// Findings for an operator: missing indexes of these collections, clocks that disagree with `now`, free space on
+    /// the disk. Changes nothing.
     ///
     /// # Errors
     /// MUST be [`StoreError::Unavailable`] when the store cannot be reached.
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError>;
 
-    /// How many changes one unit may have; work with more of them is several units. Where it is [`usize::MAX`], memory alone
-    /// bounds a unit.
+    /// How many changes one unit may have; larger work takes several units. With [`usize::MAX`], only memory bounds a
+    /// unit.
     fn largest_unit(&self) -> usize;
 
-    /// Whether each question goes over the network, so that asking for a little more at once saves time.
+    /// Whether each query goes over the network, so that fetching a little more at once saves time.
     fn is_remote(&self) -> bool {
         false
     }
@@ -182,7 +182,7 @@ impl FindQuery {
         self
     }
 
-    /// The same question, answered with at most `limit` documents (0: all).
+    /// The same query with at most `limit` documents (0: all).
     #[must_use]
     pub fn limited(mut self, limit: u64) -> Self {
         self.limit = limit;
@@ -194,7 +194,7 @@ impl FindQuery {
 #[derive(Debug, Clone, Default)]
 pub struct Documents {
     bytes: Vec<u8>,
-    /// Where the second one and those behind it begin; no document is empty. So a single one needs no list.
+    /// Where the second and each later document begins. No document is empty. A single one needs no list.
     starts: Vec<usize>,
 }
 
@@ -209,8 +209,8 @@ impl Documents {
         Self { bytes: document.as_bytes().to_vec(), starts: Vec::new() }
     }
 
-    /// Makes room for so many documents of about so many bytes each, within reason: half as much again, as moving all of
-    /// them costs more than room that is not used.
+    /// Reserves memory for so many documents of about so many bytes each, within a bound. It reserves half as much
+    /// again, because moving all documents costs more than unused memory.
     pub fn reserve(&mut self, documents: usize, bytes: usize) {
         self.starts.reserve(documents.min(10_000));
         self.bytes.reserve(documents.saturating_mul(bytes + bytes / 2).min(1024 * 1024));
@@ -277,16 +277,16 @@ pub struct Page {
     pub documents: Documents,
     /// How many documents the filter matches in all.
     pub total: u64,
-    /// What to say about the work that it was; always nothing where the store does not tell without being asked again.
+    /// The hint about the work of the query. Always empty if the store would need a second query to tell.
     pub hint: Option<Hint>,
 }
 
 /// Changes that belong together, with what must hold for them.
 #[derive(Debug, Clone, Default)]
 pub struct Unit {
-    /// What must hold when the unit takes effect, checked before its changes.
+    /// The conditions that must hold when the unit takes effect. They are checked before its changes.
     pub conditions: Vec<Condition>,
-    /// What it does, in this order; later changes see the earlier ones.
+    /// The changes, in this order; later changes see the earlier ones.
     pub changes: Vec<Change>,
 }
 
@@ -313,21 +313,21 @@ impl Unit {
 
 /// What must hold for a [`Unit`] to take effect.
 ///
-/// Two units that contradict each other never both succeed, however they overlap: one that inserts an
-/// object given its type [`Exists`](Condition::Exists), and one that deletes the type given that
-/// [`None`](Condition::None) of its objects exists.
+/// Two units that contradict each other never both succeed, however they overlap. For instance, one inserts an object
+/// if its type [`Exists`](Condition::Exists), and the other deletes the type if [`None`](Condition::None) of its
+/// objects exists.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// At least one document of the collection matches.
     Exists {
         /// The collection's name.
         collection: &'static str,
-        /// What the document must match; use a key (`public_id`), it is asked on each write.
+        /// What the document must match. Use a key (`public_id`), because each write runs this query.
         filter: Filter,
     },
-    /// No document of the collection matches. The unit must remove or replace a document by
-    /// [`Change::Delete`] or [`Change::Replace`] (the one that such documents would refer to); otherwise the condition holds
-    /// at one moment of the write, and another unit may store such a document right after.
+    /// No document of the collection matches. The unit must remove or replace the document that such documents would
+    /// refer to, by [`Change::Delete`] or [`Change::Replace`]. Otherwise the condition holds only at one moment of the
+    /// write, and another unit may store such a document right after.
     None {
         /// The collection's name.
         collection: &'static str,
@@ -354,7 +354,7 @@ pub enum Change {
         /// The document.
         document: RawDocumentBuf,
     },
-    /// Puts `after` in the place of `before`; both have the same `_id`.
+    /// Replaces `before` with `after`; both have the same `_id`.
     Replace {
         /// The collection's name.
         collection: &'static str,

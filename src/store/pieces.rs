@@ -1,22 +1,23 @@
-//! An answer in pieces, for those that are too large to be held in memory.
+//! An answer in chunks, if it is too large for memory.
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{Documents, Hint, Page, StoreError};
 
-/// A piece ends with the document that brings it to this many bytes. As JSON it is what a slow reader keeps in memory.
+/// A chunk ends with the document that brings it to this many bytes. A slow reader keeps the JSON of one chunk in
+/// memory.
 pub const PIECE_BYTES: usize = 128 * 1024;
-/// A piece has at most this many documents.
+/// A chunk has at most this many documents.
 pub const PIECE_DOCUMENTS: usize = 500;
 
-/// The documents of an answer, some at a time, and how many there are in all.
+/// The documents of an answer in chunks, and their total number.
 pub struct Pieces {
-    /// How many documents the filter matches, those before and behind the answer included.
+    /// How many documents the filter matches, those before and after the answer included.
     pub total: u64,
-    /// What is to be said about the work of finding them, see [`Page::hint`].
+    /// The hint about the work of finding them, see [`Page::hint`].
     pub hint: Option<Hint>,
-    /// The documents in order; no piece is empty. After an error nothing comes any more.
+    /// The documents in order; no chunk is empty. An error ends the stream.
     pub documents: BoxStream<'static, Result<Documents, StoreError>>,
 }
 

@@ -1,4 +1,4 @@
-//! JSON text that is the same in every view of a type's objects, so that rendering copies it.
+//! JSON text that all views of a type's objects share, so that rendering copies it.
 
 use bson::Document;
 use bson::raw::RawDocumentBuf;
@@ -92,7 +92,7 @@ impl ExternalFragments {
 }
 
 impl TypeFragments {
-    /// `acl` is the stored access list, which is shown as it is.
+    /// `acl` is the stored access list, which views show unchanged.
     pub(super) fn of(object_type: &ObjectType, acl: Option<&Document>) -> Self {
         let mut icon = Vec::new();
         match &object_type.icon {

@@ -1,10 +1,10 @@
-//! The order and the roles of a type's fields, worked out once.
+//! The order and the roles of a type's fields, computed once.
 
 use std::collections::HashMap;
 
 use super::{External, Field, OBJECT_ID, PASSWORD, REF, REF_SECTION, REF_SECTION_FIELD, Section};
 
-/// What rendering a field takes beyond showing its value.
+/// What rendering a field needs beyond its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Nothing.
@@ -13,7 +13,7 @@ pub(crate) enum Role {
     Password,
     /// Summing up the referenced object.
     Reference,
-    /// Summing up the referenced object and showing its fields, as the section at this position says.
+    /// The summary of the referenced object, and its fields as the section at this position defines.
     SectionReference(usize),
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum LinkSource {
 /// Positions in the lists of a type.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layout {
-    /// The fields as they are shown: section by section, then those in no section. Each once.
+    /// The fields in the order of views: section by section, then those in no section. Each once.
     pub(crate) shown: Vec<usize>,
     /// The summary's fields that exist.
     pub(crate) summary: Vec<usize>,

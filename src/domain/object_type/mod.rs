@@ -1,9 +1,9 @@
-//! A type of objects, compiled from its stored document for quick validation and rendering.
+//! A type of objects, compiled from its stored document for fast validation and rendering.
 //!
 //! Laws:
-//! - Reading is tolerant. Other tools write types too: members of an odd shape count as absent, only a document
+//! - Reading is tolerant, because other tools write types too. Malformed members count as absent. Only a document
 //!   without a `public_id` is refused.
-//! - What is the same in every view of every object of the type is worked out here, once.
+//! - Everything that all views of the type's objects share is computed here, once.
 
 mod fragments;
 mod layout;
@@ -25,7 +25,7 @@ pub const REF: &str = "ref";
 pub const REF_SECTION_FIELD: &str = "ref-section-field";
 /// The kind of a section that shows fields of another object.
 pub const REF_SECTION: &str = "ref-section";
-/// The kind of a field whose value only those who may edit objects see.
+/// The kind of a field whose value only callers who may edit objects see.
 pub const PASSWORD: &str = "password";
 /// What externals call the object's own `public_id`.
 pub const OBJECT_ID: &str = "object_id";
@@ -48,9 +48,9 @@ pub struct ObjectType {
     pub public_id: i64,
     /// Its unique name, kebab case when it came through this service.
     pub name: String,
-    /// What people see; the name where none is stored.
+    /// The name for people; the unique name if none is stored.
     pub label: String,
-    /// Objects of a type that is not active can be read, but not made or changed.
+    /// Objects of an inactive type can be read, but not created or changed.
     pub active: bool,
     /// Three numbers with dots.
     pub version: String,
@@ -68,7 +68,7 @@ pub struct ObjectType {
     pub sections: Vec<Section>,
     /// The links in order.
     pub externals: Vec<External>,
-    /// Names of the fields that sum up an object, as they are stored: not all need exist.
+    /// Names of the fields in an object's summary, as they are stored. Some may not exist.
     pub summary_fields: Vec<String>,
     /// Who may do what with its objects.
     pub acl: Acl,
@@ -94,9 +94,9 @@ pub struct Field {
     pub options: Vec<FieldOption>,
     /// Ids of the types that it may refer to.
     pub ref_types: Vec<i64>,
-    /// How referenced objects are summed up, one entry per target type.
+    /// The summaries of referenced objects, one entry per target type.
     pub summaries: Vec<ReferenceSummary>,
-    /// What objects get that come without a value; null for nothing.
+    /// The default value of objects; null for none.
     pub value: Bson,
     /// For people.
     pub description: Option<String>,
@@ -117,13 +117,13 @@ pub struct FieldOption {
     pub label: String,
 }
 
-/// How a field sums up objects of one type that it refers to.
+/// The summary of referenced objects of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceSummary {
     /// The type of the referenced object.
     pub type_id: i64,
-    /// What stands around the values of `fields` in the line, in order: one piece more than there are places for values.
-    /// None for a line that says nothing by itself.
+    /// The texts around the values of `fields` in the line, in order: one more than there are placeholders. None for an
+    /// empty line.
     pub line: Vec<String>,
     /// What people see.
     pub label: String,
@@ -131,7 +131,7 @@ pub struct ReferenceSummary {
     pub fields: Vec<String>,
     /// An icon class.
     pub icon: Option<String>,
-    /// Whether the line is meant to be shown after the type's label.
+    /// Whether the line belongs after the type's label.
     pub prefix: bool,
 }
 
@@ -144,9 +144,9 @@ pub struct Section {
     pub name: String,
     /// What people see.
     pub label: String,
-    /// Names of its fields, as they are stored: not all need exist.
+    /// Names of its fields, as they are stored. Some may not exist.
     pub fields: Vec<String>,
-    /// For a `ref-section`: what it shows of the other object.
+    /// For a `ref-section`: the fields of the other object that it shows.
     pub reference: Option<SectionReference>,
 }
 
@@ -161,7 +161,7 @@ pub struct SectionReference {
     pub selected_fields: Vec<String>,
 }
 
-/// A link to somewhere else, made from values of the object.
+/// An external link, made from values of the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct External {
     /// Its name within the type.
@@ -172,9 +172,9 @@ pub struct External {
     pub label: String,
     /// An icon class.
     pub icon: Option<String>,
-    /// Names of the fields whose values fill the address, or `object_id`.
+    /// Names of the fields whose values fill the placeholders, or `object_id`.
     pub fields: Vec<String>,
-    /// The address, when it may be rendered at all.
+    /// The address, if it may be rendered.
     pub link: Option<LinkTemplate>,
     pub(crate) fragments: ExternalFragments,
 }
@@ -188,7 +188,7 @@ impl ObjectType {
         read::object_type(document)
     }
 
-    /// What views show for a type that is gone.
+    /// The placeholder of a deleted type in views.
     pub(crate) fn missing(public_id: i64) -> Self {
         read::missing(public_id)
     }
@@ -213,7 +213,7 @@ impl ObjectType {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Ids of all types that objects of this one may refer to, in rising order.
+    /// Ids of all types that objects of this one may refer to, ascending.
     pub fn references_types(&self) -> BTreeSet<i64> {
         self.fields.iter().flat_map(|field| self.targets(field)).collect()
     }
@@ -240,12 +240,12 @@ impl Field {
         matches!(self.role, Role::Reference | Role::SectionReference(_))
     }
 
-    /// Whether only those who may edit objects see its values.
+    /// Whether only callers who may edit objects see its values.
     pub fn is_password(&self) -> bool {
         self.role == Role::Password
     }
 
-    /// How objects of the type `type_id` are summed up where this field refers to them.
+    /// The summary of objects of the type `type_id` that this field refers to.
     pub fn summary_for(&self, type_id: i64) -> Option<&ReferenceSummary> {
         self.summaries.iter().find(|summary| summary.type_id == type_id)
     }

@@ -1,4 +1,4 @@
-//! The tolerant way from a stored document to an [`ObjectType`].
+//! Reads an [`ObjectType`] tolerantly from a stored document.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,7 +21,7 @@ pub(super) fn object_type(document: &RawDocument) -> Result<ObjectType, ObjectTy
     Ok(compile(public_id, &document))
 }
 
-/// What stands in for a type that is gone: its id and nothing else.
+/// The placeholder of a deleted type: only its id.
 pub(super) fn missing(public_id: i64) -> ObjectType {
     compile(public_id, &doc! { "active": false, "version": "" })
 }
@@ -57,8 +57,8 @@ fn compile(public_id: i64, document: &Document) -> ObjectType {
     object_type
 }
 
-/// The fields, and where each stands by name. Fields without a name cannot be referred to; of two with the same
-/// name the first one counts.
+/// The fields, and their positions by name. Fields without a name are skipped. Of two with the same name the first one
+/// counts.
 fn fields(members: Members<'_>, sections: &[Section]) -> (Vec<Field>, HashMap<String, usize>) {
     let mut fields: Vec<Field> = Vec::new();
     let mut positions = HashMap::new();
@@ -108,7 +108,7 @@ fn summary(members: Members<'_>) -> Option<ReferenceSummary> {
     })
 }
 
-/// The pieces of a line whose places for values are `{}`.
+/// The texts around the placeholders `{}` of a line.
 fn line(text: &str) -> Vec<String> {
     if text.trim().is_empty() { Vec::new() } else { text.split("{}").map(str::to_owned).collect() }
 }
@@ -149,7 +149,7 @@ fn external(members: Members<'_>) -> External {
     external
 }
 
-/// The members of a stored document, read with the rule that odd is absent.
+/// The members of a stored document; malformed ones count as absent.
 #[derive(Clone, Copy)]
 struct Members<'a>(&'a Document);
 
@@ -179,7 +179,7 @@ impl<'a> Members<'a> {
         self.0.get(name).and_then(integer)
     }
 
-    /// A list of integers; some tools store a single one bare.
+    /// A list of integers; some tools store a single one without a list.
     fn integers(self, name: &str) -> Vec<i64> {
         let bare = self.integer(name);
         self.items(name).iter().filter_map(integer).chain(bare).collect()
@@ -194,7 +194,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A whole number in whatever number type another tool has stored it with.
+/// A whole number of any stored number type.
 fn integer(value: &Bson) -> Option<i64> {
     match *value {
         Bson::Int64(number) => Some(number),

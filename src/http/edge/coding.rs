@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110, section 8.4.1): which ones are known, what a client accepts, packing and unpacking.
+//! Content codings (RFC 9110, section 8.4.1): the known ones, negotiation, compression and decompression.
 
 use std::io::{self, Read, Write};
 
@@ -15,13 +15,13 @@ pub enum Coding {
     Gzip,
 }
 
-/// Best first: what is taken when a client likes several equally well. By time, not by size.
+/// Best first, for clients with equal preferences. By speed, not by size.
 pub const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 
 /// The names of all of them, for an `Accept-Encoding` of ours.
 pub const NAMES: &str = "zstd, br, gzip";
 
-/// A window of 8 MiB, which is what RFC 9659 lets a sender ask for. More would be memory that a client decides on.
+/// A window of 8 MiB, the maximum of RFC 9659. With more, clients would decide about memory.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -37,7 +37,7 @@ pub enum Unpacked {
     Whole(Vec<u8>),
     /// They would be more than was allowed.
     TooLarge,
-    /// They are not what the coding says, or end too early.
+    /// The bytes do not fit the coding, or end too early.
     Broken(io::Error),
 }
 
@@ -58,7 +58,7 @@ impl Coding {
         CODINGS.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name()))
     }
 
-    /// What the client likes best of what is known here; `None`: the bytes as they are.
+    /// The known coding that the client prefers; `None`: no compression.
     pub fn accepted(headers: &HeaderMap) -> Option<Self> {
         let mut likings = [None; CODINGS.len()];
         let mut others = None;
@@ -80,7 +80,7 @@ impl Coding {
     /// The bytes in this coding.
     ///
     /// # Errors
-    /// When the library refuses; memory and bytes give no reason to.
+    /// When the library fails, which neither memory nor input should cause.
     pub fn pack(self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::Zstd => zstd::stream::encode_all(bytes, ZSTD_LEVEL),
@@ -99,10 +99,10 @@ impl Coding {
         }
     }
 
-    /// What was packed, unpacked while it is read.
+    /// Decompresses while reading.
     ///
     /// # Errors
-    /// When the library refuses; reading fails where the bytes are not in this coding.
+    /// When the library fails; reading fails if the bytes are not in this coding.
     pub fn reader<'a>(self, bytes: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Self::Zstd => {
@@ -115,7 +115,7 @@ impl Coding {
         })
     }
 
-    /// What was packed, if it is `most` bytes or fewer. No more than that is ever held, whatever the bytes claim.
+    /// The decompressed bytes, if they are `most` or fewer. It never holds more, whatever the input claims.
     pub fn unpack(self, bytes: &[u8], most: usize) -> Unpacked {
         match self.reader(bytes).and_then(|reader| read_some(reader, most)) {
             Ok(unpacked) if unpacked.len() > most => Unpacked::TooLarge,
@@ -125,14 +125,14 @@ impl Coding {
     }
 }
 
-/// As many bytes as are allowed, and one more to tell that there are too many.
+/// The allowed number of bytes, and one more to detect an excess.
 fn read_some(reader: impl Read, most: usize) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
     reader.take(most as u64 + 1).read_to_end(&mut unpacked)?;
     Ok(unpacked)
 }
 
-/// A name and its quality in thousandths; one that cannot be read is none.
+/// A name and its quality in thousandths; an unreadable one is ignored.
 fn read_item(item: &str) -> (&str, u32) {
     let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
     let quality = parameters.split(';').find_map(|parameter| {

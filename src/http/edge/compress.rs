@@ -1,9 +1,9 @@
 //! Compressed answers.
 //!
-//! A compressed answer is another representation than the plain one, so its strong entity tag is another one too
-//! (RFC 9110, section 8.8.3.3): it ends in the name of the coding, `"<tag>-gzip"`. `http::conditional` takes the end off
-//! again, so each form of a tag does for `If-Match` and `If-None-Match`. Answers that must not be stored are sent plain:
-//! they carry passwords and tokens, and the length of a compressed text tells something about what is in it.
+//! A compressed answer is another representation, so it needs another strong entity tag (RFC 9110, section 8.8.3.3).
+//! The tag ends in the name of the coding: `"<tag>-gzip"`. `http::conditional` removes the end again, so `If-Match` and
+//! `If-None-Match` take each form. Answers that must not be stored are sent plain: they contain passwords and tokens,
+//! and the length of a compressed text reveals something about its content.
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::ServiceResponse;
@@ -15,12 +15,12 @@ use super::coding::{CODINGS, Coding};
 use crate::admission;
 use crate::settings::CompressionSettings;
 
-/// What takes longer than some hundred microseconds is done on a thread of its own.
+/// Compression that takes longer than some hundred microseconds runs on a separate thread.
 const IN_PLACE_BYTES: usize = 32 * 1024;
 
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// The answer, compressed if the client accepts a coding, the settings say so, and it is text of some length.
+/// The answer, compressed if the client accepts a coding, the settings allow it, and it is a text of some length.
 pub(in crate::http) async fn compressed(
     response: ServiceResponse<BoxBody>,
     settings: CompressionSettings,
@@ -29,7 +29,7 @@ pub(in crate::http) async fn compressed(
         return response;
     }
     let mut response = response;
-    // Also what was not compressed was chosen by what the client accepts.
+    // A plain answer also depends on what the client accepts.
     response.headers_mut().append(header::VARY, ACCEPT_ENCODING);
     let coding = Coding::accepted(response.request().headers());
     let (Some(coding), BodySize::Sized(size)) = (coding, response.response().body().size()) else { return response };
@@ -76,7 +76,7 @@ async fn pack(coding: Coding, bytes: Bytes) -> Option<Vec<u8>> {
     let packed = if bytes.len() <= IN_PLACE_BYTES {
         coding.pack(&bytes)
     } else {
-        // While there is no turn for it, the answer is sent as it is.
+        // Without a turn the answer is sent uncompressed.
         admission::work(move |_| coding.pack(&bytes)).await.ok()?
     };
     packed.inspect_err(|error| log::warn!("an answer is sent as it is, {} failed: {error}", coding.name())).ok()

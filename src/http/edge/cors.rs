@@ -1,4 +1,4 @@
-//! Pages of other origins: nobody's, unless the settings name them.
+//! Cross-origin requests: refused, unless the settings name the origin.
 
 use actix_cors::Cors;
 use actix_web::http::{Method, header};
@@ -6,7 +6,7 @@ use actix_web::middleware::Condition;
 
 use crate::settings::{CorsSettings, SettingsError};
 
-/// What pages may read beside the few headers that every page may.
+/// Headers that pages may read, in addition to the standard ones.
 const EXPOSED: [&str; 12] = [
     "ETag",
     "Location",
@@ -22,7 +22,7 @@ const EXPOSED: [&str; 12] = [
     "RateLimit-Reset",
 ];
 
-/// What pages may send beside the few headers that every page may.
+/// Headers that pages may send, in addition to the standard ones.
 const ALLOWED: [header::HeaderName; 8] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,
@@ -50,8 +50,8 @@ impl CorsPolicy {
         Ok(Self { origins: settings.origins()?, max_age_s: settings.max_age_s })
     }
 
-    /// The layer that answers preflights and marks answers, only there when an origin is allowed. Cookies have no part in
-    /// it: there are none.
+    /// The layer that answers preflights and marks answers. It exists only if an origin is allowed. There are no
+    /// cookies.
     pub fn layer(&self) -> Condition<Cors> {
         Condition::new(!self.origins.is_empty(), self.cors())
     }

@@ -1,7 +1,7 @@
-//! Who a request comes from, behind proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//! The client's address behind proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
-//! Each proxy appends the address that it heard from, so only the end of the list is to be believed: as far as trusted
-//! proxies wrote it. What stands before the first stranger is that stranger's own claim.
+//! Each proxy appends the address of its peer. So only the end of the list is trustworthy, as far as trusted proxies
+//! wrote it. Earlier addresses are claims of the first untrusted one.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +22,7 @@ pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &[IpNet]) -> I
         return nearest;
     }
     for name in way(headers).into_iter().rev() {
-        // A proxy that hides whom it heard from (`unknown`, `_name`) is the last that is known.
+        // If a proxy hides its peer (`unknown`, `_name`), the proxy is the last known address.
         let Some(address) = read_address(&name) else { break };
         nearest = address;
         if !is_trusted(address, trusted) {

@@ -1,4 +1,4 @@
-//! The gate: what is looked at before a request goes to its route, so that it costs nothing more.
+//! The gate: checks before a request goes to its route, so that a refused one costs nothing more.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Gate {
         if header_bytes > self.max_header_bytes {
             return Err(ApiError::of(ErrorCode::HeadersTooLarge));
         }
-        // Who asks whether the service is well has to get an answer.
+        // Health checks must always get an answer.
         if request.path().starts_with("/health/") {
             return Ok(None);
         }
@@ -57,7 +57,7 @@ impl Gate {
     }
 }
 
-/// Turns away requests whose head is too large, and clients that are too fast.
+/// Refuses requests with too large a head, and clients that are too fast.
 ///
 /// # Errors
 /// None of its own; a refusal is an answer.

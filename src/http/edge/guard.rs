@@ -1,8 +1,8 @@
-//! A connection that gives up on a client who neither sends nor takes.
+//! A connection with deadlines for clients that neither send nor read.
 //!
-//! The dispatcher of `actix-http` has a deadline for the head of the first request, and one for a connection at rest
-//! that ends with the first byte of the next head. What it leaves open is closed here: a later head that never ends, a
-//! body that trickles in after its answer, and an answer that nobody takes. While a handler is at work there is no
+//! The dispatcher of `actix-http` has a deadline for the head of the first request. It has another one for an idle
+//! connection, which ends with the first byte of the next head. This module adds deadlines for a later head that never
+//! ends, a body that trickles in after its answer, and an answer that nobody reads. While a handler runs there is no
 //! deadline for reading; bodies have their own (see `http::body`).
 
 use std::cell::Cell;
@@ -19,15 +19,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// How long a connection is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// From the end of a request to the begin of the next.
+    /// From the end of a request to the beginning of the next.
     pub(super) idle: Duration,
-    /// From the first byte after a request to the end of the head that it belongs to.
+    /// From the first byte after a request to the end of its head.
     pub(super) head: Duration,
-    /// From one byte of an answer that was taken to the next.
+    /// Between two bytes of an answer that the client reads.
     pub(super) write: Duration,
 }
 
-/// What the handlers' side tells the connection; shared by the two, on one thread.
+/// The state that handlers share with the connection, on one thread.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     under_way: Cell<usize>,
@@ -54,7 +54,7 @@ pub(super) struct Guarded {
     writing: ArrivalDeadline,
 }
 
-/// A point in time that moves often and is rarely reached; the timer follows only when it fires.
+/// A deadline that moves often and is rarely reached; the timer follows only when it fires.
 #[derive(Default)]
 struct ArrivalDeadline {
     at: Option<Instant>,
@@ -69,7 +69,7 @@ impl Progress {
         UnderWay(Rc::clone(self))
     }
 
-    /// Waits until the client has said that it sends nothing more.
+    /// Waits until the client has closed its sending direction.
     pub(super) async fn hung_up(&self) {
         self.hung_up.notified().await;
     }
@@ -92,12 +92,12 @@ impl Guarded {
         Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing }
     }
 
-    /// The other end of what the connection knows of its requests.
+    /// The handlers' end of the shared state.
     pub(super) fn progress(&self) -> &Rc<Progress> {
         &self.progress
     }
 
-    /// Whether the client has had all the time that there is, after a read that brought `bytes` or had to wait.
+    /// Whether the client's time is over, after a read of `bytes` or without data.
     fn read_is_over(&mut self, context: &mut Context<'_>, bytes: usize) -> bool {
         let changes = self.progress.changes.get();
         let changed = std::mem::replace(&mut self.seen, changes) != changes;
@@ -118,7 +118,7 @@ impl Guarded {
     fn written(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.writing.at = None;
-            // An answer that is being taken is no connection at rest.
+            // A connection with an answer in progress is not idle.
             self.progress.change();
             return written;
         }

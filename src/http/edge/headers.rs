@@ -2,25 +2,25 @@
 
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// The page that shows the description of the interface lies below this.
+/// The path of the page with the API description.
 const DOCS: &str = "/docs";
 
-/// Nothing of an answer is to be run, shown or framed.
+/// Browsers must not run, show or frame an answer.
 const API_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
 
-/// The page runs what this service serves and asks nobody else. It writes styles into itself.
+/// The page runs only scripts of this service and calls no other address. It writes inline styles.
 const DOCS_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; \
      connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 );
 
-/// Nobody may keep the answer. Where it carries a secret its handler says so; such answers are not compressed either.
+/// No cache may keep the answer. Handlers set it for answers with a secret, which are not compressed either.
 pub(in crate::http) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Adds them where the answer says nothing else itself. `hsts` is the value of `Strict-Transport-Security`, under TLS.
+/// Adds the headers that the answer does not set itself. `hsts` is the value of `Strict-Transport-Security`, under TLS.
 pub(in crate::http) fn secure(path: &str, headers: &mut HeaderMap, hsts: Option<&HeaderValue>) {
     let is_docs = path.strip_prefix(DOCS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let mut set = |name: HeaderName, value: HeaderValue| {
@@ -34,7 +34,7 @@ pub(in crate::http) fn secure(path: &str, headers: &mut HeaderMap, hsts: Option<
     set(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     set(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     if !is_docs {
-        // What has an entity tag may be kept and asked for again; it says so itself.
+        // An answer with an entity tag may be cached and revalidated; it sets its own header.
         set(header::CACHE_CONTROL, NO_STORE);
     }
     if let Some(hsts) = hsts {

@@ -1,4 +1,4 @@
-//! A handler that panics: its client gets a 500 in the one shape, the log a line, the metrics a count.
+//! A handler that panics: the client gets a 500 in the standard shape, the log a line, the metrics a count.
 
 use std::any::Any;
 use std::future::Future;
@@ -13,10 +13,10 @@ use crate::http::error::ApiError;
 use crate::http::limits::Panics;
 use crate::service::ErrorCode;
 
-/// Waits for the answer to a request, and makes one when there is none because of a panic.
+/// Waits for the answer to a request; after a panic it makes one.
 ///
-/// What the handler held is dropped on the way; the service shares nothing that a panic could leave half changed but
-/// locks, and those are taken over as they are.
+/// The panic drops the handler's values. The shared state of the service is safe after a panic, except locks, whose
+/// poisoning is ignored.
 pub(in crate::http) async fn caught<B>(
     panics: &Panics,
     request: HttpRequest,

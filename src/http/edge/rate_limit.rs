@@ -1,7 +1,7 @@
-//! How many requests one client may send: a pace by user and one by address, each on its own.
+//! Rate limits of clients: one by user and one by address, independent of each other.
 //!
-//! A client may send a burst, and then as many as its pace gives back. Memory is bounded: once so many users or addresses
-//! are remembered, those that come on top share a fixed number of places, chosen by a hash that nobody can foresee.
+//! A client may send a burst, and then as many requests as its rate gives back. Memory is bounded: beyond the maximum
+//! number of users or addresses, further ones share a fixed number of slots. An unpredictable hash chooses the slot.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -23,10 +23,10 @@ const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// How many places those share who come when there is no room any more.
+/// How many slots the clients beyond the maximum share.
 const SHARED_PLACES: u64 = 1024;
 
-/// While there is no room, it is looked for again after so many requests.
+/// Without free room, it is searched again after this many requests.
 const REQUESTS_BETWEEN_CLEANINGS: u64 = 1024;
 
 /// The limits of this instance.
@@ -54,12 +54,12 @@ enum Bucket {
     Shared(u64),
 }
 
-/// What is left to a client after a request that was let through.
+/// The remaining allowance of a client after an accepted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     limit: u32,
     remaining: u32,
-    /// Seconds until nothing of the burst is used.
+    /// Seconds until the whole burst is available again.
     reset: u64,
 }
 
@@ -137,7 +137,7 @@ impl<C: Clock + Clone> Limit<C> {
 }
 
 impl Allowance {
-    /// The narrower of two allowances, which is the one that a client has to heed.
+    /// The smaller of two allowances, which is the one that matters to the client.
     #[must_use]
     pub fn narrower(self, other: Option<Self>) -> Self {
         other.filter(|other| other.remaining < self.remaining).unwrap_or(self)

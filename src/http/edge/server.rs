@@ -1,6 +1,6 @@
 //! The server: a listener, connections with their deadlines, plain or TLS, and the application behind them.
 //!
-//! `actix_web::HttpServer` would do, but for one thing: it does not let a connection be wrapped (see [`super::guard`]).
+//! `actix_web::HttpServer` would do, but it does not allow to wrap a connection (see [`super::guard`]).
 
 use std::fmt;
 use std::future::pending;
@@ -27,16 +27,16 @@ use tokio_rustls::TlsAcceptor;
 use super::guard::{Guarded, Patience, Progress, UnderWay};
 use crate::settings::ServerSettings;
 
-/// How long a request that is under way may take once the service was told to stop.
+/// How long running requests may take after the service was told to stop.
 const SHUTDOWN_S: u64 = 10;
 
-/// How long an answer may still take for a client that sends nothing more.
+/// How long an answer may take after the client has closed its sending direction.
 const HUNG_UP: Duration = Duration::from_secs(1);
 
-/// How long a client may take to close once the answer is that it should.
+/// How long a client may take to close after an answer that asks for it.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Starts to answer on `listener` with the applications that `factory` makes, one a worker; TLS where `tls` is given.
+/// Starts to answer on `listener`, with one application of `factory` for each worker, and with TLS if `tls` is given.
 ///
 /// # Errors
 /// When the listener cannot be used.
@@ -59,7 +59,7 @@ where
 {
     let limits = settings.limits.clone();
     let patience =
-        // The dispatcher gives up on a first head by itself, and with an answer: it comes first.
+        // The dispatcher has its own deadline for the first head, with an answer, so it takes precedence.
         Patience { idle: limits.keep_alive(), head: limits.head_timeout() + CLOSING, write: limits.write_timeout() };
     let workers = worker_count(settings.workers);
     let builder = Server::build()
@@ -92,8 +92,8 @@ pub(in crate::http) fn under_way(request: &HttpRequest) -> Option<impl Drop + us
     request.conn_data::<Rc<Progress>>().map(|progress| -> UnderWay { progress.begin() })
 }
 
-/// Waits until the client has hung up, and a while longer: it may have done so in one direction only. For ever where
-/// nothing is known of the connection.
+/// Waits until the client has hung up, and a while longer, because it may have closed only one direction. Waits for
+/// ever if nothing is known of the connection.
 pub(in crate::http) async fn given_up(request: &HttpRequest) {
     match request.conn_data::<Rc<Progress>>() {
         Some(progress) => {
@@ -104,7 +104,7 @@ pub(in crate::http) async fn given_up(request: &HttpRequest) {
     }
 }
 
-/// The connection, after the TLS handshake where there is one.
+/// The connection, after the TLS handshake if there is one.
 async fn accept(
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,

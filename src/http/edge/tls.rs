@@ -1,4 +1,4 @@
-//! TLS: certificate and key from files, which can be read again while connections go on.
+//! TLS: certificate and key from files, which can be reloaded while connections go on.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureSch
 
 use crate::settings::TlsFiles;
 
-/// Certificate and key in use; new connections get what was read last.
+/// Certificate and key in use; new connections use the last loaded ones.
 #[derive(Debug)]
 pub struct Certificates {
     files: TlsFiles,
@@ -26,7 +26,7 @@ pub struct Certificates {
 /// Files that cannot be used, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or has nothing in it that is wanted.
+    /// A file cannot be read, or lacks the certificate or key.
     #[error("{key}: {path} cannot be read as PEM: {reason}")]
     File {
         /// The setting that names it.
@@ -36,7 +36,7 @@ pub enum TlsError {
         /// What is wrong.
         reason: String,
     },
-    /// The two do not belong together, or are of a kind that is not known.
+    /// Certificate and key do not match, or are of an unknown kind.
     #[error("server.tls: {certificate} and {key} cannot be used together: {reason}")]
     Pair {
         /// The file of the certificate.
@@ -62,7 +62,7 @@ impl Certificates {
         Ok(Arc::new(Self { files, provider, current }))
     }
 
-    /// Reads the files again; what was in use stays when they are no good.
+    /// Reloads the files; the old ones stay in use if the new ones are wrong.
     ///
     /// # Errors
     /// As [`Certificates::load`].
@@ -114,8 +114,8 @@ fn read(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Tls
     })
 }
 
-/// A client for the service on this machine, whose certificate it does not ask about: it says nothing secret, and whoever
-/// has taken the service's port can answer as he likes with or without a certificate.
+/// A client for the service on this machine that does not check its certificate. It sends nothing secret. A process
+/// that took over the service's port could answer anything, with or without a certificate.
 ///
 /// # Errors
 /// [`TlsError::Library`].
@@ -127,7 +127,7 @@ pub fn client_of_own_service() -> Result<ClientConnection, TlsError> {
     Ok(ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))?)
 }
 
-/// Takes every certificate, if its owner has the key.
+/// Accepts every certificate whose owner has the key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

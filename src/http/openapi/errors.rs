@@ -1,6 +1,6 @@
 //! Which operations can answer with which code.
 //!
-//! The tests hold every error that they see against the description of its operation.
+//! The tests compare every error that they see with the description of its operation.
 
 use crate::service::ErrorCode;
 
@@ -13,7 +13,7 @@ pub(super) enum Of {
     Rest,
     /// Those that need a token.
     Protected,
-    /// Those that need a right, or to be about oneself.
+    /// Those that need a right, or are about the caller's own user.
     Rights,
     /// Those with a body.
     Bodies,
@@ -60,7 +60,7 @@ const EXPORTS: Of = Operations(&["export_objects"]);
 const IMPORTS: Of = Operations(&["import_objects"]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&["import_objects", "create_objects"]);
-/// Operations that change a user or what he signs in with.
+/// Operations that change a user or a credential.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
 /// Operations that read, write or delete one object, or all of a type.
@@ -84,7 +84,7 @@ const OBJECT_ACCESS: Of = Operations(&[
     "delete_objects",
     "delete_type",
 ]);
-/// Operations by which somebody could lift himself or others.
+/// Operations that could raise somebody's rights.
 const GRANTS: Of = Operations(&[
     "create_user",
     "update_user",

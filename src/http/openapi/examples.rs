@@ -1,5 +1,4 @@
-//! Examples of requests and answers, kept as data: `examples.json` is a session from an empty store on, which a test
-//! repeats.
+//! Examples of requests and answers: `examples.json` is a session on an initially empty store, which a test repeats.
 
 use std::sync::LazyLock;
 

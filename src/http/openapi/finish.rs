@@ -1,4 +1,5 @@
-//! What all operations have in common, put around what stands beside the handlers: rights, variables of paths, headers, errors.
+//! Adds the parts that all operations share to the descriptions of the handlers: rights, path variables, headers,
+//! errors.
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +9,14 @@ use crate::http::route_table::{RouteAccess, RouteInfo};
 use crate::http::schema::bodies;
 use crate::service::ErrorCode;
 
-/// The methods that a path item of OpenAPI 3.1 has; other ones stand in it as `x-<method>`.
+/// The methods that a path item of OpenAPI 3.1 can have; other ones appear as `x-<method>`.
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
-/// The finished description: `annotated` with all that the routes say.
+/// The complete description: `annotated`, with the facts of the routes.
 pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     refer_to_components(&mut annotated);
     add_components(&mut annotated);
-    // Relative to where the description was read, so that a proxy may add a path in front.
+    // Relative to the address of the description, so that a proxy may add a path prefix.
     annotated["servers"] = json!([{"url": ".", "description": "Where this description was read."}]);
     for route in routes {
         let method = member_of(route);
@@ -34,7 +35,7 @@ pub(super) fn member_of(route: &RouteInfo) -> String {
     if METHODS.contains(&method.as_str()) { method } else { format!("x-{method}") }
 }
 
-/// Names what the macros have written out: the schema of a component in the place of a type parameter.
+/// Replaces schemas that the macros wrote inline for type parameters with references to components.
 fn refer_to_components(document: &mut Value) {
     let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas").map(Value::take) else { return };
     let named: Vec<(String, Value)> = schemas
@@ -153,7 +154,7 @@ fn say_optional_plainly(operation: &mut Value) {
     }
 }
 
-/// What a schema says of a parameter is said by the parameter.
+/// Moves the text of a parameter's schema to the parameter.
 fn lift_descriptions(operation: &mut Value) {
     for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
         let said = parameter["schema"].as_object_mut().and_then(|schema| schema.remove("description"));
@@ -163,7 +164,7 @@ fn lift_descriptions(operation: &mut Value) {
     }
 }
 
-/// What decides about errors and headers of an operation.
+/// The facts that decide about errors and headers of an operation.
 struct Facts {
     id: String,
     path: &'static str,
@@ -190,7 +191,7 @@ impl Facts {
         self.parameters.iter().any(|known| known == parameter)
     }
 
-    /// Whether it can tell how its list is found.
+    /// Whether it can explain its list.
     fn explains(&self) -> bool {
         self.takes("explain") || self.id.starts_with("query_objects")
     }
@@ -279,7 +280,7 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
     }
 }
 
-/// From the answer that says that something was made to what can be done with it.
+/// Links from the answer of a creation to operations on the new resource.
 fn add_links(document: &mut Value) {
     let paths = document["paths"].as_object().cloned().unwrap_or_default();
     for (path, item) in &paths {
@@ -303,7 +304,7 @@ fn add_links(document: &mut Value) {
     }
 }
 
-/// The status and the schema of an answer that says that something was made.
+/// The status and the schema of the answer of a creation.
 fn insertion(operation: &Value) -> Option<(String, String)> {
     operation["responses"].as_object()?.iter().find_map(|(status, response)| {
         let schema = response["content"]["application/json"]["schema"]["$ref"].as_str()?;
@@ -312,7 +313,7 @@ fn insertion(operation: &Value) -> Option<(String, String)> {
     })
 }
 
-/// What may be one of several is not always only one of them: a projected object can look like a stored one.
+/// `anyOf` instead of `oneOf`: a projected object can look like a stored one.
 fn any_instead_of_one(value: &mut Value) {
     match value {
         Value::Object(members) => {

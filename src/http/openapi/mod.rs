@@ -1,7 +1,7 @@
-//! The description of the interface (OpenAPI 3.1), made from the code: the table of routes, what `operation!` says beside
-//! their handlers, the tables that check bodies, the structs that answers are written with and the table of error codes.
+//! The API description (OpenAPI 3.1), made from the code. Its sources are the table of routes, `operation!` at the
+//! handlers, the tables that check bodies, the structs of answers, and the table of error codes.
 //!
-//! What every operation has in common is added in [`finish`].
+//! [`finish`] adds the parts that all operations share.
 
 mod errors;
 pub mod examples;
@@ -35,7 +35,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     finish::finished(annotated, routes)
 });
 
-/// What is said beside the handlers, by the methods and paths of the routes.
+/// The descriptions at the handlers, by method and path.
 fn annotated(routes: &[RouteInfo]) -> openapi::OpenApi {
     let mut document = Frame::openapi();
     let mut schemas = Schemas::new();
@@ -49,7 +49,7 @@ fn annotated(routes: &[RouteInfo]) -> openapi::OpenApi {
             "POST" => item.post = Some(operation),
             "DELETE" => item.delete = Some(operation),
             "PATCH" => item.patch = Some(operation),
-            // OpenAPI 3.1 does not know QUERY. Its handler has a second route, and an id is there once.
+            // OpenAPI 3.1 does not know QUERY. Its handler has a second route, and an operation id must be unique.
             _ => {
                 operation.operation_id = operation.operation_id.map(|id| format!("{id}_safely"));
                 let operation = serde_json::to_value(operation).expect("an operation can always be written");

@@ -1,4 +1,4 @@
-//! Request bodies: made of the tables by which `domain` checks them, and of the rules that the tables do not hold.
+//! Schemas of request bodies: made from the tables with which `domain` checks them, and from rules outside the tables.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, 
 use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
 use crate::json::merge;
 
-/// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] holds what they are.
+/// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] defines them.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         $($(#[$doc])* #[derive(Serialize, ToSchema)] pub struct $name;)*
@@ -101,7 +101,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
 enum Use {
     /// What is refused counts.
     Body,
-    /// Other tools may have stored more than a body can say.
+    /// Other tools may have stored more than a body can express.
     Answer,
 }
 

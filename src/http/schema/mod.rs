@@ -1,10 +1,10 @@
-//! The shapes that bodies, parameters and answers are described with. Handlers name them; [`openapi`](super::openapi) collects them.
+//! The schemas of bodies, parameters and answers. Handlers name them; [`openapi`](super::openapi) collects them.
 
 pub mod bodies;
 pub mod parameters;
 pub mod views;
 
-/// Describes an operation in front of its handler: what it is for, its parameters, its body and its answers.
+/// Describes an operation before its handler: summary, parameters, body and answers.
 ///
 /// The description is a type with the handler's name, so `http::routes` writes the name once for both. The library wants a
 /// method and a path here; nobody reads them, those of `http::routes` count.

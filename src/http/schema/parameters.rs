@@ -1,7 +1,7 @@
 //! Parameters in queries and headers, as the description shows them; `http::params` and the handlers read them.
 //!
-//! What a parameter with `schema_with` is for stands in its schema, as the macro passes over its comment;
-//! [`openapi`](crate::http::openapi) puts it where it belongs.
+//! A parameter with `schema_with` has its description in the schema, because the macro ignores its comment.
+//! [`openapi`](crate::http::openapi) moves it to the parameter.
 
 use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -31,7 +31,7 @@ pub struct Listing {
     pub explain: bool,
 }
 
-/// What the list of a user's settings knows.
+/// The parameters of the list of a user's settings.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Paging {
@@ -56,7 +56,7 @@ pub struct Paging {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
-    /// The type whose objects are written; lines of JSON may leave it out, and are then of all types.
+    /// The type whose objects are written; optional for lines of JSON, which then have objects of all types.
     #[param(required = false, minimum = 1)]
     pub type_id: i64,
     /// A table as text, lines of JSON, or a table for spreadsheets.
@@ -101,21 +101,21 @@ pub struct ImportParameters {
     /// A table as text, lines of JSON, or the first sheet of a spreadsheet.
     #[param(required = false, schema_with = import_format)]
     pub format: String,
-    /// The name of the field by whose value objects are found; by their id when nothing is said.
+    /// The field whose value identifies objects; without it their id does.
     #[param(required = false)]
     pub key: String,
-    /// `true` changes nothing and says what would happen.
+    /// `true` changes nothing and reports what would happen.
     #[param(required = false, default = false)]
     pub dry_run: bool,
-    /// For CSV: what stands between two cells; what the header has most of when nothing is said.
+    /// For CSV: the delimiter of cells; by default the most frequent one in the header.
     #[param(required = false, schema_with = delimiter)]
     pub delimiter: String,
-    /// For CSV: how characters are bytes; what the byte-order mark says, else UTF-8, when nothing is said.
+    /// For CSV: the encoding; by default that of the byte-order mark, else UTF-8.
     #[param(required = false, schema_with = encoding)]
     pub encoding: String,
 }
 
-/// What the lists know that have no pages.
+/// The parameters of lists without pages.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Explain {
@@ -139,7 +139,7 @@ pub struct ObjectListing {
     pub projection: String,
 }
 
-/// What the list of categories knows beside [`Listing`].
+/// The parameters of the list of categories in addition to [`Listing`].
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct CategoryListing {
@@ -148,7 +148,7 @@ pub struct CategoryListing {
     pub view: String,
 }
 
-/// What the list of rights knows beside [`Listing`].
+/// The parameters of the list of rights in addition to [`Listing`].
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RightListing {
@@ -185,7 +185,7 @@ pub struct Selected {
     /// Which objects, as a MongoDB filter in Extended JSON; `{}` for all.
     #[param(format = "mongodb-filter")]
     pub filter: String,
-    /// How many objects the filter matches; with another number nothing happens, and the answer is 412. At most the
+    /// The expected number of matching objects. With another number nothing changes, and the answer is 412. At most the
     /// setting `api.max_bulk`, 10000 by default.
     #[param(minimum = 0, maximum = 10000)]
     pub expected_count: u64,
@@ -204,7 +204,7 @@ pub struct Atomic {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GroupMembers {
-    /// What becomes of the users of the group.
+    /// What happens to the users of the group.
     #[param(required = false, schema_with = member_action)]
     pub action: String,
     /// The group that the users are moved to; needed with `action=MOVE`.
@@ -224,7 +224,7 @@ pub struct RouteInQuestion {
     pub path: String,
 }
 
-/// What a change can be made to depend on.
+/// The condition of a change.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct IfMatch {
@@ -233,7 +233,7 @@ pub struct IfMatch {
     pub if_match: String,
 }
 
-/// What a read can be made to depend on.
+/// The condition of a read.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct IfNoneMatch {
@@ -242,12 +242,12 @@ pub struct IfNoneMatch {
     pub if_none_match: String,
 }
 
-/// What a request can be named by that may have to be sent again.
+/// The key of a repeatable request.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub struct IdempotencyHeader {
-    /// A text of the client's, new for each request. The same request under the same key is answered as the first time for a
-    /// day, and nothing is written twice; another request under it is 422.
+    /// A text that is new for each request. For a day, the same request under the same key gets the first answer, and
+    /// nothing is written twice. Another request under the key is 422.
     #[param(required = false, rename = "Idempotency-Key", min_length = 1, max_length = 255)]
     pub idempotency_key: String,
 }

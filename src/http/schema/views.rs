@@ -1,5 +1,5 @@
-//! What answers look like. Resources go out as the store holds them, so they have no struct of their own elsewhere; that
-//! the shapes here are theirs is checked against real answers, in the tests and with generated requests.
+//! Schemas of answers. Resources are sent as the store holds them, so no other struct describes them. Tests and
+//! generated requests compare these schemas with real answers.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ pub struct DeletedObjects {
     tail: Tail,
 }
 
-/// What became of the objects of one request, in its order.
+/// The outcome of each object of one request, in order.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedObjects {
     /// One outcome an object.
@@ -129,10 +129,10 @@ pub struct CreatedObjects {
     tail: Tail,
 }
 
-/// What became of one of the objects of a request.
+/// The outcome of one object of a request.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedObject {
-    /// The status that the object would have had alone.
+    /// The status that a request with only this object would have.
     pub status: u16,
     /// Its id, when it was stored.
     #[schema(required = false)]
@@ -143,7 +143,7 @@ pub struct CreatedObject {
     /// Why it was not stored, for people.
     #[schema(required = false)]
     pub message: String,
-    /// The places of the object that are wrong.
+    /// The wrong places of the object.
     #[schema(required = false)]
     pub errors: Vec<Violation>,
     /// How many more places of the object are wrong.
@@ -178,7 +178,7 @@ pub struct RemovedObjects {
 pub struct Cleaned {
     /// The objects as they are now.
     pub results: Vec<WrittenObject>,
-    /// Ids of objects that others were changing all the time.
+    /// Ids of objects with too many concurrent changes.
     pub failed: Vec<i64>,
     #[serde(flatten)]
     tail: Tail,
@@ -197,7 +197,7 @@ pub struct Moment {
 pub struct FieldEntry {
     /// The name of the field.
     pub name: String,
-    /// The value; what it can be depends on the field.
+    /// The value; its kind depends on the field.
     pub value: Value,
 }
 
@@ -230,7 +230,7 @@ pub struct StoredObject {
     pub views: i64,
 }
 
-/// An object that was written: as it is stored, or its id alone where the caller may write but not read it.
+/// A written object: as it is stored, or only its id if the caller may write but not read it.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum WrittenObject {
@@ -271,7 +271,7 @@ pub struct RenderedObject {
     pub type_information: TypeInformation,
 }
 
-/// What a rendered object says of the object.
+/// The facts about the object in a rendered view.
 #[derive(Serialize, ToSchema)]
 pub struct ObjectInformation {
     /// Its id.
@@ -297,7 +297,7 @@ pub struct ObjectInformation {
     pub version: String,
 }
 
-/// What a rendered object says of its type; empty where the type is gone.
+/// The facts about the type in a rendered view; empty if the type was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct TypeInformation {
     /// The type's id.
@@ -510,7 +510,7 @@ pub enum CategoryOrNode {
 pub struct User {
     /// Its id.
     pub public_id: i64,
-    /// What it signs in as; no two users have the same, whatever the case.
+    /// The name for signing in; unique, ignoring case.
     pub user_name: String,
     /// Whether it may sign in.
     pub active: bool,
@@ -523,7 +523,7 @@ pub struct User {
     /// Mail address.
     #[schema(required)]
     pub email: Option<String>,
-    /// Always the same text, which says nothing of the password.
+    /// Always the same text, independent of the password.
     pub password: String,
     /// A picture.
     #[schema(required)]
@@ -576,16 +576,16 @@ pub struct UserSetting {
     pub setting_type: String,
 }
 
-/// What is kept of a token for machines.
+/// A stored token for machines.
 #[derive(Serialize, ToSchema)]
 pub struct UserToken {
     /// Its id.
     pub public_id: i64,
     /// The user for whom it acts.
     pub user_id: i64,
-    /// What it is called; unique for the user.
+    /// Its name; unique for the user.
     pub name: String,
-    /// The rights that it has, as far as its user has them.
+    /// Its rights, as far as its user has them.
     pub rights: Vec<String>,
     /// When it was made.
     pub created_at: String,
@@ -605,7 +605,7 @@ pub struct ServiceInfo {
     pub version: String,
     /// Where the data lies.
     pub store: StoreInfo,
-    /// Where to go on, by name: the lists, the description of the interface and its page.
+    /// Links by name: the lists, the API description and its page.
     pub links: BTreeMap<String, String>,
 }
 

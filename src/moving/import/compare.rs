@@ -1,4 +1,4 @@
-//! A line beside the stored document of the same key. `_id`s do not count: two stores give the same thing different ones.
+//! Compares a line with the stored document of the same key. `_id`s do not count, because two stores differ in them.
 
 use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
@@ -7,14 +7,14 @@ use bson::{Bson, Document};
 use super::LineAction;
 use super::rules::Read;
 
-/// The first member that the line says differently; what it does not say does not count.
+/// The first member in which the line differs; members that it lacks do not count.
 pub(super) fn difference<'l>(line: &'l Document, stored: &Document) -> Option<&'l str> {
     let differs =
         |(name, value): &(&String, &Bson)| name.as_str() != "_id" && stored.get(name.as_str()) != Some(*value);
     line.iter().find(differs).map(|(name, _)| name.as_str())
 }
 
-/// The document that a good line makes where there is none.
+/// The new document of a valid line.
 pub(super) fn created(read: &Read) -> Result<LineAction, String> {
     let id = read.members.get("_id").cloned().unwrap_or_else(|| ObjectId::new().into());
     let mut document = Document::new();
@@ -30,7 +30,7 @@ pub(super) fn created(read: &Read) -> Result<LineAction, String> {
     encoded(&document).map(LineAction::Create)
 }
 
-/// What a good line makes of the stored document; members that it does not say stay.
+/// The stored document after a valid line; members that the line lacks stay.
 pub(super) fn replaced(read: &Read, before: RawDocumentBuf, stored: &Document) -> Result<LineAction, String> {
     let mut document = stored.clone();
     for (name, value) in read.members.iter().filter(|(name, _)| *name != "_id") {

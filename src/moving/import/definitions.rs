@@ -1,5 +1,5 @@
-//! Files that fit into memory: types, categories, groups, users, settings. All of what is stored of them is read, so that
-//! rules about several documents (names, parents, the last administrator) are checked on what would be there afterwards.
+//! Files that fit into memory: types, categories, groups, users, settings. All stored ones are read. So rules about
+//! several documents (names, parents, the last administrator) are checked on the resulting state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use super::lines::{Batches, Line};
 use super::rules::{self, KnownType, integer};
 use super::{Import, LineAction, MAX_TIME, Summary};
 
-/// What a document is found by: `public_id`, or of a setting user and identifier.
+/// The key of a document: `public_id`, or user and identifier of a setting.
 type DefinitionKey = (i64, String);
 
 /// A document as it would be afterwards.
@@ -88,7 +88,7 @@ impl Import<'_> {
         Ok(stored)
     }
 
-    /// The document of a line with its number, under its key; nothing when it has none, or an earlier line has the same.
+    /// The document of a line with its number, under its key. None if it has no key, or an earlier line has the same.
     fn key_of(
         &mut self,
         part: PackagePart,
@@ -115,7 +115,7 @@ impl Import<'_> {
         Some((key, (document, number)))
     }
 
-    /// What to do with a line, or nothing after having said what is wrong with it.
+    /// What to do with a line, or nothing after reporting its errors.
     fn decide(
         &mut self,
         part: PackagePart,
@@ -155,7 +155,7 @@ impl Import<'_> {
         action.map_err(|reason| self.report.wrong(number, "", reason)).ok()
     }
 
-    /// Rules about several documents, on what would be there afterwards.
+    /// Rules about several documents, on the resulting state.
     fn check_together(
         &mut self,
         part: PackagePart,
@@ -191,7 +191,7 @@ impl Import<'_> {
                 seen.insert(value, (key, after.line));
                 continue;
             };
-            // Two stored ones that are alike are no matter of the import.
+            // Two equal stored ones are not a matter of the import.
             if let Some((bad, with)) = after.line.map(|line| (line, *other)).or(line.map(|line| (line, key))) {
                 self.report.wrong(bad, field, format!("{} has the same", with.0));
             }
@@ -262,7 +262,7 @@ impl Import<'_> {
     }
 }
 
-/// What is said of a line that would replace something.
+/// The message for a line that would replace something.
 pub(super) const DIFFERS: &str = "is another one in the store; say --update to replace what is there";
 
 fn key(part: PackagePart, document: &Document) -> Option<DefinitionKey> {
@@ -272,7 +272,7 @@ fn key(part: PackagePart, document: &Document) -> Option<DefinitionKey> {
     }
 }
 
-/// The name of the stored user, when the line gives that id to somebody else: what he signs in with is found by the id.
+/// The name of the stored user, if the line gives this id to somebody else: credentials are found by the id.
 fn other_name<'s>(line: &Document, stored: &'s Document) -> Option<&'s str> {
     let name = stored.get_str("user_name").ok()?;
     let same = line.get_str("user_name").is_ok_and(|other| login_of(other) == login_of(name));

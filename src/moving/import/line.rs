@@ -7,7 +7,7 @@ use crate::json::read::trusted_document_from_str;
 /// Reads a line, with or without its end.
 ///
 /// # Errors
-/// What is wrong with it, for people; the number of the line is not in it.
+/// The error for people, without the number of the line.
 pub fn document(line: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
     trusted_document_from_str(text.trim_end_matches(['\r', '\n']))

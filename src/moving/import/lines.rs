@@ -1,4 +1,4 @@
-//! Reads the lines of a file some at a time, ahead of whoever works on them.
+//! Reads the lines of a file in batches, ahead of their use.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,10 +12,10 @@ use crate::store::StoreError;
 
 use super::line::document;
 
-/// A batch ends with the line that brings it to so many lines or bytes.
+/// A batch ends with the line that brings it to this many lines or bytes.
 const BATCH_LINES: usize = 1000;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// A stored document has 16 MiB at the most; its text takes some more.
+/// A stored document has at most 16 MiB; its text takes some more.
 const LONGEST_LINE: u64 = 128 * 1024 * 1024;
 
 /// A line that is not empty.

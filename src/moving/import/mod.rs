@@ -1,12 +1,12 @@
-//! Reads a package into a store. Everything is checked first: the files against the manifest, then every line against the
-//! rules that requests have to keep and against what is stored. Nothing is written when one line is bad. What is there
-//! already with the same content is passed over, so an import that was interrupted goes on when it is repeated.
+//! Reads a package into a store. It checks everything first: the files against the manifest, then every line against
+//! the rules of requests and the stored documents. It writes nothing if one line is wrong. It skips documents that
+//! exist with the same content, so repeating an interrupted import continues it.
 //!
-//! A file is one unit where the store takes units of any size, up to a bound of bytes that keeps memory constant; beyond it,
-//! and on other stores, it is several units in the order of its lines.
+//! A file is one unit if the store takes units of any size, up to a bound of bytes that keeps memory constant. Beyond
+//! it, and on other stores, it is several units in the order of its lines.
 //!
-//! Questions to the store are asked for a batch of lines, never for a line. Types, categories, groups, users and settings are
-//! held in memory while they are worked on, objects a batch at a time, beside the ids of all of them.
+//! Each query serves a batch of lines, never a single line. Types, categories, groups, users and settings are held in
+//! memory as a whole. Objects are held a batch at a time, with the ids of all of them.
 
 mod compare;
 mod definitions;
@@ -29,20 +29,20 @@ use self::rules::World;
 use super::MovingError;
 use super::package::{Manifest, PackagePart};
 
-/// The time that one question to the store may take.
+/// How long one query may take.
 const MAX_TIME: Duration = Duration::from_mins(1);
-/// How many bytes of documents are written at once, on a store whose units are bounded and on one where they are not: what
-/// is waiting to be written is held in memory.
+/// How many bytes of documents one unit has, on a store with bounded units and on one without. Waiting documents are
+/// held in memory.
 const BOUNDED_UNIT_BYTES: usize = 4 * 1024 * 1024;
 const UNIT_BYTES: usize = 64 * 1024 * 1024;
 
 /// How to import.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImportOptions {
-    /// Whether what is there with another content is replaced; else it is an error.
+    /// Whether to replace documents with other content; otherwise they are errors.
     pub update: bool,
-    /// Whether objects are taken that no request could bring any more, as stored ones can be: unclean ones, those with
-    /// references or authors that are gone. They are reported all the same.
+    /// Whether to accept objects that break the present rules, as stored ones may: unclean ones, and those with deleted
+    /// references or authors. They are reported all the same.
     pub accept_unclean: bool,
     /// Whether to say only what would be done.
     pub dry_run: bool,
@@ -63,7 +63,7 @@ pub struct BadLine {
     pub is_accepted: bool,
 }
 
-/// What was done, or would be, with the lines of a file.
+/// The outcome of the lines of a file, real or simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Which file.
@@ -153,7 +153,7 @@ struct Import<'a> {
     report: Report<'a>,
     progress: &'a dyn Progress,
     world: World,
-    /// What is to be done, of all parts but the objects.
+    /// The planned changes of all parts except the objects.
     plans: HashMap<&'static str, Vec<LineAction>>,
     summaries: Vec<Summary>,
 }
@@ -190,8 +190,8 @@ impl Import<'_> {
     }
 }
 
-/// Writes all of it as one unit where the store has room for it; else in units of bounded size: what is new given the
-/// conditions, then what is replaced.
+/// Writes everything as one unit if the store allows it. Otherwise it writes units of bounded size: new documents with
+/// their conditions, then replacements.
 async fn carry_out(
     store: &dyn Store,
     part: PackagePart,
@@ -262,7 +262,7 @@ impl Report<'_> {
         self.tell(line, field.into(), reason.into(), false);
     }
 
-    /// What stored objects can be and new ones cannot.
+    /// Deviations that stored objects may have and new ones may not.
     fn unclean(&mut self, line: u64, field: impl Into<String>, reason: impl Into<String>) {
         if self.accept {
             self.tell(line, field.into(), reason.into(), true);

@@ -23,7 +23,7 @@ use super::{Import, LineAction, MAX_TIME, Summary, UNIT_BYTES, carry_out};
 /// How many objects one question is about.
 const QUESTION: usize = 5000;
 
-/// A reference to an object that no line so far was about.
+/// A reference to an object that has had no line yet.
 struct Open {
     line: u64,
     reference: Reference,
@@ -72,7 +72,7 @@ impl Import<'_> {
             let count = lines.len() as u64;
             let decided = self.decide_objects(lines, None).await?;
             if self.report.lines > refused {
-                // Somebody else changed the store since it was checked.
+                // Somebody else has changed the store since the check.
                 return Err(stopped(StoreError::Stale));
             }
             for (_, action, _) in decided {
@@ -97,7 +97,7 @@ impl Import<'_> {
         carry_out(self.store, PackagePart::Objects, actions, &types).await
     }
 
-    /// What to do with each good line, and what it refers to. While lines are checked, `ids` are hashes of the `_id`s so far.
+    /// What to do with each valid line, and its references. During the check, `ids` are hashes of the `_id`s so far.
     async fn decide_objects(
         &mut self,
         lines: Vec<Line>,
@@ -230,7 +230,7 @@ impl Import<'_> {
         self.report.unclean(line, reference.pointer.as_str(), reason);
     }
 
-    /// References to objects that came later, or are in the store alone.
+    /// References to objects that come later in the file, or are only in the store.
     async fn check_open(&mut self, open: Vec<Open>) -> Result<(), MovingError> {
         for some in open.chunks(QUESTION) {
             let wanted: BTreeSet<i64> = some

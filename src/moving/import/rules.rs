@@ -1,4 +1,4 @@
-//! One line against the rules of its kind: those that a request with the same body would have to keep.
+//! Checks one line against the rules of its kind: those for a request with the same body.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::domain::{self, Violation, Violations, category_input, group_input, se
 use crate::moving::package::PackagePart;
 use crate::service::resource::no_id;
 
-/// What lines may refer to: what is stored, together with what earlier files bring.
+/// The possible targets of references: stored documents, and documents of earlier files.
 #[derive(Default)]
 pub(super) struct World {
     pub(super) types: HashMap<i64, KnownType>,
@@ -34,14 +34,14 @@ pub(super) struct KnownType {
 pub(super) struct Read {
     /// What can be accepted in no way.
     pub(super) wrong: Violations,
-    /// What requests must not bring, and what changes of other things can make of stored documents all the same: values that
-    /// the type does not allow any more, references and authors that are gone.
+    /// Deviations that requests must not have, but stored documents may have after other changes: values that the type
+    /// no longer allows, and deleted references and authors.
     pub(super) unclean: Violations,
     /// The members of the line, in the types in which they are stored.
     pub(super) members: Document,
-    /// Members that a new document gets where the line does not say them.
+    /// The defaults of members that a new document's line lacks.
     pub(super) defaults: Document,
-    /// What the store or a later line has to confirm.
+    /// The references that the store or a later line must confirm.
     pub(super) references: Vec<Reference>,
 }
 
@@ -147,7 +147,7 @@ fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, no
             read.defaults = input.created(id, type_id, &input.fields, now);
         }
         Ok(accepted) => {
-            // Texts that stand for times have become times, and so on.
+            // Texts that represent times are now times, and so on.
             for field in read.members.get_array_mut("fields").into_iter().flatten().filter_map(Bson::as_document_mut) {
                 let name = field.get_str("name").unwrap_or_default();
                 if let Some(value) = accepted.fields.iter().find(|accepted| accepted.name == name) {
@@ -160,7 +160,7 @@ fn object(line: &Document, id: i64, stored: Option<&Document>, world: &World, no
     }
 }
 
-/// The whole number under a name, whatever number type it has.
+/// The whole number under a name, of any number type.
 pub(super) fn integer(document: &Document, name: &str) -> Option<i64> {
     match document.get(name)? {
         Bson::Int32(number) => Some(i64::from(*number)),

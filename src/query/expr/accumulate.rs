@@ -27,20 +27,21 @@ fn inputs(arguments: &Arguments<'_>) -> Result<Vec<Value>, EvalError> {
     Ok(values)
 }
 
-/// A sum of doubles with what was lost by rounding beside it. The rest goes into the next addition; of the
-/// last one it is left out. Decimals and dates take both.
+/// A sum of doubles with its rounding error (compensated summation). The error goes into the next addition, and is
+/// ignored after the last one. Decimals and dates use both.
 #[derive(Debug, Clone, Copy, Default)]
 struct DoubleDouble {
     sum: f64,
     rest: f64,
-    /// The plain sum, which is right for infinities and what is no number.
+    /// The plain sum, which is correct for infinities and NaN.
     plain: f64,
 }
 
 impl DoubleDouble {
     fn add(&mut self, value: f64) {
         self.plain += value;
-        // What the shorter sum says was lost is right only if the value is not smaller than the rest. So it is in MongoDB.
+        // This shorter form of the error is exact only if the value is not smaller than the rest. MongoDB does the
+        // same.
         let (value, lost) = quick_two_sum(value, self.rest);
         (self.sum, self.rest) = two_sum(self.sum, value);
         self.rest += lost;
@@ -57,7 +58,7 @@ impl DoubleDouble {
         if self.sum.is_nan() { self.plain } else { self.sum }
     }
 
-    /// As MongoDB tells. Half a unit below the smallest number is within, and then begins anew at the largest.
+    /// As in MongoDB. Half a unit below the smallest number is in range, and then wraps around to the largest.
     fn is_in_64_bits(self) -> bool {
         if self.sum.abs() < TWO_63 {
             return true;

@@ -96,7 +96,7 @@ fn subtract(arguments: &Arguments<'_>) -> Outcome {
     let (left_number, right_number) = (left.as_ref().and_then(Number::of), right.as_ref().and_then(Number::of));
     match (&left, &right) {
         (Some(Bson::DateTime(left)), Some(Bson::DateTime(right))) => {
-            // Beyond 64 bits MongoDB begins anew at the other end.
+            // Beyond 64 bits MongoDB wraps around.
             found(left.timestamp_millis().wrapping_sub(right.timestamp_millis()))
         }
         (Some(Bson::DateTime(date)), Some(_)) if right_number.is_some() => {
@@ -130,7 +130,7 @@ fn to_long(number: Number) -> Option<i64> {
     }
 }
 
-/// Integers that fit are computed as such, everything else by the widest type.
+/// Integers that fit are computed as integers, everything else in the widest type.
 fn combine(
     left: Number,
     right: Number,
@@ -174,8 +174,8 @@ fn multiply(arguments: &Arguments<'_>) -> Outcome {
     found(product.value())
 }
 
-/// A product as MongoDB keeps it: of doubles from its first factor on, beside the whole number that it may still be. So the
-/// double was rounded with each factor, and a zero has the signs of all.
+/// A product as MongoDB keeps it: a double from the first factor on, and an integer as long as possible. So the double
+/// is rounded with each factor, and a zero has the signs of all.
 struct Product {
     double: f64,
     whole: Option<i64>,
@@ -316,7 +316,7 @@ fn is_above_zero(number: Decimal) -> bool {
     !number.is_negative() && !number.is_zero() && number != Decimal::NaN
 }
 
-/// Decimals that have no logarithm are looked at as doubles: no number stays none, the rest is refused.
+/// Decimals without a logarithm are treated as doubles: NaN stays NaN, and the rest is refused.
 fn logarithm(arguments: &Arguments<'_>, code: i32, decimal: fn(Decimal) -> Decimal, double: fn(f64) -> f64) -> Outcome {
     match number(arguments)? {
         None => null(),

@@ -1,5 +1,5 @@
-//! Truth, comparison and choice: `$and`, `$or`, `$not`, `$eq` and its kin, `$cmp`, `$cond`, `$ifNull`, and what
-//! tells types apart.
+//! Truth, comparison and choice: `$and`, `$or`, `$not`, `$eq` and its kin, `$cmp`, `$cond`, `$ifNull`, and tests of
+//! types.
 
 use std::cmp::Ordering;
 
@@ -37,7 +37,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare_bson(left, right),
-        // What is stored as undefined is as good as missing.
+        // A stored undefined counts as missing.
         (Some(Bson::Undefined), None) | (None, Some(Bson::Undefined)) => Ordering::Equal,
         (Some(Bson::MinKey), None) => Ordering::Less,
         (None, Some(Bson::MinKey)) => Ordering::Greater,
@@ -63,7 +63,7 @@ fn or(arguments: &Arguments<'_>) -> Outcome {
     found(any(arguments, true)?)
 }
 
-/// Whether some operand has this truth; the operands after it are not looked at.
+/// Whether some operand has this truth value; later operands are not evaluated.
 fn any(arguments: &Arguments<'_>, truth: bool) -> Result<bool, EvalError> {
     for value in arguments.each() {
         if is_true(value?.as_ref()) == truth {

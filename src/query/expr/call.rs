@@ -1,4 +1,4 @@
-//! How an operator is described and how its operands reach it.
+//! The description of an operator, and the access to its operands.
 
 use bson::Bson;
 
@@ -24,7 +24,7 @@ pub(super) struct Operator {
 /// The operands that an operator takes.
 #[derive(Debug)]
 pub(super) enum Shape {
-    /// A list of so many, or one alone without a list.
+    /// A list of this many; a single one needs no list.
     Exactly(usize),
     /// A list from so many to so many.
     Between(usize, usize),
@@ -49,18 +49,18 @@ pub(super) struct Names {
     pub(super) not_an_object: i32,
     /// When there is a name too many.
     pub(super) unknown: i32,
-    /// The names in the order in which the operator asks for them; with a number for those that must be there.
+    /// The names in the order of evaluation; required ones have an error number.
     pub(super) known: &'static [(&'static str, Option<i32>)],
 }
 
-/// What may be computed before there is a document.
+/// What may be computed without a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folding {
     /// The whole, when all operands are constant.
     Whole,
     /// Also neighbouring constants among other operands.
     Associative,
-    /// Also all constants among other operands, which are moved to the end.
+    /// Also constants among other operands; they are moved to the end.
     Commutative,
     /// Only the operands, because MongoDB does no more: a failure must not be seen when there are no documents.
     Never,
@@ -96,7 +96,7 @@ impl<'a> Arguments<'a> {
         self.operator.name
     }
 
-    /// What the expression may cost: for operators that make more than they were given.
+    /// The budget of the expression, for operators with large results.
     pub(super) fn budget(&self) -> &'a Budget {
         self.scope.budget()
     }

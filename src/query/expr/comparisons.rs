@@ -1,20 +1,21 @@
-//! The comparisons that MongoDB takes out of an expression in a filter, to look them up in an index.
+//! The comparisons that MongoDB extracts from an expression in a filter, to use them with an index.
 //!
-//! They say no more than the expression, but stand beside it: with them it is an `$and`, and is asked when an `$and` is.
+//! They follow from the expression and stand beside it. So expression and comparisons form an `$and`, and are evaluated
+//! in its place.
 
 use bson::Bson;
 
 use super::call::Call;
 use super::evaluate::ExprNode;
 
-/// What is compared in an expression that must be true.
+/// The comparisons of an expression that must be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::query) enum Comparisons {
     /// All of them hold.
     All(Vec<Comparisons>),
     /// One of them holds.
     Any(Vec<Comparisons>),
-    /// The operator as it reads with the path in front, and the path.
+    /// The operator for the path on the left side, and the path.
     One(&'static str, String),
 }
 

@@ -9,7 +9,7 @@ use super::decimal::{Decimal, TextError};
 use super::value::{Number, Outcome, exact_i64, failure, found, general, is_nullish, is_true, null, shown, type_name};
 use crate::query::error::EvalError;
 
-/// MongoDB's number for a conversion that fails: the only failure that `onError` stands in for.
+/// MongoDB's number for a failed conversion: the only failure that `onError` replaces.
 const FAILED: i32 = 241;
 
 const CONVERT: Shape = Shape::Named(&Names {

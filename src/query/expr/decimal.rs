@@ -304,7 +304,7 @@ impl Decimal {
         }
     }
 
-    /// What is left by a division with a whole quotient; it has the sign of `self`.
+    /// The remainder of a division with a whole quotient; it has the sign of `self`.
     pub(super) fn remainder(self, other: Self) -> Self {
         match (self, other) {
             (Self::Finite { .. }, Self::Infinity { .. }) => self,

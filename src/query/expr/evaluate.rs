@@ -1,4 +1,4 @@
-//! The tree of an expression and how it runs on a document.
+//! The tree of an expression, and its evaluation on a document.
 
 use std::cell::OnceCell;
 
@@ -43,7 +43,7 @@ pub(super) enum ExprNode {
     Unavailable(&'static str),
 }
 
-/// The document under evaluation; it is decoded as a whole only when `$$ROOT` is asked for.
+/// The document under evaluation; only `$$ROOT` decodes it as a whole.
 #[derive(Debug)]
 pub(super) struct Root<'a> {
     raw: &'a RawDocument,
@@ -52,7 +52,7 @@ pub(super) struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    /// Around a document's bytes; what is made of them is counted in `budget`.
+    /// Wraps a document's bytes; values made from them count in `budget`.
     pub(super) fn new(raw: &'a RawDocument, budget: &'a Budget) -> Self {
         Self { raw, budget, decoded: OnceCell::new() }
     }
@@ -121,7 +121,7 @@ impl ExprNode {
 
     /// The value for the document and the variables in scope.
     ///
-    /// Every value passes here, so here is where it is counted.
+    /// Every value passes here, so it is counted here.
     pub(super) fn evaluate(&self, scope: &Scope<'_>) -> Outcome {
         let budget = scope.budget();
         budget.step(1)?;
@@ -182,8 +182,8 @@ fn follow_owned(value: Bson, path: &[String]) -> Value {
     if path.is_empty() { Some(value) } else { follow(&value, path) }
 }
 
-/// Follows a path through documents, and through arrays of documents, which gives an array. A number is no
-/// position here, and an array directly inside an array is not looked into: both differ from filters.
+/// Follows a path through documents, and through arrays of documents, which gives an array. Unlike in filters, a number
+/// is no position, and an array directly inside an array is not searched.
 fn follow(value: &Bson, path: &[String]) -> Value {
     let Some((name, rest)) = path.split_first() else {
         return Some(value.clone());

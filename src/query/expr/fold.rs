@@ -1,7 +1,7 @@
 //! Computes ahead what needs no document.
 //!
-//! MongoDB does this too and reports what fails in it even when the collection is empty. So the same parts
-//! are computed here as there: operators that MongoDB leaves alone are marked [`Folding::Never`].
+//! MongoDB does this too, and reports failures of constants even for an empty collection. So this module computes the
+//! same parts. Operators that MongoDB does not fold are marked [`Folding::Never`].
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};
@@ -59,11 +59,11 @@ fn fold_all(nodes: Vec<ExprNode>, budget: &Budget) -> Result<Vec<ExprNode>, Eval
     nodes.into_iter().map(|node| fold(node, budget)).collect()
 }
 
-/// A value of more bytes is not kept while the query waits and is asked: it is computed again where it is needed.
+/// A larger value is not kept as a constant, but computed again when it is needed.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// The value of a node without variables and paths; nothing where it is too large to be kept. It stays, so it stays counted in
-/// the budget of the parse.
+/// The value of a node without variables and paths; none if it is too large to keep. It stays in memory, so it stays
+/// counted in the budget of the parse.
 fn compute(node: &ExprNode, budget: &Budget) -> Result<Option<Value>, EvalError> {
     let (nothing, mark) = (RawDocumentBuf::new(), budget.mark());
     let value = node.evaluate(&Scope::top(&Root::new(&nothing, budget)))?;
@@ -116,7 +116,7 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<ExprNode, EvalError> {
         flatten(&mut call);
     }
     if folding == Folding::Commutative {
-        // Constants go last: a missing operand answers null before a wrong constant is looked at.
+        // Constants go last: a missing operand gives null before a wrong constant is checked.
         call.operands.sort_by_key(|operand| is_constant(operand.as_ref()));
     }
     if folding != Folding::Whole {
@@ -133,10 +133,10 @@ fn fold_call(mut call: Call, budget: &Budget) -> Result<ExprNode, EvalError> {
     Ok(short_circuit(call))
 }
 
-/// Takes the operands out of operands with the same operator: `[[a, b], c]` becomes `[a, b, c]`.
+/// Flattens operands with the same operator: `[[a, b], c]` becomes `[a, b, c]`.
 fn flatten(call: &mut Call) {
     let operator = call.operator;
-    // One operand of these may be an array of what is gathered; it is not the same beside others.
+    // A single operand of these may be an array of values; beside others it has another meaning.
     let gathers = matches!(operator.name, "$sum" | "$min" | "$max");
     if gathers && call.operands.len() == 1 {
         return;
@@ -155,7 +155,7 @@ fn flatten(call: &mut Call) {
     call.operands = operands;
 }
 
-/// MongoDB prepares constant sets and constant arrays to be searched, and fails then if they are none.
+/// MongoDB prepares constant sets and arrays for searching, and then fails if they are no arrays.
 fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
     let Some(Some(ExprNode::Constant(value))) = call.operands.get(index) else { return Ok(()) };
     let name = call.operator.name;
@@ -166,7 +166,7 @@ fn check_array(call: &Call, index: usize, code: i32) -> Result<(), EvalError> {
     Err(EvalError::new(code, format!("{name} needs an array, not {}", type_name(value.as_ref()))))
 }
 
-/// A choice whose condition is constant is the branch chosen; the other one was computed for its failures.
+/// A choice with a constant condition becomes the chosen branch. The other one was computed for its failures.
 fn decided(mut call: Call) -> ExprNode {
     let condition = call.operands.first().and_then(Option::as_ref).and_then(ExprNode::constant);
     let Some(truth) = condition.map(|value| is_true(value.as_ref())) else {
@@ -176,7 +176,7 @@ fn decided(mut call: Call) -> ExprNode {
     branch.unwrap_or(ExprNode::Constant(None))
 }
 
-/// Constants that are null are never the answer, and behind one that is not nothing is looked at.
+/// Null constants are never the answer, and nothing after a constant that is not null is evaluated.
 fn first_not_null(mut call: Call) -> ExprNode {
     let last = call.operands.pop();
     call.operands.retain(|operand| !matches!(operand, Some(ExprNode::Constant(value)) if is_nullish(value.as_ref())));
@@ -190,7 +190,7 @@ fn first_not_null(mut call: Call) -> ExprNode {
     }
 }
 
-/// Whether an operand is constant, and there is nothing.
+/// Whether an operand is a constant without a value.
 fn is_absent(operand: Option<&Option<ExprNode>>) -> bool {
     matches!(operand, Some(Some(ExprNode::Constant(value))) if is_nullish(value.as_ref()))
 }

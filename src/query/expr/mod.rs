@@ -7,7 +7,7 @@
 //! - Missing is not null: `None` and `Bson::Null` are two values, see "missing fields" in MongoDB's manual.
 //! - Every refusal and every failure carries MongoDB's number for it.
 //! - No clock in here: `$$NOW` is given when the expression is parsed, once for the whole query.
-//! - What runs JavaScript or needs the server is refused by name when it is parsed, never skipped.
+//! - Operators that run JavaScript or need the server are refused by name when parsing, never skipped.
 
 mod accumulate;
 mod arithmetic;
@@ -63,8 +63,8 @@ impl Expression {
     /// Reads an expression; `$$NOW` is the time of the location.
     ///
     /// # Errors
-    /// Everything MongoDB refuses before it reads a document, with its number, and what is not done here:
-    /// JavaScript and what needs the server.
+    /// Everything that MongoDB refuses before it reads a document, with its number. Also JavaScript, and operators that
+    /// need the server.
     pub(in crate::query) fn parse(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
         let node = parse::ExprParser::new(location).expression(value)?;
         let node =
@@ -90,7 +90,7 @@ impl Expression {
         matches!(self.node, ExprNode::Constant(_))
     }
 
-    /// The comparisons in it that stand beside it as conditions, where it is one itself.
+    /// The comparisons in it that stand beside it as conditions, if it is a condition itself.
     pub(in crate::query) fn comparisons(&self) -> Option<Comparisons> {
         Comparisons::of(&self.node)
     }

@@ -175,8 +175,8 @@ fn set_field(arguments: &Arguments<'_>) -> Outcome {
     }
 }
 
-/// The members of a document in which those that are missing keep their places: while MongoDB puts a document together, what
-/// was taken out of it or never was there comes back to where it stood.
+/// The members of a document in which missing ones keep their places: while MongoDB builds a document, a member that is
+/// set again returns to its old place.
 type Places = Vec<(String, Value)>;
 
 /// Nothing when the document is absent.

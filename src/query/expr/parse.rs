@@ -11,7 +11,7 @@ use crate::suggest::hint;
 /// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
 const MAX_DEPTH: usize = 180;
 
-/// The reader of expressions: where it is, and which variables are bound there.
+/// The parser of expressions: its place, and the variables that are bound there.
 #[derive(Debug)]
 pub(super) struct ExprParser<'a> {
     location: &'a mut Location,
@@ -41,7 +41,7 @@ impl<'a> ExprParser<'a> {
         self.location.max_regex_chars()
     }
 
-    /// Refuses a regular expression that is written out one step further in and too long.
+    /// Refuses a literal regular expression of the operand if it is too long.
     pub(super) fn check_regex(&mut self, step: &str, value: &Bson) -> Result<(), QueryError> {
         let pattern = match value {
             Bson::RegularExpression(regex) => regex.pattern.as_str(),

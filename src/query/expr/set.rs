@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$allElementsTrue", shape: Shape::Exactly(1), folding: Folding::Whole, run: all_elements_true },
 ];
 
-/// A value in MongoDB's order; among equal ones the first to enter a set stays.
+/// A value in MongoDB's order; among equal ones a set keeps the first.
 #[derive(Debug, Clone)]
 struct Ordered(Bson);
 

@@ -1,4 +1,4 @@
-//! What operators ask of values: their type's name, their truth, a number, a string.
+//! Conversions of values for operators: type name, truth, number, string.
 
 use bson::Bson;
 
@@ -28,7 +28,7 @@ pub(super) fn found(value: impl Into<Bson>) -> Outcome {
     Ok(Some(value.into()))
 }
 
-/// Missing, null and undefined: what makes most operators answer null.
+/// Missing, null and undefined, for which most operators give null.
 pub(super) fn is_nullish(value: Option<&Bson>) -> bool {
     matches!(value, None | Some(Bson::Null | Bson::Undefined))
 }
@@ -145,8 +145,8 @@ impl Number {
         self.to_exact_i64().and_then(|number| i32::try_from(number).ok())
     }
 
-    /// Cut to a whole number. Beyond 64 bits doubles give the end of the range (no number gives 0), decimals the
-    /// smallest number whatever their sign: that is what the machine's and the library's conversions do.
+    /// Truncated to a whole number. Beyond 64 bits doubles give the end of the range (NaN gives 0), and decimals the
+    /// smallest number whatever their sign. That is how the machine's and the library's conversions behave.
     #[expect(clippy::cast_possible_truncation, reason = "casts of doubles saturate, which is the rule")]
     pub(super) fn to_i64_saturating(self) -> i64 {
         match self {

@@ -19,7 +19,7 @@ pub(super) struct KeptFields {
     includes: bool,
 }
 
-/// The inclusion or exclusion: a document of what is left.
+/// The document after the inclusion or exclusion.
 pub(super) fn keep(root: &Branch, includes: bool, document: &RawDocument) -> KeptFields {
     let bytes = Vec::with_capacity(document.as_bytes().len());
     let mut kept = KeptFields { bytes, has_gaps: false, includes };
@@ -35,7 +35,7 @@ impl KeptFields {
                 Some(Child::Branch(branch)) => self.below(branch, element),
                 Some(Child::Whole) if !self.includes => {}
                 Some(Child::Whole | Child::Kept) => append(&mut self.bytes, element.name, element.value),
-                // What is made up comes afterwards; an exclusion keeps its place.
+                // Computed members come afterwards; in an exclusion they keep their place.
                 Some(Child::Computed(_) | Child::ElemMatch(_)) | None => {
                     if !self.includes {
                         append(&mut self.bytes, element.name, element.value);
@@ -46,8 +46,8 @@ impl KeptFields {
         end(&mut self.bytes, start);
     }
 
-    /// Arrays are gone through however they nest. Scalars have no members: an inclusion drops them, but holds
-    /// their places until [`settle`], as positions in arrays count and computed members may take them.
+    /// The walk enters arrays at any depth. Scalars have no members: an inclusion drops them, but keeps their places
+    /// until [`settle`]. Positions in arrays count, and computed members may take these places.
     fn below(&mut self, branch: &Branch, element: Element<'_>) {
         let Element { name, value } = element;
         if value.is_document() {
@@ -69,7 +69,7 @@ impl KeptFields {
     }
 }
 
-/// Drops the places that were held, and counts the elements of their arrays again.
+/// Drops the kept places, and counts the elements of their arrays again.
 pub(super) fn settle(document: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(document.len());
     settle_members(Value::new(kind::DOCUMENT, document), &mut bytes);
@@ -103,7 +103,7 @@ pub(super) fn head(bytes: &mut Vec<u8>, kind: u8, name: &[u8]) {
     bytes.push(0);
 }
 
-/// Sets what is made up: in the place of a member that is there, else at the end.
+/// Sets a computed member: in the place of an existing one, else at the end.
 pub(super) fn with_computed(
     root: &Branch,
     document: &RawDocument,
@@ -154,7 +154,7 @@ fn compute_members(
     Ok(bytes)
 }
 
-/// A value that has no members is replaced by a document of the computed ones.
+/// A value without members is replaced by a document of the computed ones.
 fn compute_below(
     branch: &Branch,
     document: &RawDocument,
@@ -255,8 +255,8 @@ fn slice_value(element: Element<'_>, rest: &[String], slice: Slice, bytes: &mut 
 
 /// Leaves one element of the first array on the path.
 ///
-/// MongoDB does not stop where the path leads to a scalar, it looks for the next name beside it; so does this.
-/// `position` is asked only when there is an array, as a document without one needs none.
+/// At a scalar on the path MongoDB does not stop, but looks for the next name beside it. This does the same. `position`
+/// is called only when there is an array.
 pub(super) fn positional(
     document: &[u8],
     path: &[String],
@@ -284,7 +284,7 @@ pub(super) fn positional(
     Ok(document.to_vec())
 }
 
-/// Writes the document with the value at the path; what is on the way and no document becomes one.
+/// Writes the document with the value at the path; other values on the way become documents.
 fn set_nested(document: &[u8], path: &[String], value: Value<'_>, bytes: &mut Vec<u8>) {
     let Some((name, rest)) = path.split_first() else { return };
     let set = |below: Option<Value<'_>>, bytes: &mut Vec<u8>| {

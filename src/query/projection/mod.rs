@@ -1,8 +1,8 @@
-//! Projections: which members of a document an answer has, and what is made up for it.
+//! Projections: the members of a document in an answer, stored or computed.
 //!
-//! A projection includes or excludes; `_id` is included unless it is excluded. What `$elemMatch` and
-//! expressions give is set afterwards, `$slice` and the positional `$` work on the result. See "Project Fields
-//! to Return from Query" in MongoDB's manual.
+//! A projection includes or excludes; `_id` is included unless it is excluded. Members of `$elemMatch` and expressions
+//! are set afterwards. `$slice` and the positional `$` work on the result. See "Project Fields to Return from Query" in
+//! MongoDB's manual.
 
 mod apply;
 mod entries;
@@ -22,7 +22,7 @@ pub(super) use self::entries::Entries;
 use self::parse::ProjectionParser;
 pub(super) use self::parse::flag;
 
-/// How large a document may become by what is made up for it. MongoDB allows its own answers a bit above 16 MiB.
+/// How large a document may become by computed members. MongoDB allows its own answers slightly more than 16 MiB.
 const MAX_DOCUMENT: usize = (16 * 1024 + 16) * 1024;
 
 /// A projection: as the client sent it, and compiled.
@@ -36,7 +36,7 @@ pub struct Projection {
     entries: Option<Entries>,
 }
 
-/// The members of one level that the projection speaks of, in the order in which it does.
+/// The members of one level that the projection names, in its order.
 #[derive(Debug, Clone, Default)]
 struct Branch {
     children: Vec<(String, Child)>,
@@ -49,7 +49,7 @@ struct Branch {
 enum Child {
     /// It is included, or excluded, whole.
     Whole,
-    /// It is there in either case: `$slice` cuts it afterwards.
+    /// It is kept in either case: `$slice` cuts it afterwards.
     Kept,
     /// Members of it are.
     Branch(Branch),
@@ -77,11 +77,11 @@ struct Slice {
 }
 
 impl Projection {
-    /// Compiles MongoDB's projection document. The positional `$` refers to the filter given to
-    /// [`Projection::apply`], which has to be the same.
+    /// Compiles MongoDB's projection document. The positional `$` refers to the filter that [`Projection::apply`] gets,
+    /// which must be the same.
     ///
     /// # Errors
-    /// What MongoDB refuses, and server-side JavaScript; with the place.
+    /// Everything that MongoDB refuses, and server-side JavaScript, with the place.
     pub fn parse(document: &Document, filter: &Filter) -> Result<Self, QueryError> {
         Self::parse_within(document, filter, &Limits::default())
     }
@@ -143,7 +143,7 @@ impl Projection {
         &self.document
     }
 
-    /// Whether it makes up values by expressions, so that what it keeps cannot be told from its paths.
+    /// Whether it has expressions, so that its paths do not tell what it reads.
     pub fn is_computed(&self) -> bool {
         self.root.has_expressions()
     }
@@ -156,7 +156,7 @@ impl Projection {
         self.apply_within(document, filter, &Budget::default())
     }
 
-    /// What the projection leaves of the document, for a query that has a budget for all its documents.
+    /// The projected document, within the budget of the whole query.
     ///
     /// # Errors
     /// As [`Projection::apply`], and when the budget is used up.
@@ -221,7 +221,7 @@ impl Branch {
 }
 
 impl Slice {
-    /// The first position and the one behind the last, of an array of that length.
+    /// The first position and the one after the last, in an array of this length.
     fn bounds(self, length: usize) -> (usize, usize) {
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         let from_end = |count: i64| length.saturating_add(count).max(0);

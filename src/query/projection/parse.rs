@@ -16,16 +16,16 @@ use crate::query::path::check_field_path;
 /// The state of one parse.
 pub(super) struct ProjectionParser {
     filter: FilterParser,
-    /// Inclusion or exclusion, once a member has said so. `_id` does not say so.
+    /// Inclusion or exclusion, as soon as a member decides it. `_id` does not decide it.
     includes: Option<bool>,
     id: Option<bool>,
     afterwards: Vec<Afterwards>,
     has_elem_match: bool,
-    /// Something in the filter that goes with no positional `$`.
+    /// An operator in the filter that excludes the positional `$`.
     no_position: Option<&'static str>,
 }
 
-/// What a member asks for, apart from its path.
+/// The projection of a member, apart from its path.
 enum Wish {
     Include,
     /// The positional `$`, which includes.
@@ -201,7 +201,7 @@ impl ProjectionParser {
         branch: &mut Branch,
     ) -> Result<(), QueryError> {
         let expression = Computed::parse(value, &mut self.filter.at)?;
-        // MongoDB looks at the path of a plain value first, at that of an operator last.
+        // MongoDB checks the path of a plain value first, that of an operator last.
         if matches!(value, Bson::Document(_)) {
             self.refuse_in_exclusion(refusal)?;
         }
@@ -350,7 +350,7 @@ fn clamped(value: &Bson) -> Option<i64> {
     })
 }
 
-/// An inclusion has `_id` unless it is excluded; what the tree says of `_id` is brought in line.
+/// An inclusion has `_id` unless it is excluded; this adjusts the tree accordingly.
 fn settle_id(root: &mut Branch, includes: bool, id: Option<bool>, mentions_id: bool) {
     if id.is_some_and(|id| id != includes) {
         root.children.retain(|(name, _)| name != "_id");

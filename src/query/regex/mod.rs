@@ -14,7 +14,7 @@ mod translate;
 use super::error::EvalError;
 use super::raw::View;
 
-/// How often the engine may go back before it gives up.
+/// How often the engine may backtrack before it gives up.
 const BACKTRACK_LIMIT: usize = 1_000_000;
 
 /// MongoDB's number for a pattern that cannot be compiled.
@@ -65,10 +65,10 @@ impl Regex {
         &self.engine
     }
 
-    /// Whether a text matches, or a stored regular expression is the same one.
+    /// Whether a text matches, or a stored regular expression is equal.
     ///
     /// # Errors
-    /// When the engine goes back and forth too long.
+    /// When the engine backtracks too long.
     pub fn matches(&self, value: View<'_>) -> Result<bool, EvalError> {
         match value {
             View::Text(text) => {

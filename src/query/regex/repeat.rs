@@ -10,7 +10,7 @@ impl Translator {
         match repeatable {
             Repeatable::Nothing => return Err("nothing to repeat".to_owned()),
             Repeatable::Lookaround => {
-                // Once is as good as often; the engine does not repeat what has no width.
+                // One repetition is enough; the engine does not repeat atoms without width.
                 self.out.insert_str(start, "(?:");
                 self.out.push_str(if least == 0 { "|)" } else { ")" });
             }

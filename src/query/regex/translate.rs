@@ -1,7 +1,7 @@
 //! From PCRE's dialect of regular expressions to the engine's.
 //!
-//! Laws: what PCRE refuses is refused; what the engine reads in another way is written so that it reads it
-//! right; what the engine lacks is refused by name. Groups keep their numbers and names.
+//! Laws: patterns that PCRE refuses are refused. Constructs with another meaning in the engine are rewritten.
+//! Constructs that the engine lacks are refused by name. Groups keep their numbers and names.
 
 use std::fmt::{self, Write as _};
 
@@ -54,7 +54,7 @@ pub(super) struct Flags {
     pub(super) swaps_greed: bool,
 }
 
-/// What is known of a part of the pattern.
+/// The facts about a part of the pattern.
 #[derive(Clone, Copy)]
 pub(super) struct Fragment {
     /// How many bytes PCRE would compile it to, roughly.
@@ -181,7 +181,7 @@ impl Translator {
         Ok(())
     }
 
-    /// Up to the closing parenthesis or the end, neither of which is passed over.
+    /// Up to the closing parenthesis or the end, without consuming it.
     pub(super) fn alternatives(&mut self) -> Translated<Fragment> {
         self.branches(false)
     }

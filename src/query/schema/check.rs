@@ -157,7 +157,7 @@ impl Properties {
         if is_named { Ok(true) } else { self.rest.accepts(member.value) }
     }
 
-    /// Looks at what names with dots lead to: as in MongoDB they are paths.
+    /// Checks the values at names with dots: as in MongoDB they are paths.
     fn accept_paths(&self, document: Value<'_>) -> Result<bool, EvalError> {
         all(self.named.iter().filter(|(name, _)| name.contains('.')), |(path, schema)| {
             let mut outcome = Ok(false);
@@ -174,7 +174,7 @@ fn leads_somewhere(path: &str, document: Value<'_>) -> bool {
     Path::new(path).any_in(document.bytes, Leaf::Whole, &mut |value, _| value.is_some())
 }
 
-/// A value that is no number passes; what is not a number itself is only within a bound that is not either.
+/// A value that is no number passes. NaN is only within a bound of NaN.
 fn within(value: Value<'_>, bound: &Bson, is_maximum: bool, exclusive: bool) -> bool {
     let (Some(value_number), Some(bound)) = (number(value.view()), number(bound.into())) else {
         return true;
@@ -201,7 +201,7 @@ pub(super) fn are_unique(values: &[Bson]) -> bool {
     sorted.windows(2).all(|pair| compare_bson(&pair[0], &pair[1]).is_ne())
 }
 
-/// Equality that does not care for the order of members.
+/// Equality that ignores the order of members.
 fn is_equal(left: &Bson, right: &Bson) -> bool {
     same_bracket(left.into(), right.into())
         && compare_bson(&with_sorted_members(left), &with_sorted_members(right)).is_eq()

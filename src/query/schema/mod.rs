@@ -1,9 +1,9 @@
 //! `$jsonSchema`: conditions on the shape of documents, as MongoDB reads JSON Schema draft 4.
 //!
 //! Laws:
-//! - A keyword for one type says nothing about values of other types: `{minimum: 5}` accepts a text.
-//! - Nothing says anything about a missing member but `required`.
-//! - Arrays are values like others; no condition looks into them by itself, unlike in filters.
+//! - A keyword for one type accepts values of other types: `{minimum: 5}` accepts a text.
+//! - Only `required` concerns missing members.
+//! - Unlike in filters, no condition looks into arrays by itself.
 //! - Values are compared without regard to the order of members.
 
 mod check;
@@ -25,7 +25,7 @@ use super::raw::Value;
 use super::regex::Regex;
 use super::types::TypeSet;
 
-/// A schema that was checked and is ready to be asked.
+/// A compiled schema.
 #[derive(Debug, Clone)]
 pub struct Schema {
     rules: Vec<KeywordRule>,
@@ -54,7 +54,7 @@ impl Schema {
     /// Whether a document has the shape.
     ///
     /// # Errors
-    /// When a regular expression goes back and forth too long.
+    /// When a regular expression backtracks too long.
     pub fn matches(&self, document: &RawDocument) -> Result<bool, EvalError> {
         self.accepts(Value::of_document(document))
     }
@@ -101,14 +101,14 @@ enum KeywordRule {
     OneOf(Vec<Schema>),
     /// `not`
     Not(Schema),
-    /// The schema, asked behind everything else of its filter.
+    /// The schema, evaluated after everything else of its filter.
     Last(Box<Schema>),
     /// Accepts nothing: a type at the top that no document has.
     Never,
 }
 
 impl KeywordRule {
-    /// Whether every document keeps it: it speaks of numbers, lengths or arrays.
+    /// Whether every document satisfies it, because it is about numbers, lengths or arrays.
     fn is_of_other_values(&self) -> bool {
         matches!(
             self,
@@ -130,7 +130,7 @@ struct SizeLimits {
     most: u64,
 }
 
-/// What is asked of the members or elements that no other keyword speaks of.
+/// The rule for members or elements that no other keyword covers.
 #[derive(Debug, Clone)]
 enum OtherMembers {
     Allowed,
@@ -138,7 +138,7 @@ enum OtherMembers {
     Shape(Box<Schema>),
 }
 
-/// The three keywords that speak of members by name.
+/// The three keywords about members by name.
 #[derive(Debug, Clone)]
 struct Properties {
     named: Vec<(String, Schema)>,

@@ -1,4 +1,4 @@
-//! When parts of a schema are asked: MongoDB makes conditions of them that stand among the others of the filter.
+//! The order of evaluation of a schema: MongoDB turns its parts into conditions among the others of the filter.
 
 use super::{KeywordRule, OtherMembers, Properties, Schema};
 use crate::query::raw::kind;
@@ -9,13 +9,13 @@ use crate::query::types::TypeSet;
 pub(in crate::query) enum Sort<'s> {
     /// Accepts everything, or demands several things.
     All,
-    /// Alternatives: a member may be missing as well. With a bound or a pattern those are asked before.
+    /// Alternatives: a member may be missing as well. Alternatives with a bound or a pattern come first.
     Any { bounded: bool },
     /// A member is there.
     Exists(&'s str),
     /// A negation.
     Not(&'s Schema),
-    /// What filters have no operator for, asked behind everything else.
+    /// Rules without an operator in filters, evaluated after everything else.
     Own,
 }
 
@@ -23,7 +23,7 @@ pub(in crate::query) enum Sort<'s> {
 enum MemberTurn {
     /// Where it stands.
     Early,
-    /// Behind everything else; about values of these types, `None` for all.
+    /// After everything else; about values of these types, `None` for all.
     Late(Option<TypeSet>),
 }
 
@@ -58,7 +58,7 @@ impl Schema {
         })
     }
 
-    /// The schema as several that demand the same together, each of one sort.
+    /// The schema split into several of one kind each, with the same meaning together.
     pub(in crate::query) fn parts(&self) -> Vec<Self> {
         let mut parts = Vec::new();
         for rule in &self.rules {
@@ -79,7 +79,7 @@ impl Schema {
         parts
     }
 
-    /// The schema as several one of which must be met, in an `$or`.
+    /// The schema split into alternatives of an `$or`.
     pub(in crate::query) fn alternatives(&self) -> Vec<Self> {
         let whole = self.without_shell();
         match whole.rules.as_slice() {
@@ -94,7 +94,7 @@ impl Schema {
                         let refused = [Some(there), of_kinds].into_iter().flatten();
                         refused.map(|schema| Self::of(KeywordRule::Not(schema))).chain([last(whole.clone())]).collect()
                     }
-                    // Several rules are an `$and` of their own, which counts.
+                    // Several rules form an `$and`, which affects the order.
                     MemberTurn::Early if schema.without_shell().rules.len() > 1 => {
                         vec![Self { rules: vec![whole.rules[0].clone(), KeywordRule::AllOf(Vec::new())] }]
                     }

@@ -119,7 +119,7 @@ impl<'a> SchemaReader<'a> {
             } else {
                 self.within(keyword, |reader| reader.rule(keyword, value, document))?
             };
-            // The whole is a document: what speaks of other values says nothing of it, and MongoDB forgets it.
+            // The whole value is a document: MongoDB drops keywords about other types.
             rules.extend(rule.filter(|rule| self.inside > 0 || !rule.is_of_other_values()));
         }
         self.depth -= 1;
@@ -287,7 +287,7 @@ impl<'a> SchemaReader<'a> {
         let Some(divisor) = Divisor::new(value) else {
             return self.fail("$jsonSchema keyword 'multipleOf' must have a positive value");
         };
-        // As with a pattern, MongoDB does not look at what is asked of the whole document, which is no number.
+        // As with a pattern, MongoDB ignores this rule for the whole document, which is no number.
         if self.inside > 0 && !divisor.is_finite() {
             return self.refuse(code::BAD_VALUE, "the divisor must be a finite number");
         }
@@ -432,7 +432,8 @@ impl<'a> SchemaReader<'a> {
         let rest = self.within("additionalProperties", |reader| {
             reader.rest("additionalProperties", schema.get("additionalProperties"))
         })?;
-        // MongoDB keeps what says nothing, and asks it in its turn, but for an empty list of members of the whole document.
+        // MongoDB keeps rules without effect and evaluates them in turn, except an empty list of members of the whole
+        // document.
         let says_more =
             ["patternProperties", "additionalProperties"].iter().any(|keyword| schema.contains_key(keyword));
         let nothing = named.is_empty() && !says_more && self.inside == 0;

@@ -1,4 +1,4 @@
-//! What a file refers to in the store: asked for many lines at a time.
+//! Looks up what a file refers to, for many lines at a time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,10 +16,10 @@ use crate::service::resource::{Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Documents, FindQuery, StoreError};
 
-/// So many values are looked up in one question.
+/// One query looks up at most this many values.
 const AT_ONCE: usize = 1000;
 
-/// So many objects are looked at for [`AT_ONCE`] values: with more of them the field tells no objects apart.
+/// The maximum number of objects for [`AT_ONCE`] values. With more, the field does not identify objects.
 const MOST: u64 = 10 * AT_ONCE as u64;
 
 /// Objects that are there.
@@ -28,7 +28,7 @@ pub(super) struct FoundObjects {
     documents: Vec<Documents>,
     /// Where in `documents` the object with this id is.
     places: HashMap<i64, (usize, usize)>,
-    /// Ids of objects that are not the importer's to see.
+    /// Ids of objects that are hidden from the importer.
     hidden: HashSet<i64>,
     /// Ids by the text of the key.
     keys: HashMap<String, Match>,
@@ -45,7 +45,7 @@ pub(super) enum Match {
 }
 
 impl FoundObjects {
-    /// Looks up all that the rows name; `is_seen` says of an object whether the importer may know of it.
+    /// Looks up everything that the rows name; `is_seen` says whether the importer may know of an object.
     ///
     /// # Errors
     /// What the store reports.
@@ -102,12 +102,12 @@ impl FoundObjects {
         self.documents.push(documents);
     }
 
-    /// Takes objects that are not the importer's to see for absent, as what changes nothing has to.
+    /// Treats objects that are hidden from the importer as absent. A dry run needs this.
     pub(super) fn forget_hidden(&mut self) {
         self.hidden.clear();
     }
 
-    /// Whether the id belongs to an object that is not the importer's to see.
+    /// Whether the id belongs to an object that is hidden from the importer.
     pub(super) fn hides(&self, id: i64) -> bool {
         self.hidden.contains(&id)
     }
@@ -124,7 +124,7 @@ impl FoundObjects {
         text.and_then(|text| self.keys.get(&text).copied()).unwrap_or(Match::None)
     }
 
-    /// The objects that a column's value leads to.
+    /// The objects that a column's value refers to.
     pub(super) fn by_link(&self, link: usize, value: &Bson) -> Match {
         key_text(value).and_then(|text| self.links.get(link)?.get(&text).copied()).unwrap_or(Match::None)
     }

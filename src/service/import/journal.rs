@@ -1,8 +1,8 @@
-//! Ids of new objects across an interruption: which ones an import that is written in groups gives to lines without one.
+//! Keeps the ids that an import gives to lines without one, across an interruption.
 //!
-//! Where an import is several units, it can end between two of them. Repeating it finds by id or key what is stored
-//! already; lines that name neither would become further objects. So the ids that they get are noted before the first unit,
-//! under a hash of the file, and taken again when the same file comes before the note is gone.
+//! An import of several units can stop between two of them. Repeating it finds stored objects by id or key. Lines with
+//! neither would become further objects. So their ids are noted before the first unit, under a hash of the file. The
+//! same file gets the same ids as long as the note exists.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -51,7 +51,7 @@ impl ImportNote {
     /// Gives the lines ids and notes them.
     ///
     /// # Errors
-    /// What the store reports; [`StoreError::Duplicate`] when the same file comes a second time meanwhile.
+    /// Errors of the store; [`StoreError::Duplicate`] when the same file is imported concurrently.
     pub(super) async fn begin(
         &mut self,
         services: &Services,

@@ -1,14 +1,14 @@
 //! Objects from files: all lines of a file, or none.
 //!
-//! First everything is checked, by the rules for single objects, and what the store has to be asked is asked for many
-//! lines at a time. Then everything is written: on the embedded store as one unit, on MongoDB, whose transactions are
-//! bounded, in groups of which each is a unit. What ends between two groups is completed by repeating it.
+//! First everything is checked by the rules for single objects, with queries for many lines at a time. Then everything
+//! is written: on the embedded store as one unit. Transactions of MongoDB are bounded, so there it is written in
+//! groups, each of them a unit. Repeating an interrupted import completes it.
 //!
 //! 1. `rows` reads the file.
-//! 2. `found` asks the store for what the lines name.
+//! 2. `found` looks up what the lines refer to.
 //! 3. `plan` decides on each line and changes nothing.
-//! 4. `write` commits. When others changed something meanwhile, its unit is refused, and the lines are planned anew.
-//! 5. `journal` keeps the ids of lines that name none, where a file is several units.
+//! 4. `write` commits. After a concurrent change its unit is refused, and the lines are planned again.
+//! 5. `journal` keeps the ids of lines without one, if a file takes several units.
 
 mod found;
 mod journal;
@@ -47,7 +47,7 @@ use crate::domain::document::{integer, text};
 use crate::query::Filter;
 use crate::store::{StoreError, scope_version};
 
-/// How often an import is planned anew when others change what it rests on.
+/// How often an import is planned again when others change what it depends on.
 const ATTEMPTS: usize = 8;
 
 /// Who imports.
@@ -55,7 +55,7 @@ const ATTEMPTS: usize = 8;
 pub struct Importer<'a> {
     /// Whose access lists count.
     pub access: ExportAccess<'a>,
-    /// The user who becomes the author of new objects that name none, and the editor of changed ones.
+    /// The user who becomes the author of new objects without one, and the editor of changed ones.
     pub user_id: i64,
 }
 
@@ -64,24 +64,24 @@ pub struct Importer<'a> {
 pub struct ImportQuery {
     /// The type of all its objects.
     pub type_id: i64,
-    /// The field by whose value objects are found; `None`: by their id.
+    /// The field whose value identifies objects; `None`: their id does.
     pub key: Option<String>,
-    /// Whether to change nothing and only say what would happen.
+    /// Whether to only report what would happen.
     pub dry_run: bool,
     /// The form of the file.
     pub form: ImportForm,
-    /// What makes it the same import as an earlier one.
+    /// The identity of the import.
     pub repeat: Repeat,
 }
 
-/// What makes an import the same as an earlier one, which is then told again instead of being carried out.
+/// The identity of an import. An equal earlier import is reported again instead of being repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeat {
     /// Nothing: each time it is carried out.
     Never,
     /// A key of the client's.
     Key(String),
-    /// The file itself, where neither ids nor a key in it tell what is stored already.
+    /// The file itself, if it has neither ids nor a key that identify stored objects.
     File,
 }
 
@@ -90,7 +90,7 @@ pub enum Repeat {
 pub struct Imported {
     /// What was done.
     pub report: ImportReport,
-    /// When it was done, if that was an earlier time, and nothing was done now.
+    /// The time of the earlier import, if this one did nothing.
     pub earlier: Option<DateTime>,
 }
 
@@ -100,11 +100,11 @@ impl Imported {
     }
 }
 
-/// Imports a file. What is wrong with its lines stands in the report, and then nothing was changed, but for groups
-/// before one that others got in the way of.
+/// Imports a file. If lines are wrong, the report has the errors and nothing was changed. After a conflict with others,
+/// earlier groups stay stored.
 ///
 /// # Errors
-/// An unknown type, one that is inactive or that the caller may not write, an unknown key, and what the store reports.
+/// An unknown type, an inactive one, or one that the caller may not write; an unknown key; errors of the store.
 pub async fn import_objects(
     services: &Services,
     importer: Importer<'_>,
@@ -193,7 +193,7 @@ pub async fn import_objects(
             return Ok(Imported::now(foretold(&plan)));
         }
         if is_bounded && !journal.is_noted() {
-            // The ids that are noted belong to the lines from here on; the plan has to know them.
+            // From here on the lines have the noted ids, which the plan must know.
             journal.begin(services, own(&mut rows)?, services.now()).await?;
             continue;
         }
@@ -211,7 +211,7 @@ pub async fn import_objects(
     Err(ServiceError::Contended("the objects of the type".to_owned()))
 }
 
-/// All that an import says, but for who says it.
+/// The content of an import request, without its caller.
 fn hash_of(query: &ImportQuery, file: &[u8]) -> Hash {
     let key = query.key.as_deref().unwrap_or_default();
     let hash = Hash::default().with(&query.type_id.to_be_bytes()).with(key.as_bytes());
@@ -237,7 +237,7 @@ fn key_field(entry: &TypeEntry, name: &str) -> Result<usize, ServiceError> {
     Ok(position)
 }
 
-/// What a plan does has to be allowed, whether it is only looked at or not.
+/// The caller needs the permissions for a plan, even for a dry run.
 fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &ImportPlan) -> Result<(), ServiceError> {
     for (permission, is_needed) in [
         (Permission::Create, plan.steps.iter().any(|step| matches!(step.what, What::Create { .. }))),
@@ -250,8 +250,8 @@ fn check_permissions(importer: Importer<'_>, entry: &TypeEntry, plan: &ImportPla
     Ok(())
 }
 
-/// A file that names stored objects needs the permission to read them: what becomes of its lines tells about them. Whoever
-/// may change them may name them by their ids all the same; every object that he names is changed.
+/// A file that names stored objects needs the permission to read them, because the outcome of its lines reveals them. A
+/// caller who may change them may still name them by id; then every named object counts as changed.
 fn check_looking_up(
     importer: Importer<'_>,
     entry: &TypeEntry,
@@ -265,8 +265,8 @@ fn check_looking_up(
     importer.access.permit(entry, Permission::Read)
 }
 
-/// References lead to objects that the importer may see, or that the same file makes under the id that it names; authors
-/// are users.
+/// References lead to objects that the importer may see, or that the same file creates under their id. Authors are
+/// users.
 async fn check_references(
     services: &Services,
     visible: Option<Filter>,
@@ -314,7 +314,7 @@ fn foretold(plan: &ImportPlan) -> ImportReport {
     report
 }
 
-/// The rows to be changed: nobody else has them while no plan is being made.
+/// The rows, to be changed: no plan shares them at this point.
 fn own(rows: &mut Arc<ImportRows>) -> Result<&mut ImportRows, ServiceError> {
     Arc::get_mut(rows).ok_or_else(|| StoreError::backend("the rows of an import are in use").into())
 }

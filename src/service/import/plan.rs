@@ -1,4 +1,4 @@
-//! What becomes of each line: a new object, a changed one, nothing, or an error. By the rules for single objects.
+//! The plan of each line: a new object, a changed one, nothing, or an error, by the rules for single objects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct PlannedStep {
     pub(super) row: usize,
     pub(super) line: u64,
     pub(super) what: What,
-    /// References in it that have to lead somewhere.
+    /// Its references, whose targets must exist.
     pub(super) references: Vec<Reference>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Planner {
     pub(super) found: FoundObjects,
     /// The rows that are stored already.
     pub(super) done: HashSet<usize>,
-    /// Whether the importer may read objects of the type; nothing in a report depends on what others hold.
+    /// Whether the importer may read objects of the type. If not, the report must not depend on them.
     pub(super) is_read: bool,
     /// Who imports.
     pub(super) user_id: i64,
@@ -62,7 +62,7 @@ enum Aim {
 }
 
 impl Planner {
-    /// Makes the plan. Whether references lead somewhere is asked later.
+    /// Makes the plan. References are checked later.
     pub(super) fn plan(&self) -> ImportPlan {
         let mut plan = ImportPlan::default();
         let (mut ids, mut keys) = (HashMap::new(), HashMap::new());
@@ -197,7 +197,7 @@ impl Planner {
         Some(PlannedStep { row: index, line: row.line, what, references: accepted.references })
     }
 
-    /// The line by the rules for single objects; `old` are the fields that the object has, `None` for a new one.
+    /// Checks the line by the rules for single objects; `old` are the object's fields, `None` for a new one.
     fn checked(
         &self,
         row: &Row,
@@ -237,7 +237,7 @@ impl Planner {
                 (errors.count() == before).then_some((input, accepted))
             }
             Err(violations) => {
-                // What could not be read was said already.
+                // Unreadable cells were reported already.
                 let said = errors.listed_since(before).map(|error| error.field.clone()).collect();
                 errors.add_violations(row.line, violations, &input.fields, &said);
                 None
@@ -245,7 +245,7 @@ impl Planner {
         }
     }
 
-    /// The members of the body but for the fields, and the fields.
+    /// The members of the body without the fields, and the fields.
     fn body_of_cells(
         &self,
         row: &Row,
@@ -266,7 +266,7 @@ impl Planner {
                     let old = stored.iter().find(|entry| entry.name == field.name);
                     match (cell::read(kind, text), old) {
                         (Ok(value), Some(old)) if old.value == value => Ok(value),
-                        // What an export writes in the same way is the same.
+                        // Values with the same exported form are equal.
                         (_, Some(old)) if cell::text_of(kind, &old.value).as_deref() == Ok(text) => {
                             Ok(old.value.clone())
                         }
@@ -316,7 +316,7 @@ impl Planner {
         body
     }
 
-    /// The stored value in the place of one that an export writes in the same way: JSON does not tell how long a number is.
+    /// Keeps the stored value if it has the same exported form: JSON does not tell the width of a number.
     fn as_stored(&self, field: FieldValue, stored: &[FieldValue]) -> FieldValue {
         let kind = self.object_type().field(&field.name).map_or(ValueKind::Any, |known| ValueKind::named(&known.kind));
         let old = stored.iter().find(|entry| entry.name == field.name && entry.value != field.value);
@@ -328,7 +328,7 @@ impl Planner {
     }
 }
 
-/// Whether the object is as the line says already.
+/// Whether the object already equals the line.
 fn is_same(input: &ObjectInput, accepted: &Accepted, stored: &Document, kept: &[FieldValue]) -> bool {
     let same_flag = |name: &str, sent: Option<bool>| sent.is_none_or(|sent| stored.get_bool(name).ok() == Some(sent));
     let same_version = input.version.as_deref().is_none_or(|version| stored.get_str("version").ok() == Some(version));

@@ -21,17 +21,17 @@ pub struct ImportReport {
     pub created: usize,
     /// How many objects were changed.
     pub updated: usize,
-    /// How many objects were as the file says already.
+    /// How many objects already equalled their line.
     pub unchanged: usize,
-    /// How many lines cannot be taken; with any of them nothing is changed.
+    /// How many lines are wrong. If there are any, nothing is changed.
     pub failed: usize,
-    /// Whether all this is only what would happen.
+    /// Whether the report is about a dry run.
     pub dry_run: bool,
     /// What happened to each line, in the order of the file; at most 10,000.
     pub lines: Vec<ReportLine>,
     /// How many lines are not in the list.
     pub lines_left_out: usize,
-    /// What is wrong, in the order of the file; at most 1,000.
+    /// The errors, in the order of the file; at most 1,000.
     pub errors: Vec<ReportError>,
     /// How many errors are not in the list.
     pub errors_left_out: usize,
@@ -57,7 +57,7 @@ pub struct ReportError {
     pub line: u64,
     /// The field or column; empty where it is the line as a whole.
     pub field: String,
-    /// What is wrong and what would be right.
+    /// The error, and how to correct it.
     pub reason: String,
 }
 
@@ -73,8 +73,8 @@ pub enum Action {
     Unchanged,
 }
 
-/// A good report in few bytes, to be kept and told again: what happened to each line takes some fifty bytes, and most lines are like the
-/// one before them.
+/// A report without errors in a compact form, to be stored and repeated. An outcome takes some fifty bytes, and most
+/// lines are like the one before them.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptReport {
     created: usize,
@@ -84,12 +84,12 @@ struct KeptReport {
     lines_left_out: usize,
 }
 
-/// Lines one after the other with ids one after the other, or without any, to which the same happened: the first line, what happened,
-/// the first id, how many they are.
+/// A run of consecutive lines with the same outcome, and with consecutive ids or none: the first line, the outcome, the
+/// first id, the number of lines.
 #[derive(Debug, Serialize, Deserialize)]
 struct Run(u64, Action, Option<i64>, u64);
 
-/// What builds before the runs kept: the report as it is told.
+/// The form of older builds: the report as clients see it.
 #[derive(Debug, Deserialize)]
 struct KeptInFull {
     created: usize,
@@ -109,7 +109,7 @@ impl Run {
         })
     }
 
-    /// Takes the line up, if it is the next one.
+    /// Adds the line to the run, if it continues it.
     fn goes_on_with(&mut self, next: &ReportLine) -> bool {
         let is_next_id = match (self.2, next.public_id) {
             (Some(first), Some(id)) => first.checked_add_unsigned(self.3) == Some(id),
@@ -122,13 +122,13 @@ impl Run {
 }
 
 impl ReportError {
-    /// An error on a line. Texts that are too long lose their middle.
+    /// An error on a line. Long texts are shortened in the middle.
     pub fn new(line: u64, field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { line, field: clipped(field.into()), reason: clipped(reason.into()) }
     }
 }
 
-/// What is wrong with a file, in the order of its lines: the first errors, and how many more there are.
+/// The errors of a file in the order of its lines: the first ones, and the number of all others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReportErrors {
     listed: Vec<ReportError>,
@@ -140,7 +140,7 @@ pub(super) struct ReportErrors {
 }
 
 impl ReportErrors {
-    /// Adds an error; behind the first [`MAX_ERRORS`] it is only counted.
+    /// Adds an error; after the first [`MAX_ERRORS`] it is only counted.
     pub(super) fn push(&mut self, error: ReportError) {
         if self.last != error.line {
             self.lines += 1;
@@ -149,8 +149,8 @@ impl ReportErrors {
         if self.listed.len() < MAX_ERRORS { self.listed.push(error) } else { self.left_out += 1 }
     }
 
-    /// Adds what is wrong with the body that a line stands for, whose fields these are; but for fields of which something
-    /// was `said`.
+    /// Adds the violations of the body of a line with these fields, except for fields that already have an error in
+    /// `said`.
     pub(super) fn add_violations(
         &mut self,
         line: u64,
@@ -177,7 +177,7 @@ impl ReportErrors {
         self.listed.truncate(MAX_ERRORS);
     }
 
-    /// How many there are, with those that are not listed.
+    /// The number of all errors, listed or not.
     pub(super) fn count(&self) -> usize {
         self.listed.len() + self.left_out
     }
@@ -187,7 +187,7 @@ impl ReportErrors {
         self.count() == 0
     }
 
-    /// Those that are listed and came when there were `count` before.
+    /// The listed errors after the first `count`.
     pub(super) fn listed_since(&self, count: usize) -> impl Iterator<Item = &ReportError> {
         self.listed.iter().skip(count)
     }
@@ -210,7 +210,7 @@ impl ImportReport {
         if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.lines_left_out += 1 }
     }
 
-    /// The report of an import that was carried out, as text to keep.
+    /// The report of a completed import, as text to store.
     pub(super) fn kept(&self) -> String {
         let mut runs: Vec<Run> = Vec::new();
         for line in &self.lines {
@@ -223,7 +223,7 @@ impl ImportReport {
         serde_json::to_string(&kept).expect("numbers and strings can always be written")
     }
 
-    /// The report that was kept; `None` when the text is none.
+    /// The stored report; `None` if the text is not one.
     pub(super) fn from_kept(text: &str) -> Option<Self> {
         let Ok(kept) = serde_json::from_str(text) else { return Self::from_kept_in_full(text) };
         let KeptReport { created, updated, unchanged, runs, lines_left_out } = kept;

@@ -1,4 +1,4 @@
-//! A file as rows: what each line says, as far as no store has to be asked.
+//! A file as rows: the content of each line, without queries to the store.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::service::type_catalog::{TypeEntry, Types};
 pub enum ImportForm {
     /// A table as text.
     Csv {
-        /// What stands between two cells; `None`: what the header has most of.
+        /// The delimiter of cells; `None`: the most frequent one in the header.
         delimiter: Option<Delimiter>,
-        /// How characters are bytes; `None`: what the byte-order mark says, else UTF-8.
+        /// The encoding; `None`: that of the byte-order mark, else UTF-8.
         encoding: Option<TextEncoding>,
     },
     /// An object a line.
@@ -37,13 +37,13 @@ pub enum ImportForm {
 pub(super) struct ImportRows {
     /// What the columns of a table are.
     pub(super) columns: Vec<Heading>,
-    /// The columns that refer to objects by a field of theirs.
+    /// The columns that refer to objects by the value of a field.
     pub(super) links: Vec<ReferenceColumn>,
     pub(super) list: Vec<Row>,
     pub(super) errors: ReportErrors,
 }
 
-/// A column that refers to objects by a field of theirs.
+/// A column that refers to objects by the value of a field.
 pub(super) struct ReferenceColumn {
     /// The column in the table.
     pub(super) column: usize,
@@ -59,9 +59,9 @@ pub(super) struct Row {
     pub(super) source: RowSource,
     /// The id that the line names.
     pub(super) public_id: Option<i64>,
-    /// The value of the key field, where objects are found by one.
+    /// The value of the key field, if the import has a key.
     pub(super) key: Option<Bson>,
-    /// For each of [`ImportRows::links`] the value that leads to an object.
+    /// For each of [`ImportRows::links`] the value that refers to an object.
     pub(super) links: Vec<Option<Bson>>,
 }
 
@@ -79,12 +79,11 @@ pub(super) struct RowReading {
     pub(super) key: Option<usize>,
 }
 
-/// What a file takes in memory while objects are made of it, of its own size.
+/// The memory that an import takes, as a multiple of the size of its file.
 const GROWTH: usize = 4;
 
 impl RowReading {
-    /// Reads a file; what is wrong with it is among its errors.
-    /// `room` counts memory, and says whether there is some.
+    /// Reads a file; the result contains its errors. `room` reserves memory, and returns whether there is enough.
     pub(super) fn read(&self, file: &[u8], form: ImportForm, room: &dyn Fn(usize) -> bool) -> ImportRows {
         let refused = |line, reason: String| {
             let mut rows = ImportRows::default();
@@ -291,7 +290,7 @@ fn key_of(document: &Document, name: &str) -> Bson {
     named.find_map(|entry| entry.get("value").cloned()).unwrap_or(Bson::Null)
 }
 
-/// What is equal for two values of a key that stores take for equal; nothing for values that nothing is found by.
+/// A text that is the same for key values that the stores treat as equal; none for values that cannot be keys.
 pub(super) fn key_text(value: &Bson) -> Option<String> {
     match value {
         Bson::String(text) => Some(format!("s{text}")),

@@ -1,4 +1,4 @@
-//! Carrying a plan out: as one unit where the store has room for it, else in groups that repeating completes.
+//! Commits a plan: as one unit if the store allows, else in resumable groups.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ use crate::service::resource::{self, Objects, Resource};
 use crate::service::services::Services;
 use crate::store::{Change, Condition, StoreError, Unit};
 
-/// What imports that find objects by a key move when they store new ones: no two of them make the same object.
+/// The scope that imports with a key move when they store new objects, so that no two create the same object.
 pub(super) const SCOPE: &str = "framework.objects.imports";
 
-/// What became of the steps that were carried out: the row of each and its line of the report.
+/// The outcome of the committed steps: the row of each and its line of the report.
 pub(super) struct CarriedOut {
     pub(super) lines: Vec<(usize, ReportLine)>,
-    /// Whether others changed what the rest rests on, so that it has to be planned again.
+    /// Whether others changed what the remaining steps depend on, so that they must be planned again.
     pub(super) is_short: bool,
 }
 
-/// What the last unit of an import notes: that it was carried out, and what it did.
+/// The note of the last unit of an import: that it is complete, and its outcome.
 pub(super) struct Finish<'a> {
     pub(super) once: &'a Once,
     /// What earlier attempts of the same import stored.
@@ -51,14 +51,13 @@ struct Prepared {
     references: Vec<Reference>,
 }
 
-/// Carries the plan out, new objects first, each group as a whole.
+/// Commits the plan, new objects first, each group as a whole.
 ///
-/// With `finish` the last group notes that all is done.
-/// With `looked_at`, the number of [`SCOPE`] when the store was asked for keys, new objects are stored only if no other
-/// import has stored some since then.
+/// With `finish` the last group notes the completion. `looked_at` is the number of [`SCOPE`] at the look-up of keys.
+/// With it, new objects are stored only if no other import has stored some since then.
 ///
 /// # Errors
-/// What the store reports; groups before the failed one are stored.
+/// Errors of the store; groups before the failed one are stored.
 pub(super) async fn write(
     services: &Services,
     type_id: i64,
@@ -71,7 +70,7 @@ pub(super) async fn write(
     let mut prepared = prepare(services, type_id, plan, &mut written).await?;
     // New objects and changed ones in units of their own: MongoDB has a cheaper way for units that only insert.
     let largest = services.store.largest_unit();
-    // An import that finds everything as it shall be has nothing to store but its mark.
+    // An import without any change stores only its mark.
     let mut is_finished = prepared.is_empty() && finish.is_none();
     while !is_finished {
         let is_new = |it: &Prepared| matches!(it.change, Change::Insert { .. });
@@ -120,7 +119,7 @@ fn new_id(step: &PlannedStep) -> Option<i64> {
     }
 }
 
-/// The changes of the plan, with ids for new objects; what needs none is written already.
+/// The changes of the plan, with ids for new objects.
 async fn prepare(
     services: &Services,
     type_id: i64,

@@ -27,7 +27,7 @@ pub(crate) fn of_table(error: TableError) -> StoreError {
     }
 }
 
-/// Any error of work on a whole file; what the operating system said stays an [`std::io::Error`].
+/// Any error of work on a whole file. An error of the operating system stays an [`std::io::Error`].
 pub(crate) fn of_engine(error: redb::Error) -> StoreError {
     match error {
         redb::Error::Io(error) if is_cut_off(&error) => StoreError::Corrupt { what: error.to_string() },
@@ -38,7 +38,7 @@ pub(crate) fn of_engine(error: redb::Error) -> StoreError {
     }
 }
 
-/// Whether the file ends before a page does that another one leads to.
+/// Whether a page refers to a page beyond the end of the file.
 fn is_cut_off(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof
 }
@@ -58,16 +58,16 @@ pub(crate) fn damaged(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("row {row} of {collection}") }
 }
 
-/// An index names a row that is not there.
+/// An index names a row that does not exist.
 pub(crate) fn lost(collection: &str, row: u64) -> StoreError {
     StoreError::Corrupt { what: format!("an index of {collection} leads to row {row}, which is not there") }
 }
 
-/// Runs what reads or writes pages; a panic comes back as its words.
+/// Runs work that reads or writes pages; a panic becomes an error with its message.
 ///
-/// redb does not compare checksums whenever it reads, and asserts what its own pages say. On a damaged file such an
-/// assertion can fail; the question or the write that met it is answered as an error then, and the service goes on.
-/// Nothing is left half done: readers only read, and the writer gives up the transaction.
+/// redb does not compare checksums on each read, and asserts the content of its own pages. On a damaged file such an
+/// assertion can fail. The query or write that met it then gets an error, and the service goes on. Nothing stays half
+/// done: readers only read, and the writer aborts the transaction.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(panic.as_ref()))
 }

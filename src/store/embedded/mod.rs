@@ -15,14 +15,15 @@
 //! | [`upkeep`] | check, repair, compact, backup |
 //! | [`writer`] | the thread that writes |
 //!
-//! The life of a read: [`plan`] chooses a `Way` to the documents, [`read`] goes it on the published snapshot. The life of a write:
-//! the queue, [`writer`], a batch, a record in the journal or a durable commit, a new snapshot, the answer.
+//! The life of a read: [`plan`] chooses a `Way` to the documents, and [`read`] follows it on the published snapshot.
+//! The life of a write: the queue, [`writer`], a batch, a record in the log or a durable commit, a new snapshot, the
+//! answer.
 //!
 //! *Invariants:*
 //! - What was answered is on disk.
-//! - Rows ascend in the order of insertion and are never used again.
-//! - Every key of every document is in its index, and nothing else is.
-//! - A plan only narrows: the filter looks at each document again, unless the bounds are exact.
+//! - Rows ascend in the order of insertion and are never reused.
+//! - Every key of every document is in its index, and the index has no other entries.
+//! - A plan only narrows the documents: the filter checks each one again, unless the bounds are exact.
 
 mod catalog;
 mod failure;
@@ -81,7 +82,7 @@ pub mod maintenance {
     pub use super::upkeep::repair::{RepairError, Repaired, check, compact, repair};
 }
 
-/// Answers of more bytes than this count as their request's as long as it lasts.
+/// An answer of more bytes than this counts as memory of its request as long as the request lasts.
 const LONG: usize = 1024 * 1024;
 
 /// A [`Store`] in a directory. Dropping it waits until everything is on disk and closes the file.
@@ -89,23 +90,23 @@ pub struct EmbeddedStore {
     published: Published,
     writer: writer::Handle,
     location: Location,
-    /// One copy at a time: each takes as much room as the store.
+    /// One backup at a time: each takes as much room as the store.
     backing_up: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, which is made if there is none.
+    /// Opens the store in a directory, which is created if it does not exist.
     ///
-    /// Takes long only where the last process was killed and the file is large; progress goes to the log.
+    /// Takes long only if the last process was killed and the file is large. Progress goes to the log.
     ///
     /// # Errors
-    /// With words for whoever started the service, see [`OpenError`].
+    /// With a message for the operator, see [`OpenError`].
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
         Self::start(Location::prepare(directory, options)?, options)
     }
 
-    /// Opens a store to look at it. The file stays as it is, and nothing with a name is made beside it: what this store is told to
-    /// write is gone with it.
+    /// Opens a store for reading. The file stays as it is, and no named file is created beside it. Writes to this store
+    /// vanish with it.
     ///
     /// # Errors
     /// As [`EmbeddedStore::open`]; [`OpenError::NoStore`] when there is none.
@@ -119,9 +120,9 @@ impl EmbeddedStore {
         Ok(Self { published, writer, location, backing_up: Arc::default() })
     }
 
-    /// Reads everything and says what is wrong: documents that do not decode, indexes that are not what their
-    /// documents make them, counters behind what is stored. Nothing, if nothing is. For tests: it holds one snapshot
-    /// all the time, and does not compare checksums, as [`maintenance::check`] does.
+    /// Reads everything and returns all errors: documents that do not decode, indexes that differ from a rebuild,
+    /// counters that are too low. For tests: it holds one snapshot all the time, and does not compare checksums as
+    /// [`maintenance::check`] does.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -138,7 +139,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Answers on this thread when few keys lead straight to the documents, else on the blocking pool.
+    /// Answers on this thread if a few keys lead directly to the documents, else on the blocking pool.
     async fn ask(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
         validate::runs_here(&query.filter)?;
         let snapshot = self.snapshot()?;
@@ -152,7 +153,7 @@ impl EmbeddedStore {
                 self.here(|| question.ask(collection, tables()?))
             }
             planned @ Way::Planned => {
-                // Neither is held while others are waited for.
+                // Neither is held while waiting for others.
                 drop((snapshot, planned));
                 self.ask_planned(name, query, with_total).await
             }
@@ -162,7 +163,7 @@ impl EmbeddedStore {
     async fn ask_planned(&self, name: &str, query: &FindQuery, with_total: bool) -> Result<Answer, StoreError> {
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Answer::none(with_total)) };
-        // Waiting for a thread counts: the snapshot is held meanwhile.
+        // Waiting for a thread counts too, because the snapshot is held meanwhile.
         let (query, deadline) = (query.clone(), Deadline::after(query.max_time));
         self.on_blocking_pool(turn, move |means| {
             let tables = snapshot.tables(&collection)?;
@@ -176,13 +177,13 @@ impl EmbeddedStore {
         .await
     }
 
-    /// A turn, and the snapshot of that moment: none is held while others are waited for.
+    /// A turn, and the snapshot of that moment: no snapshot is held while waiting for a turn.
     async fn admitted(&self) -> Result<(Turn, Arc<Snapshot>), StoreError> {
         let turn = admission::turn().await?;
         Ok((turn, self.snapshot()?))
     }
 
-    /// Gives pieces of which those of the first while come from one snapshot.
+    /// Gives chunks; those of the first minute come from one snapshot.
     async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<Pieces, StoreError> {
         validate::runs_here(&query.filter)?;
         let (turn, snapshot) = self.admitted().await?;
@@ -214,7 +215,7 @@ impl EmbeddedStore {
         self.watched(done.unwrap_or_else(|denied| Err(denied.into())))
     }
 
-    /// Has the file opened again when reading failed.
+    /// Reopens the file when reading failed.
     fn watched<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if matches!(result, Err(StoreError::Unavailable { .. })) {
             self.writer.reopen();

@@ -9,9 +9,10 @@ pub struct Options {
     pub cache_bytes: usize,
     /// How many units may wait for the writer; more are refused as unavailable.
     pub queue_length: usize,
-    /// How long the filters of one unit of changes may look for documents, while everybody else who writes waits.
+    /// How long the filters of one unit may search for documents, while all other writes wait.
     pub filter_budget: Duration,
-    /// From this size of the file on, each commit that is durable in the tables also saves what makes opening after a kill quick.
+    /// From this size of the file on, each table commit also saves the list of free pages, so that opening after a kill
+    /// is fast.
     pub quick_repair_from_bytes: u64,
 }
 

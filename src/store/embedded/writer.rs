@@ -1,8 +1,10 @@
-//! The one thread that writes. It takes what is waiting, applies it in one transaction, makes that durable, by a record of
-//! the [`journal`](crate::store::embedded::write::journal) or in the tables, publishes what readers see from then on, and only then answers.
+//! The one thread that writes. It applies all waiting units in one transaction. It makes the transaction durable, by a
+//! record of the [`journal`](crate::store::embedded::write::journal) or in the tables. Then it publishes the new
+//! snapshot, and only then answers.
 //!
-//! No group waits for a timer: while one goes to disk, the next one gathers in the queue. When nothing comes for a while, the
-//! tables catch up with the journal. When the storage fails, the file is closed and opened again; what was in the group is answered as unavailable.
+//! No group waits for a timer: while one goes to disk, the next one gathers in the queue. After a while without writes,
+//! the tables catch up with the journal. When the storage fails, the file is closed and reopened, and the units of the
+//! group are answered as unavailable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -38,31 +40,31 @@ const GROUP_UNITS: usize = 256;
 /// How many bytes of documents go into one transaction.
 const GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// How often the writer measures what of the file is unused, if it is written to.
+/// How often the writer measures the unused part of the file, if there are writes.
 const MEASURED_EVERY: Duration = Duration::from_mins(10);
 
-/// When nothing has come for so long, what is durable in the log becomes durable in the tables.
+/// After this time without writes, a table commit follows.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How the rest of the store speaks to the thread. Dropping it waits until everything is written.
+/// The handle of the thread. Dropping it waits until everything is written.
 pub(crate) struct Handle {
     jobs: SyncSender<Job>,
     /// Units without an answer.
     waiting: AtomicU64,
     reporter: Reporter,
     unused: Arc<ArcSwapOption<Unused>>,
-    /// Whether the thread was told that a reader met a failure, and has not tried since.
+    /// Whether a reader reported a failure, and the thread has not retried since.
     is_reopening: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// About how many bytes of the file held nothing, at a moment.
+/// The estimated unused bytes of the file at a moment.
 struct Unused {
     bytes: u64,
     at: Instant,
 }
 
-/// Who is told about commits, once somebody asked for it.
+/// The receiver of figures about commits, if there is one.
 type Reporter = Arc<OnceLock<Arc<Metrics>>>;
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -139,7 +141,7 @@ impl Handle {
     }
 
     pub(crate) fn report_to(&self, metrics: &Arc<Metrics>) {
-        // The first one stays; there is one for a process.
+        // The first one stays; a process has only one.
         let _ = self.reporter.set(Arc::clone(metrics));
     }
 
@@ -148,12 +150,12 @@ impl Handle {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// About how many bytes of the file hold nothing, and how long ago that was measured.
+    /// The estimated unused bytes of the file, and the age of the estimate.
     pub(crate) fn unused(&self) -> Option<(u64, Duration)> {
         self.unused.load().as_ref().map(|unused| (unused.bytes, unused.at.elapsed()))
     }
 
-    /// Has the file opened again; once, whoever asks. A full queue will find out by itself.
+    /// Has the file reopened, once for all callers. With a full queue the writer notices by itself.
     pub(crate) fn reopen(&self) {
         if !self.is_reopening.swap(true, Ordering::AcqRel) && self.jobs.try_send(Job::Reopen).is_err() {
             self.is_reopening.store(false, Ordering::Release);
@@ -172,7 +174,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Waits for a place in the queue; a thread that has ended needs no word.
+        // Waits for a place in the queue; a thread that has ended needs no message.
         let _ = self.jobs.send(Job::Stop);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error!("the writing thread of the store had panicked");
@@ -205,14 +207,14 @@ struct Writer {
     published: Published,
     /// As of the last commit.
     catalog: Catalog,
-    /// None while the storage is out of order.
+    /// None while the storage fails.
     database: Option<Engine>,
     journal: Journal,
     acknowledged: Acknowledged,
     limits: BatchLimits,
 }
 
-/// Units that go into one transaction, with who waits for them.
+/// The units of one transaction, with their callers.
 struct Group {
     units: Vec<Unit>,
     replies: Vec<Reply<Vec<u64>>>,
@@ -240,7 +242,7 @@ impl Group {
         self.replies.push(reply);
     }
 
-    /// The units, each with who waits for it.
+    /// The units, each with its caller.
     fn into_waiting(self) -> Vec<(Unit, Reply<Vec<u64>>)> {
         self.units.into_iter().zip(self.replies).collect()
     }
@@ -283,7 +285,7 @@ impl Writer {
                 Job::Prepare { collections, reply } => {
                     let result = self.with_room(|writer| writer.prepare(&collections));
                     self.look_at(&result);
-                    // Nobody waits any more: the work is done all the same.
+                    // Nobody waits any more, but the work is done all the same.
                     let _ = reply.send(result);
                 }
                 Job::Append { collection, documents, reply } => {
@@ -319,7 +321,7 @@ impl Writer {
         jobs.recv().ok()
     }
 
-    /// Makes durable in the tables what is durable in the log, so that opening after a kill has nothing to do.
+    /// Makes the log commits durable in the tables, so that opening after a kill has nothing to replay.
     fn catch_up(&mut self) {
         let mut catalog = self.catalog.clone();
         let done = self.begin().and_then(|transaction| {
@@ -331,7 +333,7 @@ impl Writer {
         }
     }
 
-    /// Does work, and where there was no room once more when the tables have caught up: room for their pages may be enough for it.
+    /// Does work. If there was no room, it tries again after a table commit, which frees room.
     fn with_room<T>(&mut self, work: impl Fn(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let done = work(self);
         if matches!(done, Err(StoreError::NoRoom { .. })) && self.journal.holds() {
@@ -341,7 +343,7 @@ impl Writer {
         done
     }
 
-    /// Measures what of the file is unused: some hundred samples, some milliseconds.
+    /// Measures the unused part of the file: some hundred samples, some milliseconds.
     fn measure(&self) {
         let Some(database) = &self.database else { return };
         if let Some(bytes) = space::unused(database, &self.catalog, self.location.taken_bytes()) {
@@ -373,13 +375,13 @@ impl Writer {
                 self.commit_with_room(crowded, undo);
                 self.commit_each(large, Undo::Transaction);
             }
-            // One of them met damaged pages; the others may be possible all the same.
+            // One of them met damaged pages; the others may still succeed.
             Err(StoreError::Corrupt { .. }) if group.units.len() > 1 => self.commit_each(group.into_waiting(), undo),
             // Together they have no room; each one may have it.
             Err(StoreError::NoRoom { .. }) if !has_all_room => self.commit_with_room(group.into_waiting(), undo),
             Err(StoreError::NoRoom { what }) => refuse(group.replies, || StoreError::NoRoom { what: what.clone() }),
             Err(error @ StoreError::Corrupt { .. }) => {
-                // The storage works, and what is not damaged can still be read and written.
+                // The storage works, and undamaged pages can still be read and written.
                 log::error!("a write met damaged pages, nothing was written: {error}");
                 refuse(group.replies, || StoreError::Corrupt { what: error.to_string() });
             }
@@ -397,7 +399,7 @@ impl Writer {
         }
     }
 
-    /// The same, each with all the room there is: what is in the tables needs none any more.
+    /// The same, each with all free room: log commits in the tables need none any more.
     fn commit_with_room(&mut self, waiting: Vec<(Unit, Reply<Vec<u64>>)>, undo: Undo) {
         for (unit, reply) in waiting {
             if self.journal.holds() {
@@ -407,25 +409,25 @@ impl Writer {
         }
     }
 
-    /// One transaction for all units; an error is one of the storage, and nothing was written then.
+    /// One transaction for all units. An error is one of the storage; nothing was written then.
     fn commit_units(&mut self, units: &[Unit], undo: Undo) -> Result<Vec<Outcome>, StoreError> {
         let is_given_up =
             |outcomes: &Vec<Outcome>| undo == Undo::Transaction && outcomes.iter().any(Outcome::is_refusal);
         self.in_batch(undo, |batch| apply(batch, units), is_given_up)
     }
 
-    /// One transaction for all that `work` does; after an error, and when it is given up, nothing was written.
+    /// One transaction for all that `work` does. After an error or an abort nothing was written.
     fn in_batch<T>(
         &mut self,
         undo: Undo,
         work: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError>,
         is_given_up: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
-        // Beginning may open the file again, and then it is another log that is asked.
+        // Beginning may reopen the file, and then there is another log.
         let transaction = self.begin()?;
         let room = self.journal.room();
         let mut batch = Batch::new(&transaction, self.catalog.clone(), self.limits, undo, &room);
-        // The batch outlives a panic, so that its transaction is given up in order and not while unwinding.
+        // The batch outlives a panic, so that its transaction is aborted in order and not while unwinding.
         let applied = match failure::guarded(|| work(&mut batch)) {
             Ok(results) => failure::guarded(|| batch.into_parts()).map(|parts| (results, parts)),
             Err(error) => {
@@ -436,7 +438,7 @@ impl Writer {
         let (outcomes, (mut catalog, touched, record)) = match applied {
             Ok(applied) => applied,
             Err(error) => {
-                // A transaction that cannot be given up is lost all the same, and the first error says why.
+                // A transaction whose abort fails is lost all the same, and the first error says why.
                 let _ = failure::caught(|| transaction.abort());
                 self.journal.forget(self.catalog.commit);
                 return Err(error);
@@ -498,7 +500,7 @@ impl Writer {
         self.database.as_deref().ok_or_else(|| failure::unavailable(&"the storage is out of order"))
     }
 
-    /// Makes what was done durable, by its record if there is one, and shows it to readers.
+    /// Makes the transaction durable, by its record if there is one, and publishes it to readers.
     fn finish(
         &mut self,
         mut transaction: WriteTransaction,
@@ -540,7 +542,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file again if it is closed, or if the storage refuses writes since a read failed.
+    /// Reopens the file if it is closed, or if the storage refuses writes since a read failed.
     fn check(&mut self) {
         let usable = self.begin().and_then(|transaction| transaction.abort().map_err(failure::of_storage));
         if let Err(error) = usable {
@@ -548,14 +550,14 @@ impl Writer {
         }
     }
 
-    /// Has the file opened again if this is a failure of the storage.
+    /// Has the file reopened if this is a failure of the storage.
     fn look_at(&mut self, result: &Result<(), StoreError>) {
         if let Err(error @ (StoreError::Unavailable { .. } | StoreError::Backend { .. })) = result {
             self.fail(error);
         }
     }
 
-    /// Closes the file and tries to open it again.
+    /// Closes the file and tries to reopen it.
     fn fail(&mut self, error: &dyn std::fmt::Display) {
         log::error!("the storage failed, opening it again: {error}");
         self.close();
@@ -584,7 +586,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Keeps ids that were given out from being given out again by the next process.
+    /// Prevents the next process from giving out the same ids again.
     fn stop(mut self) {
         let numbers: Vec<u32> = self.catalog.iter().map(|collection| collection.number).collect();
         let mut catalog = self.catalog.clone();
@@ -595,7 +597,7 @@ impl Writer {
             self.finish(transaction, catalog, None)
         });
         match stored {
-            // What is in the log fits into the tables all the same.
+            // The records still fit into the tables.
             Err(StoreError::NoRoom { .. }) if self.journal.holds() => self.catch_up(),
             Err(error) => log::error!("closing the store: {error}"),
             Ok(()) => {}
@@ -622,7 +624,7 @@ fn apply(batch: &mut Batch<'_>, units: &[Unit]) -> Result<Vec<Outcome>, StoreErr
     units.iter().map(apply).collect()
 }
 
-/// Adds what is waiting to the group; returns a job that does not go into it.
+/// Adds waiting units to the group; returns a job that does not fit.
 fn gather(group: &mut Group, jobs: &Receiver<Job>) -> Option<Job> {
     while !group.is_full() {
         match jobs.try_recv() {

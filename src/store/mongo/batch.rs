@@ -1,4 +1,4 @@
-//! Many statements in one command, which the server acknowledges together: one wait for its disk instead of one for each.
+//! Many statements in one command. The server acknowledges them together, with one wait for its disk.
 
 use bson::raw::{RawArrayBuf, RawDocumentBuf};
 use bson::{Document, rawdoc};
@@ -17,7 +17,7 @@ const INTERRUPTED: [i32; 5] = [91, 189, 10107, 11600, 11602];
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchKind {
-    /// One statement after the other; the first one that is refused is the last one that is tried.
+    /// Runs the statements in order, and stops at the first refused one.
     Update,
     /// In whatever order, and each of them.
     Delete,
@@ -41,11 +41,10 @@ impl Refused {
     }
 }
 
-/// Sends the statements, and tells which of them was the first to be refused.
+/// Sends the statements, and returns the first refused one.
 ///
-/// The driver repeats no command that it did not make itself, nor gives one a number by which the server would know it again. So
-/// they are sent a second time here when the way to the server broke, and must bear that: doing one twice is doing it
-/// once, and one that takes effect late does no harm.
+/// The driver neither repeats a raw command nor gives it a retry number. So this function sends the statements a second
+/// time after a network error. They must be idempotent, and harmless if they take effect late.
 pub(super) async fn send(
     inner: &Inner,
     session: &mut ClientSession,
@@ -66,12 +65,12 @@ async fn once(inner: &Inner, session: &mut ClientSession, command: RawDocumentBu
     inner.database.run_raw_command(command).session(session).await
 }
 
-/// Whoever found no server has waited for one already.
+/// A failed server selection has already waited for a server.
 fn is_worth_repeating(error: &Error) -> bool {
     is_away(error) && !matches!(*error.kind, ErrorKind::ServerSelection { .. })
 }
 
-/// Whether the server ended, or ended being the primary, while it waited for the others to confirm what it did.
+/// Whether the server stopped or stepped down while it waited for the others to confirm the write.
 fn is_interrupted(answer: &Document) -> bool {
     let missed = answer.get_document("writeConcernError");
     missed.is_ok_and(|missed| missed.get_i32("code").is_ok_and(|code| INTERRUPTED.contains(&code)))
@@ -100,7 +99,7 @@ fn command(
     })
 }
 
-/// The driver takes an answer for good even if parts of the command were refused.
+/// The driver treats an answer as a success even if parts of the command were refused.
 fn first_refused(answer: &Document, collection: &'static str) -> Result<Option<Refused>, Failure> {
     let refusals = answer.get_array("writeErrors").ok();
     if let Some(first) = refusals.and_then(|refusals| refusals.first()?.as_document()) {

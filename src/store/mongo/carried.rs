@@ -1,9 +1,9 @@
-//! Work that is carried to its end, whoever stops waiting for it.
+//! Work that runs to its end, even if its caller stops waiting.
 //!
-//! The driver does not bear that one of its operations is dropped half-way, and a unit of changes must not stop between two
-//! steps. So each is a task of its own, and that where the driver has its connections: an operation talks to the driver's
-//! tasks half a dozen times (for a connection, for the time of the cluster, for each end of the wire), and every time it
-//! would wake up another thread if it were carried out where it is waited for.
+//! The driver does not allow that an operation is dropped halfway, and a unit of changes must not stop between two
+//! steps. So each is a task of its own. It runs on the runtime that owns the driver's connections. An operation talks
+//! to the driver's tasks half a dozen times: for a connection, for the cluster time, for each end of the wire. On
+//! another runtime each of these would wake up another thread.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::error::unavailable;
 use crate::store::StoreError;
 
-/// Work that goes on when this is dropped before its end.
+/// Work that goes on when this handle is dropped before its end.
 pub(super) struct Carried<T>(JoinHandle<Result<T, StoreError>>);
 
 impl<T: Send + 'static> Carried<T> {

@@ -16,9 +16,9 @@ use crate::store::{Change, StoreError};
 /// Why a change did not happen; the driver's error is kept because its labels say whether to try again.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The server or the way to it, at work on this collection.
+    /// An error of the server or the network, while working on this collection.
     Driver { error: Error, collection: &'static str },
-    /// What the port calls by a name of its own.
+    /// An error that the port has a name for.
     Store(StoreError),
 }
 
@@ -68,7 +68,7 @@ pub(super) fn collection_of(change: &Change) -> &'static str {
     }
 }
 
-/// The changes in pieces that one command each can do: neighbouring inserts into one collection go together.
+/// The changes in groups of one command each: neighbouring inserts into one collection go together.
 pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
     changes.chunk_by(|one, next| match (one, next) {
         (Change::Insert { collection: one, .. }, Change::Insert { collection: next, .. }) => one == next,
@@ -76,7 +76,7 @@ pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
     })
 }
 
-/// What a change waits for, where no transaction does that.
+/// What a change waits for without a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     /// The server's disk.
@@ -85,7 +85,7 @@ pub(super) enum Durability {
     Later,
 }
 
-/// Carries out one piece of [`commands`] and returns how many documents each of its changes touched.
+/// Runs one group of [`commands`] and returns how many documents each of its changes touched.
 pub(super) async fn apply(inner: &Inner, session: &mut ClientSession, command: &[Change]) -> Result<Vec<u64>, Failure> {
     apply_with(inner, session, command, Durability::Now).await
 }
@@ -151,17 +151,17 @@ async fn insert(
     Ok(())
 }
 
-/// Matches the document with this `_id` if it is still, member for member and in this order, what it was.
+/// Matches the document with this `_id` if it still has the same members in the same order.
 ///
-/// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers
-/// compare by value, so the size is compared as well: an edit that only turned the number 1 into 1.0 shows there. One that
-/// only turned an Int64 into a double of the same value, or a zero into a negative one, passes for none.
+/// `$literal` keeps the server from seeing expressions in values such as `{$add: ..}` or `"$name"`. Numbers compare by
+/// value, so the size is compared as well: it shows an edit that only turned 1 into 1.0. An edit that only turned an
+/// Int64 into a double of the same value, or a zero into a negative one, goes unnoticed.
 pub(super) fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     let id = id_of(before)?;
     let size = i32::try_from(before.as_bytes().len()).map_err(StoreError::backend)?;
     let mut rest = Document::try_from(before).map_err(StoreError::backend)?;
     rest.remove("_id");
-    // The server stores `_id` first, wherever it stood.
+    // The server stores `_id` first, whatever its place was.
     let before: Document = std::iter::once(("_id".to_owned(), id.clone())).chain(rest).collect();
     Ok(doc! { "_id": { "$eq": id }, "$expr": { "$and": [
         { "$eq": [{ "$bsonSize": "$$ROOT" }, size] },
@@ -169,7 +169,7 @@ pub(super) fn unchanged(before: &RawDocument) -> Result<Document, StoreError> {
     ] } })
 }
 
-/// Whether the stored document is what it was.
+/// Whether the stored document is unchanged.
 pub(super) async fn is_unchanged(
     inner: &Inner,
     session: &mut ClientSession,

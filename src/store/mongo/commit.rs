@@ -2,30 +2,31 @@
 //!
 //! # The problem
 //!
-//! An object is inserted given that its type exists, while its type is deleted given that no object of it exists. The two write
-//! different documents, so neither a transaction nor a unique index keeps them apart: each would see the state before the
-//! other. And the first of them is the most frequent write of all, so it must not wait for others of its kind.
+//! One unit inserts an object on the condition that its type exists. Another deletes the type on the condition that no
+//! object of it exists. They write different documents, so neither a transaction nor a unique index serialises them:
+//! each would see the state before the other. The insert is the most frequent write of all, so inserts must not wait
+//! for each other.
 //!
 //! # The protocol
 //!
-//! - The *remover* (rare) puts a mark on the document that it will remove, and only then looks whether anything relies on it.
-//! - The one who *relies* (frequent) stores its documents first, and only then looks whether what it relies on is there and
-//!   unmarked. No mark: done, with one question more than a bare insert. A mark: it waits until the mark is gone and looks again;
-//!   the document gone, too: it takes its own documents back, and the condition does not hold.
+//! - The *remover* (rare) marks the document that it will remove, and only then checks whether anything relies on it.
+//! - The *relying* unit (frequent) stores its documents first, and only then checks that the documents it relies on
+//!   exist without a mark. Without a mark it is done, with one query more than a bare insert. With a mark it waits
+//!   until the mark is gone and checks again. If the document is gone, it undoes its own writes, and the condition does
+//!   not hold.
 //!
-//! Each side writes, and then reads what the other one writes. All writes are confirmed by a majority, and the reads belong to
-//! the same causally consistent session as the write before them: a read sees everything that was written before its session's last
-//! write. So of two units that overlap, at least one sees the other, whichever wrote first. A standalone server has one order of
-//! all operations, there the same follows without sessions.
+//! Each side writes, and then reads what the other one writes. A majority confirms all writes. Each read belongs to the
+//! same causally consistent session as the write before it, so it sees everything written before its session's last
+//! write. So of two overlapping units at least one sees the other. A standalone server has one order of all operations,
+//! so the same holds without sessions.
 //!
-//! The remover checks its condition in the transaction that also deletes the document and takes down its mark. Whoever
-//! cleared the mark in the meantime (as abandoned) makes that transaction fail. Without transactions each
-//! step begins by renewing the mark.
+//! The remover checks its condition in the transaction that also deletes the document and its mark. If somebody has
+//! cleared the mark as abandoned, that transaction fails. Without transactions each step begins by renewing the mark.
 //!
-//! Why marks are documents of their own: see [`marks`](super::marks). Why nothing is swept after a removal: what a process
-//! stored and died over before it looked for the mark was never acknowledged, and cannot be told from what another tool
-//! stored on purpose. Before the removal takes effect such a document counts, and refuses it; after it, it is an
-//! object without type, which reads as one.
+//! Marks are separate documents: see [`marks`](super::marks). Nothing is cleaned up after a removal. A process may die
+//! after it stored a document and before it looked for the mark. That document was never acknowledged, and looks like
+//! one that another tool stored on purpose. Before the removal takes effect, it refuses the removal. After it, it is an
+//! object without a type.
 //!
 //! # Which unit goes which way
 //!
@@ -65,7 +66,7 @@ pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, S
     let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
     let concerned = concerned(&unit);
     let outcome = run(inner, &mut session, unit).await.map_err(|failure| failure.into_store_error(&inner.indexes));
-    // Also after a failure: a broken connection does not tell what happened, and what is taken back was there for a moment.
+    // Also after a failure: a broken connection hides the outcome, and undone writes were visible for a moment.
     for collection in concerned {
         inner.revisions.bump(collection);
     }
@@ -86,7 +87,7 @@ fn concerned(unit: &Unit) -> BTreeSet<&'static str> {
     concerned
 }
 
-/// Before a document with a `public_id` of the client's choice is stored, the counter moves past it.
+/// The counter moves past a `public_id` that the client chose, before its document is stored.
 async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreError> {
     let mut highest: Vec<(&str, i64)> = Vec::new();
     for command in commands(changes) {
@@ -153,7 +154,7 @@ fn is_many(change: &Change) -> bool {
     matches!(change, Change::DeleteMany { .. } | Change::UpdateMany { .. })
 }
 
-/// The document that others could rely on and that the change takes from them.
+/// The document that the change removes and that others could rely on.
 fn removed(change: &Change) -> Option<&bson::RawDocument> {
     match change {
         Change::Delete { before, .. } | Change::Replace { before, .. } => Some(before),
@@ -161,7 +162,7 @@ fn removed(change: &Change) -> Option<&bson::RawDocument> {
     }
 }
 
-/// Checks and changes at once, or step by step where that is all there is.
+/// Checks and changes in a transaction, or step by step if the deployment has none.
 async fn together(
     inner: &Inner,
     session: &mut ClientSession,
@@ -181,24 +182,24 @@ async fn together(
         changes => {
             check(inner, session, &unit.conditions, Scopes::Compare).await?;
             let touched = steps::run(inner, session, marks, changes).await?;
-            // Under the marks of the scopes, and after the changes: who reads the new number sees them.
+            // Under the marks of the scopes, and after the changes: a reader of the new number sees the changes.
             advance_scopes(inner, session, &unit.conditions).await?;
             Ok(touched)
         }
     }
 }
 
-/// Changes first, then looks whether what they rely on is there.
+/// Makes the changes first, then checks that the documents they rely on exist.
 async fn optimistic(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit) -> Result<Vec<u64>, Failure> {
     let (conditions, changes) = (unit.conditions, Unit { conditions: Vec::new(), changes: unit.changes });
     if !changes.changes.iter().all(is_insert) {
-        // Readers would see a replaced document for a moment; so only where the condition breaks at this very moment.
+        // Readers see the replaced document for a moment, but only if the condition breaks at that moment.
         check(inner, session, &conditions, Scopes::Compare).await?;
     }
     let touched = match together(inner, session, &changes, None).await {
         Ok(touched) => touched,
         Err(failure) => {
-            // A condition that does not hold comes before anything that the changes themselves run into.
+            // A failed condition takes precedence over errors of the changes.
             if is_refused(&failure) {
                 check(inner, session, &conditions, Scopes::Compare).await?;
             }
@@ -213,7 +214,7 @@ async fn optimistic(inner: &Arc<Inner>, session: &mut ClientSession, unit: Unit)
     Ok(touched)
 }
 
-/// Waits until it is certain whether the documents that the unit relies on are there.
+/// Waits until it is certain whether the documents that the unit relies on exist.
 async fn confirm(inner: &Arc<Inner>, session: &mut ClientSession, conditions: &[Condition]) -> Result<(), Failure> {
     let mut wait = Wait::new();
     loop {
@@ -231,7 +232,7 @@ async fn take_back(inner: &Inner, session: &mut ClientSession, undo: &[Change]) 
     if undo.len() > 1 && inner.topology.has_transactions() {
         match (Transaction { marks: None, conditions: &[], changes: undo }).run(inner, session).await {
             Ok(_) => return Ok(()),
-            // Somebody changed or removed one of the documents: the others still have to go.
+            // Somebody changed or removed one of the documents: the others must still be removed.
             Err(Failure::Store(StoreError::Stale)) => {}
             Err(failure) => return Err(failure),
         }
@@ -239,12 +240,12 @@ async fn take_back(inner: &Inner, session: &mut ClientSession, undo: &[Change]) 
     undo::take_back(inner, session, undo.iter().rev().cloned().collect()).await
 }
 
-/// Keeps everybody else away from the documents concerned, then checks and changes.
+/// Locks the documents concerned with marks, then checks and changes.
 async fn exclusive(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Result<Vec<u64>, Failure> {
     let keys = keys_of(inner, session, unit).await?;
     let marks = Marks::acquire(inner, session, keys).await?;
     let outcome = together(inner, session, unit, Some(&marks)).await;
-    // A transaction that took effect has taken them down.
+    // A committed transaction has removed the marks.
     if outcome.is_err() || !inner.topology.has_transactions() {
         marks.give_up(inner, session).await;
     }

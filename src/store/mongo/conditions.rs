@@ -1,4 +1,4 @@
-//! The conditions of a unit as questions to the server.
+//! The conditions of a unit as queries to the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,12 +12,12 @@ use super::error::is_duplicate;
 use crate::query::Filter;
 use crate::store::{Condition, SCOPES, StoreError};
 
-/// Fails with the number of a condition that does not hold.
+/// Fails with the position of a condition that does not hold.
 pub(super) fn broken(index: usize) -> Failure {
     StoreError::Condition { index }.into()
 }
 
-/// Checks the conditions one after the other; for use where nothing can come in between.
+/// Checks the conditions one after the other, where no other write can interfere.
 ///
 /// `scopes` says what to do about [`Condition::Unchanged`].
 pub(super) async fn check(
@@ -48,9 +48,9 @@ pub(super) async fn check(
 /// What [`check`] does about a scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scopes {
-    /// Only looks whether it stands where it should.
+    /// Only checks the number.
     Compare,
-    /// Moves it on if it stands where it should.
+    /// Checks the number and increases it.
     Advance,
 }
 
@@ -70,10 +70,10 @@ pub(super) async fn advance_scopes(
     Ok(())
 }
 
-/// So many ids are asked for in one question.
+/// One query asks for at most this many ids.
 const IDS_AT_ONCE: usize = 1000;
 
-/// The documents that conditions name by `public_id`: where several of a collection are named, one question finds all.
+/// The documents that conditions name by `public_id`. One query finds all of a collection.
 pub(super) struct Named {
     /// `_id`s by collection and `public_id`.
     found: HashMap<(&'static str, i64), Bson>,
@@ -130,7 +130,7 @@ impl Named {
     }
 }
 
-/// The `public_id` that a filter asks for, if it asks for nothing else.
+/// The `public_id` of a filter that has no other condition.
 fn named(filter: &Filter) -> Option<i64> {
     let filter = filter.document();
     let wanted = filter.get("public_id").filter(|_| filter.len() == 1)?;

@@ -16,22 +16,22 @@ use crate::store::StoreError;
 /// The wire version of MongoDB 5.0, the oldest release with snapshot reads outside of transactions.
 const OLDEST_WIRE_VERSION: i32 = 13;
 
-/// How often the driver looks whether its servers are there. The server answers at once when something changed.
+/// How often the driver sends heartbeats. A server answers at once when something changed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How much longer than that a sign of life may take: what waits for a server that hangs is repeated after four seconds. The
-/// driver takes the time that opening a connection may take for it, so that is never longer, unless the URI says so.
+/// How much longer a heartbeat may take: operations on a hanging server are repeated after four seconds. The driver
+/// uses its connect timeout for this, so the timeout is never longer, unless the URI says so.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
-/// How to reach MongoDB; what the URI itself says comes first.
+/// How to reach MongoDB. Options in the URI take precedence.
 #[derive(Debug, Clone)]
 pub struct MongoOptions {
     /// The database to use when the URI has no path.
     pub database: String,
-    /// The time that opening a connection may take; three seconds at the most.
+    /// How long opening a connection may take, at most three seconds.
     pub connect_timeout: Duration,
-    /// How long an operation waits for a server that can take it; after that the store is unavailable.
+    /// How long an operation waits for a suitable server; after that the store is unavailable.
     pub server_selection_timeout: Duration,
-    /// The time that a majority may take to confirm a write.
+    /// How long a majority may take to confirm a write.
     pub write_timeout: Duration,
     /// Connections kept open per server when nothing happens.
     pub min_pool_size: u32,
@@ -52,7 +52,7 @@ impl Default for MongoOptions {
     }
 }
 
-/// The kinds of deployments, as far as they differ in what they can do.
+/// The kinds of deployments, by their abilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topology {
     /// One server without an oplog: no transactions, no change streams, no snapshot reads.
@@ -69,18 +69,18 @@ impl Topology {
         self != Self::Standalone
     }
 
-    /// Whether the deployment tells about changes by itself, and soon enough.
+    /// Whether the deployment has a change stream that reports changes soon enough.
     ///
-    /// A router waits for a sign of life of each shard before it passes a change on; idle ones give it every ten seconds.
+    /// A router waits for a heartbeat of each shard before it passes a change on; idle shards send one every ten
+    /// seconds.
     pub(super) fn tells_changes_at_once(self) -> bool {
         self == Self::ReplicaSet
     }
 
-    /// What a query outside of transactions reads: never anything that a failover could take back.
+    /// The read concern outside of transactions: never data that a failover could roll back.
     ///
-    /// On a replica set all documents of an answer come from one point in time. A router would choose
-    /// that point by its own clock, possibly before writes that others acknowledged, so there the
-    /// majority's present state is read.
+    /// On a replica set all documents of an answer come from one point in time. A router would choose that point by its
+    /// own clock, possibly before acknowledged writes. So there the service reads the majority's present state.
     pub(super) fn read_concern(self) -> ReadConcern {
         match self {
             Self::ReplicaSet => ReadConcern::snapshot(),
@@ -122,7 +122,7 @@ pub(super) fn write_concern(options: &MongoOptions) -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).w_timeout(options.write_timeout).build()
 }
 
-/// Tells the epoch when connections broke: the server behind them may be another one afterwards.
+/// Tells the epoch when connections broke: the server may be another one afterwards.
 fn connection_losses(epoch: &Epoch) -> EventHandler<CmapEvent> {
     let epoch = epoch.clone();
     EventHandler::callback(move |event| {

@@ -1,9 +1,8 @@
 //! The counters that `public_id`s come from: one document a collection in `service.counters`.
 //!
-//! A counter's `value` is the largest `public_id` given or stored so far. It only ever grows, and it is raised
-//! *before* a document with a larger one is stored, so that a number that was ever stored is never given again.
-//! Callers of one process that ask at the same time share one step of the counter, so that its one document does not
-//! limit how many inserts there can be; the numbers stay without gaps.
+//! A counter's `value` is the largest `public_id` given or stored so far. It only grows. It is raised *before* a
+//! document with a larger id is stored, so no stored id is ever given again. Concurrent callers of one process share
+//! one step of the counter, so that its one document does not limit the rate of inserts. The numbers have no gaps.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,7 +20,7 @@ use crate::store::StoreError;
 
 pub(super) use crate::store::copying::COUNTERS;
 
-/// How often a step is tried when others make or remove the counter at the same time.
+/// How often a step is tried when others create or remove the counter at the same time.
 const ATTEMPTS: usize = 5;
 const MAX_TIME: Duration = Duration::from_secs(10);
 
@@ -31,7 +30,7 @@ pub(super) struct Counters(Mutex<HashMap<String, Arc<Counter>>>);
 
 #[derive(Debug, Default)]
 struct Counter {
-    /// How many numbers are wanted; the first of them.
+    /// How many numbers a caller wants; the answer is the first of them.
     wanted: Rounds<u32, i64>,
     /// The stored value is at least this.
     floor: AtomicI64,
@@ -64,7 +63,7 @@ async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
             return;
         }
         let total = round.iter().map(|waiting| i64::from(waiting.question)).sum();
-        // Asked twice, it leaves numbers out, and gives none twice.
+        // A repeated call skips numbers, and gives none twice.
         let step = || {
             let (inner, collection) = (Arc::clone(&inner), collection.clone());
             async move { advance(&inner, &collection, total).await }
@@ -102,7 +101,7 @@ async fn advance(inner: &Inner, collection: &str, step: i64) -> Result<i64, Stor
     Err(unavailable(format!("the counter of {collection} does not stay")))
 }
 
-/// Makes sure that the counter is at least at `value`, before a document with that `public_id` is stored.
+/// Raises the counter to at least `value`, before a document with that `public_id` is stored.
 pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
     let counter = inner.counters.counter(collection);
     if counter.floor.load(Ordering::Relaxed) >= value {
@@ -121,7 +120,7 @@ pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result
     Ok(())
 }
 
-/// Brings the counter up to what is stored: other tools store documents without asking it.
+/// Raises the counter to the largest stored id: other tools store documents without using the counter.
 pub(super) async fn catch_up(inner: &Inner, collection: &str) -> Result<(), StoreError> {
     raise_to(inner, collection, largest(inner, collection).await?).await
 }
@@ -132,7 +131,7 @@ async fn raise_to(inner: &Inner, collection: &str, value: i64) -> Result<(), Sto
         let counters = inner.collection(COUNTERS);
         match counters.update_one(doc! { "_id": collection }, update.clone()).upsert(true).await {
             Ok(_) => return Ok(()),
-            // Two made the counter at the same time; the next attempt finds it.
+            // Another caller created the counter at the same time; the next attempt finds it.
             Err(error) if is_duplicate(&error) => {}
             Err(error) => return Err(command_error(&error)),
         }

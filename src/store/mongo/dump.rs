@@ -1,9 +1,9 @@
-//! Everything in the database, one collection after the other: on a replica set and a sharded cluster as of one moment, on a
-//! standalone server, which keeps no history, as it is when it is read.
+//! Everything in the database, one collection after the other. On a replica set and a sharded cluster it is of one
+//! moment. A standalone server keeps no history, so each document is as it is when it is read.
 //!
-//! The driver gives reads a read concern of its own, so these are commands of ours: each `find` names the moment of the first
-//! one. The server keeps its history for `minSnapshotHistoryWindowInSeconds`, 300 by default; who reads longer than that
-//! is told what to do.
+//! The driver sets its own read concern, so these are raw commands: each `find` names the moment of the first one. The
+//! server keeps its history for `minSnapshotHistoryWindowInSeconds`, by default 300. The error of a longer dump says
+//! what to do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +26,9 @@ use crate::store::{Documents, Dump, FindQuery, StoreError};
 
 /// Documents the server packs into one answer.
 const BATCH: u32 = 2000;
-/// How long one answer of the server is waited for.
+/// How long to wait for one answer of the server.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Collections and indexes that were made a moment ago cannot be read as of a moment; it takes so long at the most until they can.
+/// New collections and indexes cannot be read as of a moment at first. It takes at most this long until they can.
 const SETTLING: Duration = Duration::from_secs(20);
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct SessionDump {
     inner: Arc<Inner>,
     collections: Vec<String>,
-    /// The moment that all is read as of, where the deployment has a history and there is anything to read.
+    /// The moment of the dump, if the deployment has a history and there is anything to read.
     moment: Option<Timestamp>,
 }
 
@@ -50,7 +50,7 @@ impl SessionDump {
     }
 }
 
-/// What is a collection of documents; marks of this adapter come and go and are not among them.
+/// The collections of documents, without the marks of this adapter.
 async fn collections(inner: &Inner) -> Result<Vec<String>, Error> {
     let mut listed = inner.database.list_collections().await?;
     let mut names = Vec::new();
@@ -83,14 +83,14 @@ async fn common_moment(inner: &Inner, collections: &[String]) -> Result<Option<T
         let mut command = find(name, moment, Document::new());
         command.extend(doc! { "limit": 1, "singleBatch": true, "projection": { "_id": 1 } });
         let answer = inner.database.run_command(command).await?;
-        // One that was dropped a moment ago tells none.
+        // A collection that was just dropped has no such moment.
         let told = answer.get_document("cursor").and_then(|cursor| cursor.get_timestamp("atClusterTime"));
         moment = moment.or(told.ok());
     }
     Ok(moment)
 }
 
-/// A question for all documents of a collection as of a moment: the one that is given, or one of the server's choice.
+/// A query for all documents of a collection as of the given moment, or one that the server chooses.
 fn find(collection: &str, moment: Option<Timestamp>, order: Document) -> Document {
     let mut concern = doc! { "level": "snapshot" };
     concern.extend(moment.map(|moment| ("atClusterTime".to_owned(), moment.into())));

@@ -1,4 +1,4 @@
-//! What the driver and the server report, sorted by what the caller can do about it.
+//! Errors of the driver and the server, by what the caller can do about them.
 
 use std::error::Error as StdError;
 
@@ -14,11 +14,11 @@ pub(super) const DUPLICATE_KEY: i32 = 11000;
 const AUTHENTICATION_FAILED: i32 = 18;
 /// `NamespaceExists`.
 pub(super) const NAMESPACE_EXISTS: i32 = 48;
-/// `SnapshotTooOld` and `SnapshotUnavailable`: the point in time cannot be read, another one can.
+/// `SnapshotTooOld` and `SnapshotUnavailable`: this point in time cannot be read, another one can.
 const SNAPSHOT_LOST: [i32; 2] = [239, 246];
 /// `MaxTimeMSExpired`, `NetworkInterfaceExceededTimeLimit`, `ExceededTimeLimit`.
 const OUT_OF_TIME: [i32; 3] = [50, 202, 262];
-/// Codes of a server that is going, coming, changing its role or cannot reach the others.
+/// Codes of a server that stops, starts, changes its role or cannot reach the others.
 const AWAY: [i32; 25] = [
     6, 7, 43, 64, 89, 91, 100, 112, 133, 134, 175, 189, 237, 246, 251, 9001, 10058, 10107, 11600, 11601, 11602, 13388,
     13435, 13436, 13475,
@@ -31,7 +31,7 @@ pub(super) fn unavailable(reason: impl Into<String>) -> StoreError {
     StoreError::Unavailable { reason: reason.into() }
 }
 
-/// An error of a query: what the server says against it is for the one who asked.
+/// An error of a query: the server's message is for the client.
 pub(super) fn query_error(error: &Error) -> StoreError {
     match refusal(error) {
         Some((code, message)) if is_about_the_query(error, code) => {
@@ -49,7 +49,7 @@ pub(super) fn write_error(error: &Error, collection: &str, names: &IndexNames) -
     }
 }
 
-/// An error of a command that carries nothing of a client.
+/// An error of a command without data of a client.
 pub(super) fn command_error(error: &Error) -> StoreError {
     if is_away(error) {
         return unavailable(brief(error));
@@ -60,7 +60,7 @@ pub(super) fn command_error(error: &Error) -> StoreError {
     }
 }
 
-/// The error for the log: of the server's answers only the number, since their texts quote stored values.
+/// The error for the log: only the number of a server's answer, because its text quotes stored values.
 pub(super) fn brief(error: &Error) -> String {
     match code(error) {
         Some(code) => format!("the server answered with error {code}"),
@@ -108,7 +108,7 @@ pub(super) fn is_duplicate(error: &Error) -> bool {
     code(error) == Some(DUPLICATE_KEY)
 }
 
-/// Whether a change was refused for what it is, as opposed to not having reached the server.
+/// Whether the server refused the change itself, as opposed to a change that did not reach the server.
 pub(super) fn is_refused(failure: &Failure) -> bool {
     match failure {
         Failure::Driver { error, .. } => is_duplicate(error),
@@ -116,7 +116,7 @@ pub(super) fn is_refused(failure: &Failure) -> bool {
     }
 }
 
-/// Whether the same question at another point in time can succeed.
+/// Whether the same query at another point in time can succeed.
 pub(super) fn is_snapshot_lost(error: &Error) -> bool {
     code(error).is_some_and(|code| SNAPSHOT_LOST.contains(&code))
 }
@@ -151,7 +151,7 @@ pub(super) fn refused(code: i32, message: &str, collection: &str, names: &IndexN
     }
 }
 
-/// A refusal of which nothing counts but its number: the server's texts quote stored values.
+/// A refusal with only its number: the server's texts quote stored values.
 pub(super) fn refusal_of(code: i32) -> StoreError {
     let brief = format!("the server answered with error {code}");
     match code {
@@ -161,7 +161,7 @@ pub(super) fn refusal_of(code: i32) -> StoreError {
     }
 }
 
-/// Whether the server is not there, or goes.
+/// Whether the server is away or stops.
 pub(super) fn is_away(error: &Error) -> bool {
     match &*error.kind {
         ErrorKind::Io(_)
@@ -186,7 +186,7 @@ fn index_in(message: &str) -> &str {
     after.split_once(" dup key").map_or(after, |(name, _)| name).trim()
 }
 
-/// The server wraps what was wrong into where it noticed: `PlanExecutor error during aggregation :: caused by :: ..`.
+/// The server puts the stage in front of the message: `PlanExecutor error during aggregation :: caused by :: ..`.
 fn without_machinery(message: &str) -> &str {
     message.rsplit_once(" :: caused by :: ").map_or(message, |(_, cause)| cause)
 }

@@ -1,6 +1,7 @@
 //! The server's `explain` in the shape that both stores have.
 //!
-//! The question is asked as a list asks it, with `executionStats`; then, where the page does not tell the total, the count.
+//! It explains the same query as a list, with `executionStats`. If the page does not tell the total, it explains the
+//! count too.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::guarded::GuardedParts;
 use super::totals;
 use crate::store::{Explanation, FindQuery, Hint, IndexUse, KeyUse, SortedBy, Step, StoreError, TotalFrom};
 
-/// Asks the question and tells how it was answered.
+/// Runs the query and returns how it was answered.
 pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
     let answer = run(inner, question(collection, query), query.max_time).await?;
     let page = Stats::of(&answer);
@@ -47,7 +48,7 @@ pub(super) async fn explain(inner: &Inner, collection: &str, query: &FindQuery) 
     Ok(explanation)
 }
 
-/// Counts as a list does, and adds what work that was.
+/// Counts as a list does, and adds the work of the count.
 async fn add_total(
     inner: &Inner,
     collection: &str,
@@ -99,7 +100,7 @@ async fn run(inner: &Inner, command: Document, max_time: Duration) -> Result<Doc
     inner.database.run_command(command).await.map_err(|error| query_error(&error))
 }
 
-/// What the server says of one question, of all shards together.
+/// The server's figures for one query, of all shards together.
 #[derive(Default)]
 struct Stats {
     keys: u64,
@@ -138,7 +139,7 @@ impl Stats {
         for cursor in stages.iter().filter_map(|stage| stage.get_document("$cursor").ok()) {
             self.add(cursor);
         }
-        // What a pipeline gives is what its last stage gives.
+        // A pipeline returns what its last stage returns.
         if let Some(last) = stages.last().filter(|last| last.contains_key("nReturned")) {
             self.returned = figure(last, "nReturned");
         }
@@ -153,7 +154,8 @@ fn documents<'a>(holder: &'a Document, name: &str) -> impl Iterator<Item = &'a D
     holder.get_array(name).ok().into_iter().flatten().filter_map(Bson::as_document)
 }
 
-/// A stage of the server's plan with those below it. Stages that only pass on, as `FETCH` and `LIMIT`, are left out.
+/// A stage of the server's plan with those below it, without stages that only pass documents on, such as `FETCH` and
+/// `LIMIT`.
 fn step(stage: &Document) -> Step {
     if let Ok(plan) = stage.get_document("queryPlan") {
         return step(plan);
@@ -231,7 +233,7 @@ fn sorted_by(query: &FindQuery, answer: &Document) -> SortedBy {
     }
 }
 
-/// Whether the documents of a guarded question are sorted after they were found.
+/// Whether the documents of a guarded query are sorted after they were found.
 fn is_sorted_behind(query: &FindQuery) -> bool {
     GuardedParts::of(&query.filter).is_some() && !is_in_key_order(query)
 }

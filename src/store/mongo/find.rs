@@ -25,7 +25,7 @@ const PIECE: u32 = 500;
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
     let concern = if is_about_one(query) { ReadConcern::majority() } else { inner.topology.read_concern() };
     match read(inner, collection, query, concern).await {
-        // The collection was made or got an index a moment ago: the past cannot be read, the present can.
+        // The collection or one of its indexes is new: its past cannot be read, its present can.
         Err(ReadTrouble::Server(error)) if is_snapshot_lost(&error) => {
             read(inner, collection, query, ReadConcern::majority()).await.map_err(ReadTrouble::into_store_error)
         }
@@ -35,7 +35,7 @@ pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> 
 
 /// The documents that the query selects, and how many there are in all.
 ///
-/// The server is asked for the number only where the page does not tell it.
+/// The server counts only if the page does not tell the number.
 pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
     let started = Instant::now();
     let documents = find(inner, collection, query).await?;
@@ -44,7 +44,7 @@ pub(super) async fn page(inner: &Inner, collection: &str, query: &FindQuery) -> 
         Some(total) => total,
         None => count(inner, collection, &query.filter, left).await?,
     };
-    // The server tells how much work a question was only when it is asked to explain it, which is asking again.
+    // The server tells the work of a query only in `explain`, which would run it again.
     Ok(Page { documents, total, hint: None })
 }
 
@@ -55,20 +55,20 @@ pub(super) fn total_from(query: &FindQuery, found: u64) -> Option<u64> {
     (is_last && is_within).then_some(query.skip + found)
 }
 
-/// Whether one document is asked for by a key that it never loses: whatever a majority has of it is of one point in time, and a
-/// server gives that for less than a snapshot.
+/// Whether the query is for one document by a key that never changes. `majority` then gives a consistent answer too,
+/// and is cheaper than a snapshot.
 fn is_about_one(query: &FindQuery) -> bool {
     let is_key = |path: &str| path == "_id" || path == "public_id";
     query.limit == 1 && matches!(query.filter.tree(), Node::Path(path, Test::Eq(_)) if is_key(path.as_str()))
 }
 
-/// Documents that a question may ask for without a turn, and those that it may pass over.
+/// How many documents a query may return without a turn, and how many it may skip.
 const FEW: u64 = 128;
 const FEW_PASSED: u64 = 1024;
 /// The unique keys that every document has.
 const KEYS: [&str; 2] = ["_id", "public_id"];
 
-/// Whether the server answers from one of its unique indexes, and at once.
+/// Whether the server answers at once from one of its unique indexes.
 pub(super) fn is_light(query: &FindQuery) -> bool {
     let is_computed = query.projection.as_ref().is_some_and(Projection::is_computed);
     let by_key = |key: &SortKey| matches!(key, SortKey::Path { path, .. } if KEYS.contains(&path.as_str()));
@@ -78,7 +78,7 @@ pub(super) fn is_light(query: &FindQuery) -> bool {
     !is_computed && (is_first_of_all || is_by_key(&query.filter))
 }
 
-/// Whether a filter asks for a few documents by their keys.
+/// Whether a filter selects a few documents by their keys.
 pub(super) fn is_by_key(filter: &Filter) -> bool {
     match filter.tree() {
         Node::Path(path, Test::Eq(_)) => KEYS.contains(&path.as_str()),
@@ -143,7 +143,7 @@ async fn read(
 /// An answer that is being read.
 pub(super) struct CursorReading {
     cursor: Cursor<RawDocumentBuf>,
-    /// Applied here, where the server does not do it.
+    /// Applied here, if the server does not apply it.
     projection: Option<(Projection, Filter)>,
     /// What is left of named entries, where the server applies the rest.
     entries: Option<Projection>,
@@ -238,7 +238,7 @@ async fn read_plain(
     question.await
 }
 
-/// A question that `find` cannot ask. The projection is applied here, since the stage of the same name knows other operators
+/// A query that `find` cannot express. The projection is applied here, because the stage `$project` has other operators
 /// than `find`.
 async fn read_pipeline(
     inner: &Inner,
@@ -260,7 +260,7 @@ async fn read_pipeline(
     question.with_type::<RawDocumentBuf>().await
 }
 
-/// The stages for what `find` cannot do; `None` where it can.
+/// The stages of a query that `find` cannot express; `None` if it can.
 pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
     match (GuardedParts::of(&query.filter), is_by_entry(query)) {
         (parts, true) => {
@@ -272,7 +272,7 @@ pub(super) fn pipeline(query: &FindQuery) -> Option<Vec<Document>> {
     }
 }
 
-/// Whether an index gives the order, so that the stages of a guarded question keep it.
+/// Whether an index gives the order, so that the stages of a guarded query keep it.
 pub(super) fn is_in_key_order(query: &FindQuery) -> bool {
     let first = query.sort.keys().first();
     matches!(first, Some(SortKey::Path { path, .. }) if ["public_id", "_id"].contains(&path.as_str()))
@@ -283,7 +283,7 @@ fn guarded(query: &FindQuery, parts: GuardedParts) -> Vec<Document> {
         return paged(query, parts.stages(None));
     }
     if is_in_key_order(query) {
-        // Behind a unique key no other one counts.
+        // After a unique key no other key matters.
         let order = plain_order(query).into_iter().take(1).collect();
         return paged(query, parts.stages(Some(order)));
     }
@@ -303,8 +303,8 @@ fn paged(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
     stages
 }
 
-/// A sort by an entry of an array of named values: the keys are computed beside the documents. Reads all that match, keeps the
-/// `skip + limit` first.
+/// A sort by an entry of an array of named values: the keys are computed beside the documents. Reads all matching
+/// documents, and keeps the first `skip + limit`.
 fn by_entry(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
     let keys = query.sort.keys();
     let mut beside = doc! { "document": "$$ROOT" };
@@ -320,7 +320,7 @@ fn by_entry(query: &FindQuery, mut stages: Vec<Document>) -> Vec<Document> {
     stages
 }
 
-/// The `value` of the first element of the array whose `name` is `name`; nothing where there is none.
+/// The `value` of the first element of the array whose `name` is `name`, if there is one.
 fn entry_value(array: &str, name: &str) -> Document {
     doc! { "$let": {
         "vars": { "entry": first_entry(array, name) },

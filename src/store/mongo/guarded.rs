@@ -1,12 +1,12 @@
-//! Questions with a guard, written so that the server evaluates the guard first.
+//! Queries with a guard, written so that the server evaluates the guard first.
 //!
-//! The server chooses the order in which it evaluates the conditions of a `$match`. So only conditions that cannot fail and that
-//! take next to no time stand beside the guard: plain comparisons, which may use an index. Expressions, schemas and regular
-//! expressions wait in a second `$match`. Between the two stands a `$limit` that no collection reaches: the server must not move
-//! a `$match` across a `$limit`, for that would change which documents are counted.
+//! The server chooses the order in which it evaluates the conditions of a `$match`. So only conditions that cannot
+//! fail, and that take next to no time, stand beside the guard: plain comparisons, which may use an index. Expressions,
+//! schemas and regular expressions go into a second `$match`. Between the two stands a `$limit` that no collection
+//! reaches. The server must not move a `$match` across a `$limit`, because that would change the result.
 //!
-//! On a sharded cluster the second part runs where the shards' answers are merged. Questions without such conditions, and all
-//! questions of callers from whom nothing is hidden, are asked as they are.
+//! On a sharded cluster the second part runs where the shards' answers are merged. Queries without such conditions, and
+//! all queries of callers from whom nothing is hidden, are sent as they are.
 
 use bson::{Bson, Document, doc};
 
@@ -22,7 +22,7 @@ pub(super) struct GuardedParts {
 }
 
 impl GuardedParts {
-    /// `None` where the whole filter may be sent as one condition.
+    /// `None` if the whole filter may be sent as one condition.
     pub(super) fn of(filter: &Filter) -> Option<Self> {
         let Guarded { guard, question } = filter.guarded().filter(|halves| halves.question.tree().is_costly())?;
         let (mut beside, mut behind) = (vec![guard.document().clone()], Vec::new());
@@ -30,7 +30,7 @@ impl GuardedParts {
         Some(Self { beside: doc! { "$and": beside }, behind: doc! { "$and": behind } })
     }
 
-    /// The stages that find the documents; `order`, of an index, is kept by all of them.
+    /// The stages that find the documents. All of them keep `order`, the order of an index.
     pub(super) fn stages(self, order: Option<Document>) -> Vec<Document> {
         let order = order.map(|order| doc! { "$sort": order });
         let stages = [doc! { "$match": self.beside }].into_iter().chain(order);
@@ -38,7 +38,7 @@ impl GuardedParts {
     }
 }
 
-/// Distributes the conditions of a filter that must all hold.
+/// Distributes the conditions of a filter, which all must hold.
 fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Document>) {
     for (name, value) in filter {
         match value {
@@ -54,7 +54,7 @@ fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Docu
     }
 }
 
-/// What cannot be parsed alone waits: the server decides what it thinks of it.
+/// A condition that cannot be parsed alone goes into the second stage: the server decides about it.
 fn may_stand_beside(condition: &Document) -> bool {
     Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly())
 }

@@ -1,4 +1,4 @@
-//! Making the declared collections and indexes, beside whatever an operator made.
+//! Creates the declared collections and indexes, and keeps those of an operator.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -18,12 +18,12 @@ use super::marks::REMOVALS;
 use crate::store::{CollectionSpec, IndexSpec, StoreError};
 
 const MAX_TIME: Duration = Duration::from_mins(1);
-/// How long the start of the service waits for an index that only makes it quicker.
+/// How long the start of the service waits for an index that is only for speed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Stands before the name of an index whose declared name is taken by another one.
+/// The prefix of an index name if another index has the declared name.
 const PREFIX: &str = "inventory_";
 
-/// The declared names of indexes that go by another name on the server.
+/// The declared names of indexes that have another name on the server.
 #[derive(Debug, Default)]
 pub(super) struct IndexNames(RwLock<HashMap<(String, String), &'static str>>);
 
@@ -44,7 +44,7 @@ impl IndexNames {
     }
 }
 
-/// Makes the collections and indexes that are not there yet.
+/// Creates the collections and indexes that do not exist yet.
 pub(super) async fn prepare(inner: &Inner, collections: &[CollectionSpec]) -> Result<(), StoreError> {
     for name in [COUNTERS, REMOVALS] {
         make_collection(inner, name).await?;
@@ -81,8 +81,8 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
             .partial_filter_expression(partial_of(spec))
             .build();
         let index = IndexModel::builder().keys(keys).options(options).build();
-        // No bound on the time: on a large collection this takes as long as it takes. The server lets others read and
-        // write meanwhile. What is unique has to be there before the first write; the service waits for it.
+        // There is no time limit, because a large collection takes long. The server serves reads and writes meanwhile.
+        // Unique indexes must exist before the first write, so the service waits for them.
         let documents = inner.collection(collection.name);
         let making = tokio::spawn(async move { documents.create_index(index).await });
         let made = if spec.unique { Some(making.await) } else { patiently(making, collection.name, spec.name).await };
@@ -94,7 +94,7 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
     Ok(())
 }
 
-/// The declared indexes of the collection that nothing on the server does the work of, as `collection.index`.
+/// The declared indexes of the collection that have no equivalent on the server, as `collection.index`.
 pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<String>, StoreError> {
     let existing = existing_indexes(inner, collection.name).await?;
     let is_missing = |spec: &&IndexSpec| !existing.iter().any(|index| serves(index, &keys_of(spec), spec));
@@ -104,7 +104,7 @@ pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Resul
 
 type Making = JoinHandle<Result<CreateIndexResult, Error>>;
 
-/// Waits for an index for a while; what is still being made then is made while the service works.
+/// Waits a while for an index. If it takes longer, the server builds it while the service runs.
 async fn patiently(
     mut making: Making,
     collection: &'static str,
@@ -139,7 +139,7 @@ fn keys_of(spec: &IndexSpec) -> Document {
     spec.keys.iter().map(|key| (key.path.to_owned(), Bson::Int32(if key.descending { -1 } else { 1 }))).collect()
 }
 
-/// What a partial index holds, as the server is told.
+/// The filter of a partial index, in the server's form.
 fn partial_of(spec: &IndexSpec) -> Option<Document> {
     let values: Document = spec.partial.iter().map(|equals| (equals.path.to_owned(), equals.value.into())).collect();
     (!values.is_empty()).then_some(values)
@@ -149,7 +149,7 @@ fn name_of(index: &IndexModel) -> Option<&str> {
     index.options.as_ref()?.name.as_deref()
 }
 
-/// Whether an existing index does what the declared one is for: it covers the same documents, in the same order, just as strictly.
+/// Whether an existing index is equivalent to the declared one: the same documents, order and uniqueness.
 fn serves(index: &IndexModel, keys: &Document, spec: &IndexSpec) -> bool {
     let Some(options) = &index.options else { return false };
     let is_whole = options.sparse != Some(true) && options.partial_filter_expression == partial_of(spec);

@@ -1,4 +1,4 @@
-//! What an operator should know about a deployment before the service runs on it. Changes nothing.
+//! Findings about a deployment for an operator. Changes nothing.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::indexes::missing;
 use crate::store::inspection::{Finding, indexes, room};
 use crate::store::{CollectionSpec, StoreError};
 
-/// Clocks further apart than this are worth a word.
+/// A larger difference between clocks is a finding.
 const NOTABLE_SKEW: Duration = Duration::from_secs(1);
-/// A new key of tokens signs five seconds after it was made: by then all instances know it, if their clocks agree.
+/// A new token key signs five seconds after it was created. By then all instances know it, if their clocks agree.
 const GREATEST_SKEW: Duration = Duration::from_secs(5);
 /// `Unauthorized`.
 const UNAUTHORIZED: i32 = 13;
@@ -37,7 +37,7 @@ async fn command(inner: &Inner, command: Document) -> Result<Document, StoreErro
     inner.database.run_command(command).await.map_err(|error| command_error(&error))
 }
 
-/// A server that is too old was refused when it was connected to.
+/// Connecting has already refused a server that is too old.
 fn version(build: &Document) -> Finding {
     Finding::good("version", format!("MongoDB {}", build.get_str("version").unwrap_or("of unknown version")))
 }
@@ -88,7 +88,7 @@ async fn declared_indexes(inner: &Inner, collections: &[CollectionSpec]) -> Resu
     Ok(indexes(collections.iter().map(|collection| collection.indexes.len()).sum(), &absent, is_new))
 }
 
-/// Routers, and users without the right, do not tell.
+/// Routers do not tell, and users without the right get no answer.
 async fn disk(inner: &Inner) -> Result<Option<Finding>, StoreError> {
     let stats = match inner.database.run_command(doc! { "dbStats": 1 }).await {
         Ok(stats) => stats,

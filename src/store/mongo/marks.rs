@@ -1,13 +1,13 @@
 //! Marks in `service.removals`: "this document may be about to go, wait before you rely on it".
 //!
-//! A mark is a document `{_id: {collection, document}, token, at}`; `document` is the marked document's `_id`, `at` is the
-//! server's time. Who put it there has the only copy of its `token`. While it stands, it keeps out every other unit that wants to mark
-//! the same document, and units that rely on the document wait. Marks live beside the documents, not in
-//! them: a reader never sees one, and neither do the `before` comparisons and the entity tags.
+//! A mark is a document `{_id: {collection, document}, token, at}`; `document` is the marked document's `_id`, `at` is
+//! the server's time. Its owner has the only copy of its `token`. While it exists, no other unit can mark the same
+//! document, and units that rely on the document wait. Marks are not part of the documents: readers, `before`
+//! comparisons and entity tags never see one.
 //!
-//! A process that dies leaves its marks behind. Whoever meets one that is older than [`ABANDONED_AFTER`] by the server's clock
-//! removes it. A slow owner notices that on its next step: the step begins with [`Marks::refresh_for`], or, in a
-//! transaction, with [`Marks::release`], and fails when a mark is gone.
+//! A process that dies leaves its marks behind. A unit that meets a mark older than [`ABANDONED_AFTER`], by the
+//! server's clock, removes it. A slow owner notices that at its next step. The step begins with [`Marks::refresh_for`],
+//! or in a transaction with [`Marks::release`], and fails when a mark is gone.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,9 +25,9 @@ use crate::store::{Change, SCOPES, StoreError};
 
 /// The collection of the marks.
 pub(super) const REMOVALS: &str = "service.removals";
-/// A mark of this age belongs to nobody any more.
+/// A mark of this age is abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(20);
-/// Marks of this age are made young again, whatever the step is about.
+/// Every step renews marks of this age.
 const RENEWED_AFTER: Duration = Duration::from_secs(2);
 /// Marks put up in one command.
 const AT_ONCE: usize = 1000;
@@ -56,7 +56,7 @@ impl Marked {
     }
 }
 
-/// A wait for others that gets slower and ends.
+/// A wait for others with growing pauses and an end.
 #[derive(Debug)]
 pub(super) struct Wait {
     until: Instant,
@@ -84,21 +84,21 @@ impl Wait {
 pub(super) struct Marks {
     token: ObjectId,
     keys: Vec<Marked>,
-    /// When all of them were known to be young.
+    /// When all of them were last renewed.
     renewed: Mutex<Instant>,
 }
 
 impl Marks {
-    /// Puts up a mark for each of the keys, waiting for those of others to go.
+    /// Sets a mark for each of the keys, and waits for marks of others to go.
     pub(super) async fn acquire(
         inner: &Inner,
         session: &mut ClientSession,
         mut keys: Vec<Marked>,
     ) -> Result<Self, Failure> {
-        // Everybody takes them in the same order, so that no two units wait for each other.
+        // All units set marks in the same order, so that no two units wait for each other.
         keys.sort_by_cached_key(|key| (key.collection.clone(), key.document.to_string()));
         keys.dedup();
-        // All are listed before it is known whether they stand: releasing one that does not stand does no harm.
+        // All are listed before it is known whether they exist: releasing a missing mark does no harm.
         let marks = Self { token: ObjectId::new(), keys, renewed: Mutex::new(Instant::now()) };
         if let Err(failure) = marks.put_up(inner, session).await {
             marks.give_up(inner, session).await;
@@ -107,7 +107,7 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Many at a time and in their order: at one of somebody else the server stops, and those behind it are not put up before it
+    /// Many at a time, in order. At a mark of another unit the server stops, and sets the next ones only when that mark
     /// is gone.
     async fn put_up(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
         let mut rest = &self.keys[..];
@@ -153,7 +153,7 @@ impl Marks {
         doc! { "_id": { "$in": ids }, "token": self.token }
     }
 
-    /// Makes the marks young again; fails when one was taken away.
+    /// Renews the marks; fails when one is gone.
     pub(super) async fn refresh(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
         if self.is_empty() {
             return Ok(());
@@ -166,8 +166,8 @@ impl Marks {
         Ok(())
     }
 
-    /// As [`Marks::refresh`], before a step. Many steps about a document each see to its mark alone, and to the others from
-    /// time to time: else a unit of many removals would write all of its marks for each of them.
+    /// As [`Marks::refresh`], before a step. A step about one document renews only its mark, and the others from time
+    /// to time. Otherwise a unit of many removals would write all marks at each step.
     pub(super) async fn refresh_for(
         &self,
         inner: &Inner,
@@ -183,12 +183,12 @@ impl Marks {
             _ => None,
         };
         let Some(own) = own else { return self.refresh(inner, session).await };
-        // Were it lost, the mark would only seem older than it is.
+        // If this write is lost, the mark only seems older than it is.
         let refreshed = inner.unjournaled(REMOVALS).update_one(self.mine([own]), self.stamp()).session(session).await;
         all(&[own], refreshed.map_err(at(REMOVALS))?.matched_count)
     }
 
-    /// Takes the marks down; fails when one was already gone.
+    /// Removes the marks; fails when one is already gone.
     pub(super) async fn release(&self, inner: &Inner, session: &mut ClientSession) -> Result<(), Failure> {
         if self.is_empty() {
             return Ok(());
@@ -197,10 +197,10 @@ impl Marks {
         all(&self.keys, released.map_err(at(REMOVALS))?.deleted_count)
     }
 
-    /// Takes down what stands of the marks, after the unit ended in another way.
+    /// Removes the remaining marks, after the unit ended in another way.
     pub(super) async fn give_up(&self, inner: &Inner, session: &mut ClientSession) {
         if let Err(failure) = self.release(inner, session).await {
-            // Others take them down when their time is over.
+            // Others remove them when they are abandoned.
             log::debug!("marks for a removal were not taken down: {failure}");
         }
     }
@@ -214,7 +214,7 @@ fn all<T>(keys: &[T], count: u64) -> Result<(), Failure> {
     }
 }
 
-/// All marks that stand. There are few at any time, mostly none.
+/// All existing marks. There are few at any time, mostly none.
 pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Result<Vec<Marked>, Failure> {
     let marks = inner.collection(REMOVALS);
     let question = marks.find(doc! {}).projection(doc! { "_id": 1 }).max_time(inner.write_bound());
@@ -226,7 +226,7 @@ pub(super) async fn standing(inner: &Inner, session: &mut ClientSession) -> Resu
     Ok(keys)
 }
 
-/// Takes the mark down if nobody owns it any more.
+/// Removes the mark if it is abandoned.
 pub(super) async fn clear_abandoned(inner: &Inner, session: &mut ClientSession, key: &Marked) -> Result<(), Failure> {
     let age = i64::try_from(ABANDONED_AFTER.as_millis()).expect("some seconds");
     let abandoned = doc! { "_id": key.id(), "$expr": { "$lt": ["$at", { "$subtract": ["$$NOW", age] }] } };
@@ -236,7 +236,7 @@ pub(super) async fn clear_abandoned(inner: &Inner, session: &mut ClientSession, 
         return Ok(());
     }
     if key.collection == SCOPES {
-        // What the dead unit did is partly there: those who looked before must not build on what they saw.
+        // The dead unit may be half done, so earlier reads are no longer valid.
         let scopes = inner.collection(SCOPES);
         let moved = scopes.update_one(doc! { "_id": &key.document }, doc! { "$inc": { "at": 1_i64 } }).upsert(true);
         moved.session(&mut *session).await.map_err(at(SCOPES))?;

@@ -2,12 +2,12 @@
 //!
 //! - Clients' filters and projections reach the server as they are; documents come back as the server's bytes and are
 //!   never taken apart here.
-//! - Reads ask the primary and see what a majority has; on a replica set all documents of one answer
-//!   come from one point in time. Writes are confirmed by a majority, from its disks.
-//! - On a standalone server an answer that takes the server several batches may mix states, and the steps of a unit
-//!   can be seen one by one. A replica set of a single server has neither weakness.
-//! - Operations are tasks of their own, beside the driver's: a client that hangs up does not stop one half-way. See [`carried`].
-//!   No operation is waited for without end, and none at all while no server is there: see [`presence`] and [`waiting`].
+//! - Reads go to the primary and see what a majority has. On a replica set all documents of one answer come from one
+//!   point in time. A majority confirms writes, from its disks.
+//! - On a standalone server an answer of several batches may mix states, and readers can see the steps of a unit one by
+//!   one. A replica set of a single server has neither weakness.
+//! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`carried`]. Waiting for
+//!   an operation has a bound, and ends at once while no server is there: see [`presence`] and [`waiting`].
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
@@ -67,10 +67,10 @@ pub use self::connect::MongoOptions;
 
 /// See [`Store::kind`].
 const KIND: &str = "mongodb";
-/// Units wait for each other and start anew; what that takes stays below this. One that is made in many steps takes longer
-/// for as long as it gets on.
+/// Units wait for each other and retry, for at most this long. A unit of many steps may take longer as long as it makes
+/// progress.
 const UNIT_BOUND: Duration = Duration::from_mins(1);
-/// A transaction has a minute, and one that waits for others keeps them waiting, too.
+/// A transaction has a minute, and one that waits makes others wait too.
 const UNIT_CHANGES: usize = 1000;
 const PING_BOUND: Duration = Duration::from_secs(2);
 const INSPECT_BOUND: Duration = Duration::from_secs(30);
@@ -103,13 +103,13 @@ impl Inner {
         self.database.collection(name)
     }
 
-    /// The same, written to without a wait for the server's disk.
+    /// The same, with writes that do not wait for the server's disk.
     fn unjournaled(&self, name: &str) -> Collection<RawDocumentBuf> {
         let concern = WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(false).build();
         self.database.collection_with_options(name, CollectionOptions::builder().write_concern(concern).build())
     }
 
-    /// The time that one question on the way to a write may take.
+    /// How long one query of a write may take.
     fn write_bound(&self) -> Duration {
         self.options.write_timeout
     }
@@ -119,8 +119,8 @@ impl MongoStore {
     /// Connects to the deployment and begins to follow its changes.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when no server answers in time, [`StoreError::Unsupported`] when it is older than
-    /// MongoDB 5.0, [`StoreError::Backend`] when the URI is malformed or the login fails.
+    /// [`StoreError::Unavailable`] when no server answers in time. [`StoreError::Unsupported`] when it is older than
+    /// MongoDB 5.0. [`StoreError::Backend`] when the URI is malformed or the login fails.
     pub async fn connect(uri: &str, options: MongoOptions) -> Result<Self, StoreError> {
         let (epoch, presence) = (Epoch::default(), Presence::new(options.server_selection_timeout));
         let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
@@ -143,7 +143,7 @@ impl MongoStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether one of the collections is there. Reads no document.
+    /// Whether one of the collections exists. Reads no document.
     ///
     /// # Errors
     /// As [`Store::ping`].
@@ -165,7 +165,7 @@ impl MongoStore {
         self.inner.presence.run(bound, operation(Arc::clone(&self.inner))).await
     }
 
-    /// Asks a question about one collection, see [`Presence::ask`]; `about` is what is asked.
+    /// Runs a query on the collection `about`, see [`Presence::ask`].
     async fn ask<Q, T, F>(
         &self,
         bound: Duration,
@@ -184,7 +184,7 @@ impl MongoStore {
                 (Arc::clone(&turn), question(Arc::clone(&self.inner), collection.to_owned(), about.clone()));
             async move {
                 let outcome = asked.await;
-                // A question goes on at the server when nobody waits for it any more, and so does its turn.
+                // A query goes on at the server when nobody waits for it any more, and so does its turn.
                 drop(turn);
                 outcome
             }
@@ -193,7 +193,7 @@ impl MongoStore {
     }
 }
 
-/// A turn for a question that may take long.
+/// A turn for a query that may take long.
 async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
     if is_light { Ok(None) } else { Ok(Some(admission::turn().await?)) }
 }
@@ -228,8 +228,8 @@ impl Store for MongoStore {
         };
         let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
         let store = Self { inner: Arc::clone(&self.inner) };
-        // Whoever reads slowly neither asks for the next piece nor gives it up for a while: a task of its own ends in time,
-        // and keeps no connection.
+        // A slow reader neither asks for the next chunk nor gives up. A task of its own ends in time, and holds no
+        // connection.
         let steps = stream::unfold(Some((store, reading)), move |rest| async move {
             let (store, mut reading) = rest?;
             let turn = match admission::turn().await {

@@ -1,8 +1,8 @@
-//! Whether a server that takes writes is there, and whether another one has become it, as the driver's monitor sees it.
+//! Whether there is a primary, and whether it is a new one, as the driver's monitor sees it.
 //!
-//! While there is none, an operation waits for one, as long as finding a server may take: a new primary is elected within
-//! seconds, and the operation goes on as if nothing had been. After that time all are refused at once, those under way
-//! too, until the monitor sees a server again. So an outage piles nothing up, and ends without a restart.
+//! While there is none, an operation waits for one, up to the time limit for finding a server. A new primary is elected
+//! within seconds, and the operation goes on. After that limit all operations are refused at once, running ones too,
+//! until the monitor sees a server again. So no queue builds up in an outage, and it ends without a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct PresenceState {
 
 #[derive(Debug, Clone, Copy)]
 enum Met {
-    /// None was met yet: whoever connects waits by other means.
+    /// None was met yet: connecting waits by other means.
     Unmet,
     There,
     AwaySince(Instant),
@@ -48,17 +48,17 @@ enum Met {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Term(u64);
 
-/// Why an operation should not be waited for any longer.
+/// Why waiting for an operation should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// No server takes writes, and none did for too long.
+    /// No server has taken writes for too long.
     Lost,
     /// Another server is the primary now; the one before it may never answer.
     Succession,
 }
 
 impl Presence {
-    /// A deployment of which nothing is known, to be reached from the present runtime.
+    /// A deployment of which nothing is known yet, to be used from the present runtime.
     pub(super) fn new(patience: Duration) -> Self {
         let state = PresenceState { standing: Met::Unmet, primary: None, term: Term::default() };
         Self { state: Arc::new(watch::Sender::new(state)), patience, runtime: Handle::current() }
@@ -69,7 +69,7 @@ impl Presence {
         &self.runtime
     }
 
-    /// What the driver has to tell its news to. What is known about a server is not known about its successor.
+    /// The handler of the driver's events. Knowledge about a server does not hold for its successor.
     pub(super) fn listener(&self, epoch: &Epoch) -> EventHandler<SdamEvent> {
         let (presence, epoch) = (self.clone(), epoch.clone());
         EventHandler::callback(move |event| {
@@ -82,7 +82,7 @@ impl Presence {
         })
     }
 
-    /// Takes note of what is there; true when a primary has a successor.
+    /// Notes the present servers; true when a primary has a successor.
     pub(super) fn note(&self, is_there: bool, primary: Option<ServerAddress>) -> bool {
         let mut is_succession = false;
         self.state.send_if_modified(|state| {
@@ -120,8 +120,8 @@ impl Presence {
         matches!(self.state.borrow().standing, Met::AwaySince(since) if since.elapsed() >= self.patience)
     }
 
-    /// Waits until no server has been there for too long, or another one is the primary than in this term; which may be for
-    /// ever.
+    /// Waits until there has been no server for too long, or until there is another primary than in this term. This may
+    /// never happen.
     pub(super) async fn trouble(&self, term: Option<Term>) -> Trouble {
         let mut changes = self.state.subscribe();
         loop {

@@ -1,6 +1,6 @@
 //! How long a unit may go without progress.
 //!
-//! A unit that is made in many steps takes as long as they take; what is not waited for without end is the next one of them.
+//! A unit of many steps takes as long as its steps take. Only the wait for the next step is bounded.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +12,11 @@ tokio::task_local! {
     static OF_UNIT: Progress;
 }
 
-/// When a unit got on for the last time.
+/// When a unit last made progress.
 #[derive(Debug, Clone)]
 pub(super) struct Progress(Arc<Mutex<Instant>>);
 
-/// Notes that the unit that is being carried out here got on.
+/// Notes progress of the unit that runs here.
 pub(super) fn made() {
     let _ = OF_UNIT.try_with(|progress| *progress.last() = Instant::now());
 }
@@ -32,7 +32,7 @@ impl Progress {
         OF_UNIT.scope(self.clone(), work)
     }
 
-    /// Waits until the unit has not got on for so long.
+    /// Waits until the unit has made no progress for this long.
     pub(super) async fn ceased(&self, bound: Duration) {
         loop {
             let until = *self.last() + bound;

@@ -1,6 +1,6 @@
-//! Whether the documents that a unit relies on are there, and stay.
+//! Whether the documents that a unit relies on exist, and stay.
 //!
-//! This is asked with each insert of an object, so those who rely on the same documents at the same time ask together.
+//! Each insert of an object runs this query, so concurrent units that rely on the same documents share one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use super::rounds::{Rounds, refuse};
 use super::waiting::query_bound;
 use crate::store::{Condition, StoreError};
 
-/// What stands about the documents that a unit relies on.
+/// What is known about the documents that a unit relies on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reliance {
     /// Per [`Condition::Exists`] its position among the conditions and the document that was found.
@@ -50,8 +50,8 @@ pub(super) fn relies(conditions: &[Condition]) -> bool {
 
 /// Looks up the marks, and then the documents of all [`Condition::Exists`].
 ///
-/// In this order: a removal that ends in between is seen by its mark, or, the mark being gone, by the missing
-/// document. (One question for both, with `$unionWith`, costs the server more than these two.)
+/// In this order: a removal that ends in between shows by its mark, or else by the missing document. (One query for
+/// both, with `$unionWith`, costs the server more than these two.)
 pub(super) async fn look(
     inner: &Inner,
     session: &mut ClientSession,
@@ -77,11 +77,11 @@ pub(super) async fn look(
     Ok(reliance)
 }
 
-/// The questions under way, by what they are about.
+/// The running queries, by their conditions.
 #[derive(Debug, Default)]
 pub(super) struct Reliances(Mutex<HashMap<Vec<u8>, Arc<Round>>>);
 
-/// Each asks with the time of its own last write, if the deployment has such times.
+/// Each query has the time of its unit's last write, if the deployment has such times.
 type Round = Rounds<Option<Timestamp>, Reliance>;
 
 impl Reliances {
@@ -103,9 +103,9 @@ impl Reliances {
     }
 }
 
-/// Like [`look`], in one question with all others that ask the same at the same time.
+/// Like [`look`], in one query for all concurrent callers that ask the same.
 ///
-/// The answer is younger than everything that `session` wrote.
+/// The answer is newer than all writes of `session`.
 pub(super) async fn look_together(
     inner: &Arc<Inner>,
     session: &ClientSession,
@@ -152,7 +152,7 @@ async fn serve(inner: Arc<Inner>, round: Arc<Round>, key: Vec<u8>, conditions: A
     }
 }
 
-/// Looks at a state that is not older than `after`.
+/// Reads a state that is not older than `after`.
 async fn look_after(inner: &Inner, after: Option<Timestamp>, conditions: &[Condition]) -> Result<Reliance, Failure> {
     let mut session = inner.database.client().start_session().await.map_err(|error| command_error(&error))?;
     if let Some(after) = after {

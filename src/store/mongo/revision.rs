@@ -1,8 +1,8 @@
 //! Revisions: numbers that move when a collection changes, kept up to date in the background.
 //!
-//! On a replica set one change stream on the database tells about every change, whoever made it. Where
-//! there is none, and while it is silent for too long, all revisions also move by time, often enough that nobody trusts
-//! an old number for a second.
+//! On a replica set one change stream on the database reports every change of every client. Without a stream, or while
+//! it is silent for too long, a timer also moves all revisions. It does so often enough that nobody trusts an old
+//! number for a second.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,9 +22,9 @@ use super::marks::REMOVALS;
 use super::presence::Presence;
 use crate::store::revision::fresh;
 
-/// All revisions move after this time when nothing else says whether there were changes.
+/// All revisions move after this time when no stream reports changes.
 const TICK: Duration = Duration::from_millis(400);
-/// The server answers at least this often that nothing happened.
+/// The server reports at least this often that nothing happened.
 const AWAIT: Duration = Duration::from_millis(200);
 /// A stream that said nothing for this long may have missed something.
 const SILENCE: Duration = Duration::from_millis(450);
@@ -38,7 +38,7 @@ pub(super) struct Revisions {
     /// Moves all revisions.
     everything: AtomicU64,
     started: Instant,
-    /// Milliseconds from `started` to the last word of the stream; 0: there is none.
+    /// Milliseconds from `started` to the last event of the stream; 0: there is none.
     heard: AtomicU64,
 }
 
@@ -94,7 +94,7 @@ impl Revisions {
     }
 }
 
-/// Moves a number on. It is taken anew when another change was faster, so it never moves back.
+/// Increases a number. It retries when another change was faster, so the number never decreases.
 fn renew(number: &AtomicU64) {
     number.update(Ordering::AcqRel, Ordering::Acquire, |_| fresh());
 }
@@ -103,7 +103,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Moves all revisions by time while nothing else does; ends with the last owner of the revisions.
+/// Moves all revisions by time while no stream does. Ends with the last owner of the revisions.
 pub(super) async fn tick(revisions: Weak<Revisions>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -170,7 +170,7 @@ async fn listen(
             take_note(&revisions, &event);
         }
         *position = stream.resume_token();
-        // A former primary keeps the stream, and says that nothing happened while the others do not reach it.
+        // A former primary keeps the stream, and reports that nothing happened while the others cannot reach it.
         if !presence.holds(term) {
             return Ok(());
         }

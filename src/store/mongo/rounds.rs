@@ -1,7 +1,7 @@
-//! Questions that many ask at the same time, asked once for all of them.
+//! Combines concurrent equal queries into one.
 //!
-//! Who asks takes a place in the queue; the first one also sees to it that the queue is served. Each round takes everybody who
-//! waits by then and begins afterwards, so nobody gets an answer that is older than the question.
+//! Each caller takes a place in the queue, and the first one also serves the queue. Each round takes all waiting
+//! callers and then begins, so no answer is older than its query.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use super::error::unavailable;
 use crate::store::StoreError;
 
-/// A queue of questions of the kind `Q`, each answered with an `A`.
+/// A queue of queries of the kind `Q`, each answered with an `A`.
 #[derive(Debug)]
 pub(super) struct Rounds<Q, A>(Mutex<Queue<Q, A>>);
 
 #[derive(Debug)]
 struct Queue<Q, A> {
     waiting: Vec<Asker<Q, A>>,
-    /// Somebody serves the queue, and will look into it again.
+    /// Somebody serves the queue, and will check it again.
     served: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Asker<Q, A> {
 /// A place in the queue.
 #[derive(Debug)]
 pub(super) struct Seat<A> {
-    /// The queue was not served: whoever got this place has to.
+    /// Nobody served the queue: the caller with this place must.
     pub(super) serves: bool,
     answer: oneshot::Receiver<Result<A, StoreError>>,
 }
@@ -45,7 +45,7 @@ impl<A> Seat<A> {
 }
 
 impl<Q, A> Asker<Q, A> {
-    /// Gives the answer. Nobody may listen any more; that is no harm.
+    /// Sends the answer. It does no harm if nobody waits any more.
     pub(super) fn reply(self, answer: Result<A, StoreError>) {
         let _ = self.answer.send(answer);
     }
@@ -60,7 +60,7 @@ impl<Q, A> Rounds<Q, A> {
         Seat { serves: !std::mem::replace(&mut queue.served, true), answer }
     }
 
-    /// Everybody who waits; nobody: the queue is no longer served.
+    /// All waiting callers. If there are none, the queue is no longer served.
     pub(super) fn next(&self) -> Vec<Asker<Q, A>> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         queue.served = !queue.waiting.is_empty();
@@ -74,7 +74,7 @@ impl<Q, A> Default for Rounds<Q, A> {
     }
 }
 
-/// Answers everybody of a round with a failure.
+/// Answers all callers of a round with a failure.
 pub(super) fn refuse<Q, A>(round: Vec<Asker<Q, A>>, error: &StoreError) {
     for waiting in round {
         waiting.reply(Err(match error {

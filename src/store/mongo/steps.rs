@@ -1,8 +1,8 @@
 //! A unit step by step, for a standalone server, which has no transactions.
 //!
-//! Before each step it is noted how to undo it; when one fails, the earlier ones are [undone](super::undo), the last first. A reader can
-//! see the steps between, and a process that dies in the middle leaves the steps that it made: who needs more runs a replica
-//! set, which may consist of a single server.
+//! Each step is noted with its inverse first. When a step fails, the earlier ones are [undone](super::undo), the last
+//! first. A reader can see intermediate states, and a process that dies in the middle leaves its steps. For more, run a
+//! replica set, even of a single server.
 
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
@@ -20,7 +20,7 @@ use crate::store::{Change, StoreError};
 /// Documents named by `_id` in one command.
 const NAMED_AT_ONCE: usize = 10_000;
 
-/// Carries out the changes in order; after a failure none of them is left.
+/// Makes the changes in order; after a failure none of them is left.
 pub(super) async fn run(
     inner: &Inner,
     session: &mut ClientSession,
@@ -44,8 +44,8 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Only the last step waits for the journal: it holds what was written before, too, as long as it is the same server process.
-    /// One that was started anew in the middle may have lost steps of which nobody else knows.
+    /// Only the last step waits for the journal, which then also holds the earlier steps. This holds only for one
+    /// server process: a restart in the middle may have lost steps.
     async fn forward(&mut self, session: &mut ClientSession, changes: &[Change]) -> Result<Vec<u64>, Failure> {
         let mut commands = commands(changes).peekable();
         let mut touched = Vec::with_capacity(changes.len());
@@ -65,7 +65,7 @@ impl Steps<'_> {
         Ok(touched)
     }
 
-    /// What the running server process calls itself; some that speak the protocol do not say it.
+    /// The identity of the running server process; some compatible servers have none.
     async fn process(&self) -> Result<Option<Bson>, Failure> {
         let hello = self.inner.database.run_command(doc! { "hello": 1 }).await;
         let hello = hello.map_err(|error| Failure::Store(command_error(&error)))?;
@@ -123,7 +123,7 @@ impl Steps<'_> {
     }
 }
 
-/// How many changes of a failed command may have been made: inserts go in order, up to the one that was refused.
+/// How many changes of a failed command may have been made. Inserts run in order, up to the refused one.
 fn made_before(failure: &Failure, command: &[Change]) -> usize {
     match failure {
         Failure::Store(_) => 0,
@@ -155,8 +155,8 @@ async fn matching(
     Ok(found)
 }
 
-/// The filter for the documents that were found, some at a time, and for no others that match by now: of those nothing
-/// was kept to undo.
+/// A filter for exactly the found documents, some at a time. Documents that match only by now are excluded, because
+/// nothing was noted to undo them.
 fn named(filter: &Filter, found: &[RawDocumentBuf]) -> Result<Vec<Document>, StoreError> {
     let some = |some: &[RawDocumentBuf]| {
         let ids = some.iter().map(|document| id_of(document)).collect::<Result<Vec<Bson>, _>>()?;

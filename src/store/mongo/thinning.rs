@@ -1,10 +1,9 @@
 //! Removals that are too large for one transaction.
 //!
-//! A transaction keeps everything that it changes in the server's cache, so a removal of hundreds of thousands of documents can
-//! never end as one. All but the last [`LARGE`] of the documents are therefore removed beforehand, piece by piece, as soon as
-//! nothing speaks against the unit any more: its conditions hold and its documents are what they were, and its marks keep
-//! others from changing that. Should it fail all the same, or the process die, the documents removed so far are gone, and
-//! the same unit, carried out again, completes the removal.
+//! A transaction keeps all its changes in the server's cache, so it can never remove hundreds of thousands of
+//! documents. So all but the last [`LARGE`] documents are removed before it, in batches. This begins when the unit's
+//! conditions hold and its documents are unchanged; its marks keep others from changing that. If the unit fails later,
+//! or the process dies, the removed documents are gone. Repeating the unit completes the removal.
 
 use bson::{Bson, doc};
 use mongodb::ClientSession;
@@ -16,10 +15,10 @@ use super::{Inner, progress};
 use crate::query::Filter;
 use crate::store::{Change, StoreError, Unit};
 
-/// More documents than this are not removed in one transaction.
+/// A transaction removes at most this many documents.
 const LARGE: usize = 5_000;
 
-/// Removes the surplus of large removals; returns for each change how many documents that were.
+/// Removes the surplus of large removals, and returns its number of documents for each change.
 pub(super) async fn thin_out(
     inner: &Inner,
     session: &mut ClientSession,
@@ -52,13 +51,13 @@ pub(super) async fn thin_out(
     Ok(removed)
 }
 
-/// Whether changes before the removal decide about what it finds: then it has to wait for them.
+/// Whether earlier changes of the unit affect what the removal finds. It must then wait for them.
 fn depends_on_earlier(earlier: &[Change], collection: &str) -> bool {
     let changes_members = |change: &&Change| matches!(change, Change::UpdateMany { .. } | Change::Replace { .. });
     earlier.iter().filter(changes_members).any(|change| collection_of(change) == collection)
 }
 
-/// Some of the documents that match, if these are too many.
+/// Some of the matching documents, if they are too many.
 async fn surplus(
     inner: &Inner,
     session: &mut ClientSession,
@@ -77,7 +76,7 @@ async fn surplus(
     Ok(if ids.is_empty() { None } else { Some(ids) })
 }
 
-/// Fails when a document of the unit is no longer what it was.
+/// Fails when a document of the unit has changed.
 async fn check_documents(inner: &Inner, session: &mut ClientSession, changes: &[Change]) -> Result<(), Failure> {
     for change in changes {
         if let Change::Replace { before, .. } | Change::Delete { before, .. } = change

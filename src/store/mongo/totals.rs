@@ -1,11 +1,11 @@
 //! How many documents there are.
 //!
-//! A count with a filter is done by the server, on an index where there is one. Counting *all* documents would read
-//! the whole collection for each page, and the number that the server keeps beside it is right except after
-//! a crash of the server (until the next validation), on a sharded cluster, and for the moments in which a
-//! transaction with many inserts or deletes is under way. So the kept number is used where it was seen to be right:
-//! the first question counts, and compares with the kept number before and after; equal three times, it is trusted until
-//! a connection to the server breaks (it may have crashed), then compared anew.
+//! The server counts documents with a filter, on an index if there is one. Counting *all* documents would read the
+//! whole collection for each page. The server also keeps a number, which can be wrong in three cases: after a crash
+//! (until the next validation), on a sharded cluster, and during a transaction with many inserts or deletes. So the
+//! kept number is used only after a comparison. The first query counts, and compares with the kept number before and
+//! after. If all three are equal, the number is trusted until a connection breaks, because the server may have crashed.
+//! Then it is compared again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use crate::store::StoreError;
 pub(super) struct Epoch(Arc<AtomicU64>);
 
 impl Epoch {
-    /// Connections broke; what was known about the server is to be found out anew.
+    /// Connections broke: the comparison must be repeated.
     pub(super) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ async fn count_guarded(
     let documents = inner.collection(collection);
     let counting = documents.aggregate(stages).max_time(max_time).await;
     let mut counted = counting.map_err(|error| query_error(&error))?;
-    // Where nothing matches the server gives no document.
+    // If nothing matches, the server returns no document.
     if !counted.advance().await.map_err(|error| query_error(&error))? {
         return Ok(0);
     }
@@ -114,7 +114,7 @@ async fn compare(inner: &Inner, collection: &str, max_time: Duration) -> Result<
     let before = kept(inner, collection, max_time).await?;
     let counted = matching(inner, collection, &Document::new(), max_time).await?;
     let after = kept(inner, collection, max_time).await?;
-    // Documents came or went meanwhile: nothing learned, the next question compares again.
+    // Documents were added or removed meanwhile: the next query compares again.
     if before == after {
         inner.totals.decide(collection, TrustedTotal { epoch, trusted: counted == before });
     }

@@ -1,4 +1,4 @@
-//! A unit as one transaction, where the deployment has them.
+//! A unit as one transaction, if the deployment has them.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use super::error::unavailable;
 use super::marks::{Marks, REMOVALS};
 use crate::store::{Change, Condition};
 
-/// The time that all attempts together may take, short of the last one's own.
+/// How long all attempts together may take before the last one begins.
 const BUDGET: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What one transaction does, in this order: take down `marks`, check `conditions`, make `changes`.
+/// One transaction, in this order: remove `marks`, check `conditions`, make `changes`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Transaction<'a> {
     pub(super) marks: Option<&'a Marks>,
@@ -27,7 +27,7 @@ pub(super) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    /// Runs it until it took effect or cannot; others that write the same documents make it start anew.
+    /// Runs it until it commits or fails. Conflicting writes of others make it start again.
     pub(super) async fn run(self, inner: &Inner, session: &mut ClientSession) -> Result<Vec<u64>, Failure> {
         let until = Instant::now() + BUDGET;
         let mut pause = Duration::from_millis(2);
@@ -55,7 +55,7 @@ impl Transaction<'_> {
                 Ok(touched)
             }
             Err(failure) => {
-                // The server ends transactions that it hears nothing of; a failure here changes nothing.
+                // The server ends abandoned transactions by itself, so a failure here is harmless.
                 let _ = session.abort_transaction().await;
                 Err(failure)
             }
@@ -83,7 +83,7 @@ fn options(inner: &Inner) -> TransactionOptions {
         .build()
 }
 
-/// Commits; asks again while the answer got lost on the way, which the server takes for the same commit.
+/// Commits, and repeats the commit if the answer was lost. The server recognises the same commit.
 async fn commit(session: &mut ClientSession, until: Instant) -> Result<(), Failure> {
     loop {
         match session.commit_transaction().await {

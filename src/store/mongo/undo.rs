@@ -1,6 +1,6 @@
-//! Taking back what a unit did, where no transaction does it.
+//! Undoes a unit, where no transaction does it.
 //!
-//! A unit can have changed tens of thousands of documents before it fails. They are undone many at a time: one by one, each
+//! A unit can have changed tens of thousands of documents before it fails. They are undone in batches: one by one, each
 //! would wait for the server's disk.
 
 use std::mem::discriminant;
@@ -18,9 +18,9 @@ use super::indexes::IndexNames;
 use super::{Inner, progress};
 use crate::store::{Change, StoreError};
 
-/// Changes undone in one command at the most.
+/// The maximum number of changes that one command undoes.
 const AT_ONCE: usize = 1000;
-/// They are fewer when their documents have more bytes than this together: the server takes commands of 16 MiB.
+/// A batch has at most this many bytes of documents: the server takes commands of 16 MiB.
 const BYTES_AT_ONCE: usize = 4 * 1024 * 1024;
 
 /// The change that undoes a single-document change.
@@ -37,7 +37,7 @@ pub(super) fn inverse(change: &Change) -> Change {
 
 /// Undoes what was done, the last first.
 ///
-/// A document that somebody else changed or removed meanwhile stays as it is now.
+/// A document that somebody else changed or removed meanwhile stays as it is.
 pub(super) async fn take_back(
     inner: &Inner,
     session: &mut ClientSession,
@@ -63,7 +63,7 @@ pub(super) async fn take_back(
     left.map_or(Ok(()), Err)
 }
 
-/// The changes in pieces that one command each can do.
+/// The changes in groups of one command each.
 fn batches(changes: &[Change]) -> Vec<&[Change]> {
     let alike = |one: &Change, next: &Change| {
         discriminant(one) == discriminant(next) && collection_of(one) == collection_of(next)
@@ -112,7 +112,7 @@ async fn put_back(
     }
 }
 
-/// Whether documents could not be put back only because they are there: their removal was noted, and then did not happen.
+/// Whether documents could not be restored only because they still exist: their removal was noted, but did not happen.
 fn are_there(error: &Error, collection: &str, names: &IndexNames) -> bool {
     let ErrorKind::InsertMany(refusals) = &*error.kind else { return false };
     let is_there = |code: i32, message: &str| matches!(refused(code, message, collection, names), StoreError::Duplicate { key, .. } if key == "_id");

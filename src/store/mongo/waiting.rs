@@ -1,11 +1,10 @@
-//! How long an operation is waited for, and when a question is asked again.
+//! How long to wait for an operation, and when to repeat a query.
 //!
-//! The driver repeats an operation when its connection breaks, and it breaks all connections to a server that gives no sign of
-//! life. What it does not do is give up a server because another one became the primary: a primary that is frozen, or that
-//! nothing reaches any more, would keep everybody waiting who asked it before that. So questions are asked anew then; the
-//! successor answers them from what a majority has, as the one before it did. Changes are left to the driver: it repeats them
-//! under the number they had, so that the server knows them again and none takes effect twice. Only what is sent in
-//! [batches](super::batch) it does not repeat.
+//! The driver repeats an operation when its connection breaks, and it breaks all connections to a silent server. But it
+//! does not give up a server when another one becomes the primary. So a frozen or unreachable primary would block all
+//! its running operations. This module repeats queries then; the new primary answers them from the majority's state, as
+//! the old one did. The driver repeats changes under their retry number, so none takes effect twice. It does not repeat
+//! [batches](super::batch).
 
 use std::time::Duration;
 
@@ -16,13 +15,13 @@ use super::error::unavailable;
 use super::presence::{Presence, Term, Trouble};
 use crate::store::StoreError;
 
-/// What an operation may take beyond its own time budget before it is no longer waited for.
+/// How long to wait for an operation beyond its own time budget.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a question of an earlier term is still waited for. Those that waited for a new primary, or that the driver
-/// repeats, are with it already; and the driver tells of it a moment before it asks it.
+/// How long to wait for a query of an earlier term. Queries that waited for the new primary, or that the driver
+/// repeats, are already there. The driver announces a new primary a moment before it uses it.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
-/// The time that a question with this time budget may take, finding a server included.
+/// How long a query with this time budget may take, finding a server included.
 pub(super) fn query_bound(max_time: Duration) -> Duration {
     max_time + GRACE
 }
@@ -36,7 +35,7 @@ fn away() -> StoreError {
 }
 
 impl Presence {
-    /// Runs an operation to its end and waits for it, but not for ever, nor while the deployment is away.
+    /// Runs an operation to its end, and waits for it within a bound and only while the deployment is there.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         bound: Duration,
@@ -45,7 +44,7 @@ impl Presence {
         self.run_until(sleep(bound), bound, operation).await
     }
 
-    /// The same; `end` comes when it was waited for long enough: nothing happened for `bound`.
+    /// The same. `end` completes when the wait should end: nothing happened for `bound`.
     pub(super) async fn run_until<T: Send + 'static>(
         &self,
         end: impl Future<Output = ()>,
@@ -60,12 +59,12 @@ impl Presence {
             biased;
             outcome = work => outcome,
             () = end => Err(exceeded(bound)),
-            // Without a term nobody is told of a succession.
+            // Without a term there is no signal of a new primary.
             _ = self.trouble(None) => Err(away()),
         }
     }
 
-    /// Asks a question, and asks it anew when another server became the primary meanwhile; what it does has to bear that.
+    /// Runs a query, and repeats it when another server became the primary meanwhile. It must be repeatable.
     pub(super) async fn ask<T, F>(&self, bound: Duration, question: impl Fn() -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -100,7 +99,7 @@ impl Presence {
     }
 }
 
-/// What became of work that was waited for.
+/// The outcome of waiting for work.
 enum Watched<T> {
     Ended(Result<T, StoreError>),
     Succession,

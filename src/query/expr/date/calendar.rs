@@ -3,7 +3,7 @@
 /// Milliseconds of a day.
 pub(super) const DAY: i64 = 86_400_000;
 
-/// A date and a time of day, as a clock on the wall shows them.
+/// A date and a time of day, in local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) year: i64,
@@ -61,14 +61,14 @@ pub(super) fn first_iso_monday(year: i64) -> i64 {
 }
 
 impl Moment {
-    /// Of milliseconds since 1970 by the clock on the wall.
+    /// From milliseconds since 1970 in local time.
     pub(super) fn of_local(millis: i128) -> Self {
         // Both fit: a date and the distance of any two of them are less than 66 bits of milliseconds.
         let part = |number: i128| i64::try_from(number).unwrap_or_default();
         Self::of_seconds(part(millis.div_euclid(1000)), part(millis.rem_euclid(1000)))
     }
 
-    /// Of seconds since 1970 by the clock on the wall, and the milliseconds beyond them.
+    /// From seconds since 1970 in local time, and the remaining milliseconds.
     pub(super) fn of_seconds(seconds: i64, millisecond: i64) -> Self {
         const SECONDS: i64 = DAY / 1000;
         let (days, seconds) = (seconds.div_euclid(SECONDS), seconds.rem_euclid(SECONDS));

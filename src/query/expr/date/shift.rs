@@ -15,7 +15,7 @@ pub(super) enum TimeUnit {
     Months(i64),
     /// Of so many days: day, week.
     Days(i64),
-    /// Of so many milliseconds, whatever the clock on the wall shows.
+    /// A fixed number of milliseconds, independent of local time.
     Millis(i64),
 }
 
@@ -36,7 +36,7 @@ impl TimeUnit {
         })
     }
 
-    /// How many of it MongoDB takes at most: as many as fill the whole range of dates.
+    /// MongoDB's maximum number of this unit: enough for the whole range of dates.
     fn most(self) -> u64 {
         let (length, per_length) = match self {
             Self::Months(months) => (365 * DAY * months, 12),
@@ -71,7 +71,7 @@ pub(super) fn date_add(arguments: &Arguments<'_>, backwards: bool) -> Outcome {
     add(start, unit, amount, zone).map(|millis| Some(Bson::DateTime(DateTime::from_millis(millis))))
 }
 
-/// Days and longer units move the clock on the wall, shorter ones the instant.
+/// Days and longer units shift local time, shorter units the instant.
 fn add(start: i64, unit: TimeUnit, amount: i64, zone: Zone) -> Result<i64, EvalError> {
     if unit != TimeUnit::Millis(1) && amount.unsigned_abs() > unit.most() {
         return failure(5_976_500, format!("invalid 'amount' parameter value: {amount}"));
@@ -98,7 +98,7 @@ fn add(start: i64, unit: TimeUnit, amount: i64, zone: Zone) -> Result<i64, EvalE
     }
 }
 
-/// A day that the month reached does not have becomes its last one.
+/// A day beyond the end of the new month becomes its last day.
 fn add_months(local: i128, months: i64) -> i128 {
     let moment = super::Moment::of_local(local);
     let month = moment.year * 12 + moment.month - 1 + months;

@@ -51,20 +51,20 @@ impl Zone {
         }
     }
 
-    /// What the clock on the wall shows at an instant, in milliseconds. That may be more than a date can hold.
+    /// The local time at an instant, in milliseconds. It may exceed the range of dates.
     pub(super) fn to_local(self, millis: i64) -> i128 {
         i128::from(millis) + i128::from(self.offset_at(millis)) * 1000
     }
 
-    /// What the clock on the wall shows at an instant.
+    /// The local time at an instant.
     pub(super) fn moment(self, millis: i64) -> Moment {
         // In seconds, which no offset takes beyond 64 bits.
         let seconds = millis.div_euclid(1000) + self.offset_at(millis);
         Moment::of_seconds(seconds, millis.rem_euclid(1000))
     }
 
-    /// The instant at which the clock shows this. Of two such instants the later one; where the clock was put
-    /// forward over it, as if that had not yet happened.
+    /// The instant of this local time. Of two such instants it is the later one. In a gap the offset before the gap
+    /// applies.
     pub(super) fn to_utc(self, local: i128) -> i128 {
         let seconds = match self {
             Self::Fixed(seconds) => seconds,
@@ -79,8 +79,8 @@ impl Zone {
     }
 }
 
-/// Before the years that the database can be asked about, its first year answers. Behind the last year that it
-/// lists one by one, a late year answers that has the same days of the week: from March on, or before March.
+/// For years before the database, its first year stands in. For years after its last listed one, a late year with the
+/// same days of the week stands in: from March on, or before March.
 fn naive(millis: i128) -> NaiveDateTime {
     const FIRST: i128 = -8_000_000_000_000_000;
     const LAST_YEAR: i64 = 2037;

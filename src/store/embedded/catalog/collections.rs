@@ -1,4 +1,4 @@
-//! What the store knows about its collections beside their documents: indexes, counters, what was seen in them.
+//! The catalog: the indexes and counters of each collection, and where arrays were seen.
 //!
 //! The writer owns the catalog and stores each change of it in the transaction that the change belongs to.
 //! Readers see the catalog of their snapshot.
@@ -32,12 +32,12 @@ pub(crate) struct Collection {
     pub(crate) number: u32,
     /// The name that callers use.
     pub(crate) name: String,
-    /// The row that the next new document gets; rows ascend and are never used again.
+    /// The row that the next new document gets; rows ascend and are never reused.
     pub(crate) next_row: u64,
     /// The lowest `public_id` that was never given out, as far as this process knows; shared by all versions since the
     /// collection was last emptied.
     pub(crate) next_id: Arc<AtomicI64>,
-    /// Another one after each committed change, and each time the file is opened.
+    /// Changes with each committed change, and each time the file is opened.
     pub(crate) revision: u64,
     /// The number of the next index.
     next_index: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Collection {
 /// An index of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
-    /// Names its table; never used again in its collection.
+    /// Names its table; never reused in its collection.
     pub(crate) number: u32,
     /// The name that errors and `explain` use.
     pub(crate) name: String,
@@ -58,7 +58,7 @@ pub(crate) struct Index {
     pub(crate) unique: bool,
     /// Which documents it holds; nothing: all.
     pub(crate) partial: Option<Partial>,
-    /// Whether a key was ever too long and was cut; the order of such keys says nothing.
+    /// Whether a key was ever cut because it was too long. The order of cut keys is unreliable.
     pub(crate) has_cut_keys: bool,
     /// How many entries its blocks hold, once it has met an array; see [`packed`](crate::store::embedded::index::packed).
     pub(crate) packed: Option<u64>,
@@ -100,7 +100,7 @@ pub(crate) struct Component {
     pub(crate) path: String,
     /// Largest first.
     pub(crate) descending: bool,
-    /// Bit `n`: the value at the first `n + 1` names of the path was an array in some document, at some time.
+    /// Bit `n`: some document once had an array at the first `n + 1` names of the path.
     pub(crate) arrays: u64,
 }
 
@@ -160,14 +160,15 @@ impl Collection {
         }
     }
 
-    /// Whether the entries of an index are counted: not where a document may have several, and not by `_id`.
+    /// Whether the entries of an index are counted. They are not if a document may have several, nor in the index on
+    /// `_id`.
     pub(crate) fn is_counted(&self, position: usize) -> bool {
         position > 0 && !self.indexes[position].is_multikey()
     }
 
     /// Adds the indexes that are declared and missing, and returns the positions of the new ones.
     ///
-    /// An index of the same name over other paths gives way to the declared one.
+    /// The declared index replaces one with the same name and other paths.
     pub(crate) fn declare(&mut self, spec: &CollectionSpec) -> Declared {
         let mut declared = Declared::default();
         for index in spec.indexes {
@@ -194,7 +195,7 @@ impl Collection {
             .map_err(|_| StoreError::backend(format!("the ids of {} are used up", self.name)))
     }
 
-    /// Makes sure that `id` is not given out any more.
+    /// Ensures that `id` is never given out again.
     pub(crate) fn note_id(&self, id: i64) {
         self.next_id.fetch_max(id.saturating_add(1), Ordering::AcqRel);
     }
@@ -204,7 +205,7 @@ impl Collection {
         self.next_id.load(Ordering::Acquire) - 1
     }
 
-    /// Begins to count ids anew, for this version and those that come of it: the ones before may stay in use.
+    /// Starts a new counter of ids for this version of the catalog and later ones. Earlier versions keep theirs.
     pub(crate) fn forget_ids(&mut self) {
         self.next_id = Arc::new(AtomicI64::new(1));
     }
@@ -214,7 +215,7 @@ impl Collection {
         id < self.next_id.load(Ordering::Acquire)
     }
 
-    /// Forgets what was ever seen in documents; for indexes that are built anew.
+    /// Forgets where arrays were seen; for indexes that are rebuilt.
     pub(crate) fn forget_what_was_seen(&mut self) {
         for index in &mut self.indexes {
             index.has_cut_keys = false;
@@ -296,7 +297,7 @@ impl Index {
             name: stored.get_str("name")?.to_owned(),
             components: components.collect::<Result<_, CatalogError>>()?,
             unique: stored.get_bool("unique")?,
-            // Stores made before there were partial indexes do not say.
+            // Stores from before partial indexes lack it.
             partial: stored.get_document("partial").ok().cloned().and_then(Partial::of),
             has_cut_keys: stored.get_bool("has_cut_keys")?,
             packed: match stored.get("packed") {
@@ -359,7 +360,7 @@ fn number(stored: &Document, name: &str) -> Result<u32, CatalogError> {
 }
 
 impl Catalog {
-    /// Puts stored collections together; they must be numbered from 0 without a gap.
+    /// Reads the stored collections; they must be numbered from 0 without a gap.
     ///
     /// # Errors
     /// A collection is missing.
@@ -386,7 +387,7 @@ impl Catalog {
         Arc::make_mut(&mut self.collections[number as usize])
     }
 
-    /// The number of the collection of this name, made if there is none.
+    /// The number of the collection of this name, which is created if it does not exist.
     pub(crate) fn number_of(&mut self, name: &str) -> u32 {
         if let Some(known) = self.get(name) {
             return known.number;
@@ -396,7 +397,7 @@ impl Catalog {
         number
     }
 
-    /// Takes over what only the process knows from the catalog that was in use before the file was opened again.
+    /// Takes over the in-memory state of the catalog that was in use before the file was reopened.
     pub(crate) fn continue_after(&mut self, before: &Self) {
         for collection in &mut self.collections {
             let Some(known) = before.get(&collection.name) else { continue };

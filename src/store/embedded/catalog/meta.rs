@@ -1,4 +1,4 @@
-//! The table `meta`: what the file says of itself, and the catalog as it is stored.
+//! The table `meta`: format and identity of the file, and the stored catalog.
 
 use bson::{Document, doc};
 use redb::{ReadableTable, StorageError, TableDefinition, WriteTransaction};
@@ -17,14 +17,14 @@ pub(crate) const OLDEST: i64 = 1;
 pub(crate) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 /// In [`META`]: the version of the layout of the file.
 pub(crate) const META_FORMAT: &str = "format";
-/// In [`META`]: what tells the file from others.
+/// In [`META`]: the identity of the file.
 pub(crate) const META_IDENTITY: &str = "identity";
 /// In [`META`]: how many commits there were.
 pub(crate) const META_COMMIT: &str = "commit";
-/// In [`META`]: what the names of collection entries begin with.
+/// In [`META`]: the prefix of the keys of collections.
 pub(crate) const META_COLLECTION: &str = "collection/";
 
-/// The version that a file says it has, if it says one.
+/// The version that a file states, if it states one.
 pub(crate) fn version(meta: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Option<i64>, StorageError> {
     let stored = meta.get(META_FORMAT)?.and_then(|stored| Document::from_reader(stored.value()).ok());
     Ok(stored.and_then(|format| format.get_i64("version").ok()))
@@ -36,8 +36,8 @@ pub(crate) fn identity(meta: &impl ReadableTable<&'static str, &'static [u8]>) -
     Ok(stored.map_or(0, Identity::from_le_bytes))
 }
 
-/// Makes the file one of this version, with an identity of its own. Copies need that too: what is noted beside one file must
-/// not be taken for a note about another one.
+/// Gives the file the current version and a new identity. Copies need a new identity too: a watermark of one file must
+/// not count for another.
 pub(crate) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     let format = doc! { "version": FORMAT }.to_vec().expect("a number is BSON");
     let mut meta = transaction.open_table(META)?;
@@ -46,7 +46,7 @@ pub(crate) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// Stores what the catalog says of these collections, and counts the commit.
+/// Stores the catalog entries of these collections, and counts the commit.
 pub(crate) fn store_collections(
     transaction: &WriteTransaction,
     catalog: &mut Catalog,
@@ -60,7 +60,7 @@ pub(crate) fn store_collections(
     restate_collections(transaction, catalog, numbers)
 }
 
-/// Stores what the catalog says of these collections, in other words than before: no commit of a caller's is behind it.
+/// Stores the catalog entries of these collections in another form, without a commit of a caller.
 pub(crate) fn restate_collections(
     transaction: &WriteTransaction,
     catalog: &Catalog,

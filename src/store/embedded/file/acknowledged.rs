@@ -1,12 +1,11 @@
-//! The number of the last commit that somebody was told of, kept in a small file beside the store.
+//! The watermark: the number of the last acknowledged commit, in a small file beside the store.
 //!
-//! After a loss of power the last commit may not be whole, and the storage goes back to the one before. That is right
-//! when nobody was told of it. When somebody was, all of it had been on disk, and something else has damaged it since:
-//! to go back then would lose it without a word. This file tells the two apart. It is never synced: it is written
-//! after the commit it speaks of is on disk, so what it says on disk is true, and at worst it is behind.
+//! After a loss of power the last commit may be incomplete, and the storage goes back to the one before. That is right
+//! for a commit that was never acknowledged. An acknowledged commit had been complete on disk, so something else has
+//! damaged it since. Going back would then silently lose it. This file tells the two cases apart. It is never synced.
+//! It is written after its commit is on disk, so it may be behind, but never ahead.
 //!
-//! It says which file it speaks of: beside a restored backup, or another file that was put in the place of the one it knew, it
-//! says nothing.
+//! It names the file that it belongs to. Beside a restored backup, or any other file, it has no effect.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::store::embedded::file::storage::Storage;
 
-/// What tells a file from every other one, its own copies included; 0 for a file that says nothing.
+/// The identity of a file, unique even among its copies; 0 for a file without one.
 pub(crate) type Identity = u128;
 
 /// The identity of the store's file, the number, and a hash of both.
 const BYTES: usize = IDENTITY + 8 + 8;
 const IDENTITY: usize = size_of::<Identity>();
 
-/// The open file; none where it could not be made, which costs nothing but the knowledge.
+/// The open file; none if it could not be created. Then only the check is missing.
 pub(crate) struct Acknowledged {
     file: Option<Box<dyn StorageBackend>>,
     identity: Identity,
@@ -37,12 +36,12 @@ impl Acknowledged {
         Self { file: opened.ok(), identity }
     }
 
-    /// For a store that is only looked at.
+    /// For a store that is only read.
     pub(crate) fn nowhere() -> Self {
         Self { file: None, identity: 0 }
     }
 
-    /// Somebody is going to be told of the commit.
+    /// The commit is about to be acknowledged.
     pub(crate) fn note(&mut self, commit: u64) {
         let Some(file) = &self.file else { return };
         if let Err(error) = file.write(0, &bytes_of(self.identity, commit)) {
@@ -62,7 +61,7 @@ pub(crate) fn bytes_of(identity: Identity, commit: u64) -> [u8; BYTES] {
     bytes
 }
 
-/// The number of the last commit that somebody was told of in the store's file of this identity, as far as is known.
+/// The number of the last acknowledged commit of the file with this identity, if it is known.
 pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) -> u64 {
     let read = || -> Option<u64> {
         if identity == 0 {
@@ -79,7 +78,7 @@ pub(crate) fn read(storage: &Arc<dyn Storage>, file: &Path, identity: Identity) 
     read().unwrap_or_default()
 }
 
-/// What builds noted that wrote format 1: the number, and the number with all its bits turned over.
+/// The form that builds of format 1 wrote: the number, and the number with all bits inverted.
 fn read_format_1(storage: &Arc<dyn Storage>, file: &Path) -> Option<u64> {
     let mut bytes = [0; 16];
     storage.open(file).ok()?.read(0, &mut bytes).ok()?;

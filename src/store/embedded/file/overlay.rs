@@ -1,7 +1,7 @@
-//! A file that is looked at and stays as it is: what is written goes to memory, and to a temporary file when it is much.
+//! A copy-on-write view of a file: writes go to memory, and to a temporary file when they are many.
 //!
-//! Checking, repairing and compacting read a store through it, so that they never touch the file they read. A store of
-//! an old format is brought up there, which changes most of its pages.
+//! Checking, repairing and compacting read a store through it, so they never change the file. A store of an old format
+//! is upgraded in it, which changes most of its pages.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,13 +14,13 @@ use redb::{BackendError, StorageBackend};
 
 use crate::store::embedded::file::storage::{BLOCK, blocks};
 
-/// So many blocks are kept in memory; little in tests of this crate.
+/// The number of blocks in memory; small in tests of this crate.
 const MOST_BLOCKS: usize = if cfg!(test) { 64 } else { 4096 };
 
 /// Makes a file without a name.
 type Scratch = Box<dyn Fn() -> io::Result<File> + Send + Sync>;
 
-/// A file with changes that nobody else sees.
+/// A file with private changes.
 pub(crate) struct Overlay {
     file: Box<dyn StorageBackend>,
     scratch: Scratch,
@@ -30,7 +30,7 @@ pub(crate) struct Overlay {
 #[derive(Debug)]
 struct Changes {
     len: u64,
-    /// The file counts up to here; what was cut off is zero when it is added again.
+    /// The file counts up to here. A part that was cut off is zero when the file grows again.
     file_len: u64,
     /// By the position of the block in the file.
     blocks: BTreeMap<u64, Box<[u8]>>,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Overlay {
 }
 
 impl Changes {
-    /// Reads what the file has of this, and zeros behind its end.
+    /// Reads from the file, and zeros beyond its end.
     fn read_below(&self, file: &dyn StorageBackend, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = usize::try_from(self.file_len.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
         let (inside, outside) = out.split_at_mut(there);
@@ -86,7 +86,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Puts the blocks that are in memory into the temporary file.
+    /// Moves the blocks in memory to the temporary file.
     fn spill(&mut self, scratch: &Scratch) -> io::Result<()> {
         let spilled = match &mut self.spilled {
             Some(spilled) => spilled,

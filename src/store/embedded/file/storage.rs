@@ -1,4 +1,4 @@
-//! The files below a store: the disk, or what a test puts in its place.
+//! The files of a store: the disk, or a test's replacement of it.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
 
-/// What of a file is kept together in memory: one of redb's pages.
+/// The unit of a file in memory: one of redb's pages.
 pub(crate) const BLOCK: usize = 4096;
 
 /// Where the files of a store are.
@@ -20,23 +20,23 @@ pub(crate) trait Storage: Debug + Send + Sync {
     fn make_directory(&self, directory: &Path) -> io::Result<()>;
     /// How long a file is; `None` when there is none.
     fn len(&self, file: &Path) -> io::Result<Option<u64>>;
-    /// What a file takes on disk, in bytes; less than its length where parts were never written.
+    /// The bytes that a file takes on disk; less than its length if parts were never written.
     fn taken(&self, file: &Path) -> io::Result<u64>;
-    /// Tells a file from another one that had its name before.
+    /// The identity of a file, as opposed to another one that had its name before.
     fn id(&self, file: &Path) -> io::Result<u64>;
-    /// Makes an empty file that its owner alone can read and write; one that is there keeps what it has.
+    /// Creates a file that only its owner can read and write. An existing file keeps its content.
     fn create(&self, file: &Path) -> io::Result<()>;
     /// Opens a file that is there.
     fn open(&self, file: &Path) -> io::Result<Box<dyn StorageBackend>>;
     /// Gives a file a second name, which must be free.
     fn link(&self, file: &Path, name: &Path) -> io::Result<()>;
-    /// Puts a file in the place of another one, on disk when this returns.
+    /// Replaces a file with another one; the change is on disk when this returns.
     fn replace(&self, file: &Path, by: &Path) -> io::Result<()>;
-    /// Makes durable which files the names in a directory lead to.
+    /// Syncs a directory, so that the names of its files are durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
     /// Removes a file, if it is there.
     fn remove(&self, file: &Path) -> io::Result<()>;
-    /// Makes a file without a name, which is gone when it is closed.
+    /// Creates an unnamed file, which vanishes when it is closed.
     fn scratch(&self, directory: &Path) -> io::Result<File> {
         tempfile::tempfile_in(directory)
     }
@@ -107,8 +107,8 @@ impl Storage for Disk {
     }
 }
 
-/// What root makes in the directory of a store belongs to the owner of the directory, or the service could not open it. Where
-/// root may not give files away, it is said in the log.
+/// Files that root creates get the owner of the directory, because the service could not open them otherwise. If root
+/// may not change the owner, the log says so.
 ///
 /// # Errors
 /// When the system fails.
@@ -131,7 +131,7 @@ fn io_of(error: DatabaseError) -> io::Error {
     }
 }
 
-/// The blocks that a piece of a file touches: number, the part of the block, the part of the piece.
+/// The blocks that a range of a file touches: number, part of the block, part of the range.
 pub(crate) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -144,8 +144,8 @@ pub(crate) fn blocks(offset: u64, length: usize) -> impl Iterator<Item = (u64, R
     })
 }
 
-/// A file that is written to as long as it has its name. What is synced to one that was removed or replaced is lost with it: then
-/// nobody is to be told that it is durable.
+/// A file that takes writes only while it has its name. Writes to a removed or replaced file are lost with it, so they
+/// must not be acknowledged.
 #[derive(Debug)]
 pub(crate) struct Named {
     file: Box<dyn StorageBackend>,

@@ -1,9 +1,9 @@
-//! What a test of a path says about the keys of the documents that pass it.
+//! Bounds of the keys of the documents that pass a test of a path.
 //!
-//! Law: a document that passes the test has at least one key within the bounds, whatever arrays are in it; only for
-//! negative bounds ("all but") it must be a document with a single key. Bounds may be too wide, as the filter looks
-//! at the documents again. They are *exact* when a document with a single key passes if and only if the key is
-//! within them; then counting keys is counting documents.
+//! Law: a document that passes the test has at least one key within the bounds, whatever arrays it has. Negative bounds
+//! ("all but") hold only for a document with a single key. Bounds may be too wide, because the filter checks the
+//! documents again. They are *exact* when a document with a single key passes if and only if the key is within them.
+//! Then counting keys is counting documents.
 
 use bson::Bson;
 
@@ -56,12 +56,12 @@ impl Span {
 pub(crate) struct KeyBounds {
     pub(crate) spans: Vec<Span>,
     pub(crate) exact: bool,
-    /// All keys but some: right only where a document has a single key.
+    /// All keys but some: correct only for documents with a single key.
     pub(crate) negative: bool,
 }
 
 impl KeyBounds {
-    /// The bounds of a test; `None` when it says nothing about keys.
+    /// The bounds of a test; `None` when it does not bound keys.
     pub(crate) fn of_test(test: &Test) -> Option<Self> {
         match test {
             Test::Eq(operand) => equal(operand),
@@ -131,7 +131,7 @@ fn after(key: &[u8]) -> Vec<u8> {
     key::successor(key).unwrap_or_else(|| vec![kind::ABOVE_ALL])
 }
 
-/// Where the values of a type begin that can be below or above others: NaN cannot.
+/// The beginning of the comparable values of a type; NaN is not comparable.
 fn lowest(kind: u8) -> Vec<u8> {
     if kind == kind::NUMBER { after(&nan()) } else { vec![kind] }
 }
@@ -143,7 +143,7 @@ fn nan() -> Vec<u8> {
 fn equal(operand: &Operand) -> Option<KeyBounds> {
     Some(match operand.bson() {
         Bson::Undefined => return None,
-        // A missing value has the key of null, and both equal undefined.
+        // A missing value has the key of null; null and missing also equal undefined.
         Bson::Null => KeyBounds::of(vec![Span::between(vec![kind::UNDEFINED], vec![kind::NULL + 1])], true),
         // Either the whole array is an element of an array, or its first element is one.
         Bson::Array(items) => {
@@ -195,7 +195,7 @@ fn matching(regex: &Regex) -> KeyBounds {
     KeyBounds::of(vec![Span::between(start.clone(), after(&start)), Span::of_kind(kind::REGEX)], false)
 }
 
-/// The text that everything matching the pattern begins with.
+/// The text that every match of the pattern begins with.
 fn literal_prefix(pattern: &str) -> &str {
     let Some(anchored) = pattern.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return "" };
     let end = anchored.find(|c: char| ".^$*+?()[]{}\\#\0".contains(c) || c.is_whitespace()).unwrap_or(anchored.len());

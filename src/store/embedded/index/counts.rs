@@ -1,13 +1,14 @@
 //! How many entries an index has between two keys, without reading them all.
 //!
-//! Beside an index its entries are counted in blocks: each block is a first entry and the number of entries from there
-//! up to the next block. A range is then some whole blocks, and at each end some entries that are read one by one. A
-//! second level has a single block with all entries, which tells whether all are counted. More levels would make
-//! counting still quicker, and each write slower, as every level is written with the entries.
+//! Each index has count blocks: a block is a first entry and the number of entries from there to the next block. A
+//! range then consists of whole blocks, and of some entries at each end that are read one by one. A second level has a
+//! single block with all entries, which tells whether all are counted. More levels would make counting faster and each
+//! write slower, because every level is written with the entries.
 //!
-//! - Only indexes without arrays are counted, as only there an entry is a document; and not the one on `_id`.
+//! - Only indexes without arrays are counted, because only there an entry is a document. The index on `_id` is not
+//!   counted.
 //! - Blocks are changed in the transaction that changes the entries, once for a group of units.
-//! - A first block begins before every entry. Blocks that grow are split, blocks that shrink join the one before.
+//! - The first block begins before every entry. Large blocks are split, and small ones join the one before.
 //!
 //! *Invariant:* the number of a block is the number of entries between its beginning and the next one's.
 
@@ -28,7 +29,7 @@ const LIMITS: [u64; 2] = [512, u64::MAX];
 #[cfg(test)]
 const LIMITS: [u64; 2] = [8, u64::MAX];
 
-/// Entries of an index that came (1) or went (-1), in order.
+/// Added (1) and removed (-1) entries of an index, in order.
 pub(crate) type Changes = BTreeMap<Vec<u8>, i64>;
 
 /// The blocks of one index in the table that all indexes of a collection share.
@@ -52,7 +53,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         self.entries
     }
 
-    /// Whether the blocks hold all entries; not in a store that was made before entries were counted.
+    /// Whether the blocks cover all entries. They do not in stores from before count blocks.
     pub(crate) fn are_complete(&self) -> Result<bool, StoreError> {
         let mut counted = 0;
         for block in self.between(LIMITS.len(), Bound::Unbounded, &[kind::ABOVE_ALL])? {
@@ -61,7 +62,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         Ok(counted == self.entries.len().map_err(of_storage)?)
     }
 
-    /// How many entries there are from `start` to below `end`; `step` is told of each entry that is read.
+    /// The number of entries from `start` to below `end`; `step` is called for each entry that is read.
     pub(crate) fn count(
         &self,
         start: &[u8],
@@ -71,7 +72,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         self.count_in(LIMITS.len(), start, end, step)
     }
 
-    /// The same by the blocks of the levels up to this one; by the entries alone for 0.
+    /// The same with the blocks of the levels up to this one; for 0 with the entries alone.
     pub(crate) fn count_in(
         &self,
         level: usize,
@@ -91,7 +92,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
             }
             return Ok(count);
         }
-        // Whole blocks from the first beginning in the range to the last one; before and behind them are pieces.
+        // Whole blocks from the first beginning in the range to the last one; parts of blocks before and after them.
         let mut ends: Option<(Vec<u8>, Vec<u8>)> = None;
         let mut last_count = 0;
         for block in self.between(level, Bound::Included(start), end)? {
@@ -145,7 +146,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         Ok(next.map_or_else(|| vec![kind::ABOVE_ALL], |(start, _)| start))
     }
 
-    /// Where to cut what is between two places into pieces of about half of the most that a block may hold.
+    /// Where to split the entries between two places into blocks of about half the maximum size.
     fn cuts(&self, level: usize, start: &[u8], end: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
         let half = LIMITS[level - 1] / 2;
         let (mut cuts, mut held) = (Vec::new(), 0);
@@ -169,7 +170,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
         Ok(cuts)
     }
 
-    /// What is wrong with the blocks, each as a sentence.
+    /// The errors of the blocks, one sentence each.
     pub(crate) fn problems(&self) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
         if !self.are_complete()? {
@@ -196,7 +197,7 @@ impl<'a, T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'a, T, A> 
     }
 }
 
-/// How many bytes stand before the beginning of a block: the number of the index and the level.
+/// The length of the prefix of a block's key: the number of the index and the level.
 const NAME: usize = 5;
 
 /// Changes the blocks of an index.
@@ -222,7 +223,7 @@ impl<'t> BlocksMut<'_, 't> {
         self.table.remove(name.as_slice()).map(drop).map_err(of_storage)
     }
 
-    /// Counts all entries anew, if they are not counted; says whether they were not.
+    /// Counts all entries if they are not counted yet, and returns whether it did.
     pub(crate) fn complete(&mut self) -> Result<bool, StoreError> {
         if self.read().are_complete()? {
             return Ok(false);
@@ -231,7 +232,7 @@ impl<'t> BlocksMut<'_, 't> {
         Ok(true)
     }
 
-    /// Counts all entries anew, whatever the blocks say.
+    /// Counts all entries again, whatever the blocks say.
     pub(crate) fn count_anew(&mut self) -> Result<(), StoreError> {
         self.forget()?;
         let all = self.entries.len().map_err(of_storage)?;
@@ -248,7 +249,7 @@ impl<'t> BlocksMut<'_, 't> {
         self.table.retain_in::<&[u8], _>(first.as_slice()..end.as_slice(), |_, _| false).map_err(of_storage)
     }
 
-    /// Counts entries that came and went; the index has been changed already.
+    /// Counts added and removed entries; the index has already changed.
     pub(crate) fn apply(&mut self, changes: &Changes) -> Result<(), StoreError> {
         for level in 1..=LIMITS.len() {
             let mut changes = changes.iter().filter(|(_, change)| **change != 0).peekable();

@@ -39,7 +39,7 @@ pub(crate) fn table_name(collection: u32, index: &Index) -> String {
 
 /// Makes the tables of an index disappear.
 pub(crate) fn delete_index(transaction: &WriteTransaction, collection: u32, index: u32) -> Result<(), TableError> {
-    // Only the name counts for deleting, and a table that was never made is none to delete.
+    // Deleting needs only the name. A table that was never created needs no deleting.
     transaction.delete_table(PlainDefinition::new(&index_name(collection, index)))?;
     transaction.delete_table(packed::Definition::new(&packed_name(collection, index))).map(drop)
 }

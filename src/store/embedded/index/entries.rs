@@ -14,7 +14,7 @@ pub(crate) enum Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The last entry that was not given out yet.
+    /// The last entry that was not returned yet.
     pub(crate) fn next_back(&mut self) -> Option<Result<Entry<'a>, StorageError>> {
         Some(match self {
             Self::Unique(range) => range.next_back()?.map(|(key, row)| Entry::of_unique(key, row.value())),

@@ -1,7 +1,8 @@
-//! What the units of a batch have for an index with arrays.
+//! Gathered entries: those that the units of a batch add to and remove from an index with arrays.
 //!
-//! Each object has a dozen keys in such an index, and its [blocks](crate::store::embedded::index::packed) hold some two hundred each. So the keys
-//! of a whole batch go in together, in their order: a block that gets several of them is written once.
+//! Each object has a dozen keys in such an index, and a [block](crate::store::embedded::index::packed) holds some two
+//! hundred. So the keys of a whole batch are merged together, in key order. A block that gets several of them is
+//! written once.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use crate::store::StoreError;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::packed::table as packed;
 
-/// So many entries are put into the table at once; few in tests of this crate, so that few units are several times as many.
+/// The number of entries that one chunk merges; small in tests of this crate, so that few units need several chunks.
 pub(crate) const CHUNK: usize = if cfg!(test) { 32 } else { 1024 };
 
-/// Entries that came or went since the table was last settled, and how many it holds.
+/// Entries added or removed since the last merge, and the number of entries in the table.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// Whether the entry is to be there.
@@ -23,7 +24,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Nothing, beside a table of so many entries.
+    /// Empty, for a table with this many entries.
     pub(crate) fn beside(stored: u64) -> Self {
         Self { changes: BTreeMap::new(), stored }
     }
@@ -52,10 +53,12 @@ impl Gathered {
         Err(StorageError::Corrupted("entries of an index were not put into its table".to_owned()))
     }
 
-    /// Puts everything into the table, a chunk at a time. `ask` is told how many entries a chunk has before it changes anything.
+    /// Merges everything into the table, a chunk at a time. It calls `ask` with the size of each chunk before it
+    /// changes anything.
     ///
     /// # Errors
-    /// The storage failed, or what `ask` says. Then a part of the entries is in the table, and the transaction can only be given up.
+    /// The storage failed, or `ask` refused. Then a part of the entries is in the table, and the transaction must be
+    /// aborted.
     pub(crate) fn settle(
         &mut self,
         table: &mut Table<'_, &'static [u8], &'static [u8]>,

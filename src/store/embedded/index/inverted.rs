@@ -1,6 +1,6 @@
-//! Keys of descending components: every bit turned over.
+//! Keys of descending components: every bit inverted.
 
-/// Turns the key of one component around, for descending indexes.
+/// Inverts the key of one component, for descending indexes.
 pub fn invert(key: &mut [u8]) {
     for byte in key {
         *byte = !*byte;

@@ -3,7 +3,7 @@
 //! Laws, held by the property tests below against [`compare_raw`](crate::query::compare::compare_raw):
 //!
 //! - the order of keys never contradicts the order of values, and equal values have equal keys;
-//! - no key is the beginning of another one, so keys of several values can be joined into one.
+//! - no key is a prefix of another one, so keys of several values can be joined into one.
 
 use bson::Bson;
 use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -14,7 +14,7 @@ use crate::store::embedded::index::number;
 
 pub use crate::store::embedded::index::inverted::invert;
 
-/// Keys longer than this are cut; whoever reads a cut key looks at the document as well.
+/// Keys longer than this are cut. A reader of a cut key also reads the document.
 pub const MAX_KEY: usize = 1024;
 
 /// The first byte of a key, by type; in MongoDB's order. 0 ends documents, 255 is above every key.
@@ -39,7 +39,7 @@ pub(crate) mod kind {
     pub(crate) const ABOVE_ALL: u8 = 0xff;
 }
 
-/// Where keys are written. Of what [`cut`] would take away, hardly anything is written.
+/// The buffer of keys. It writes hardly any bytes that [`cut`] would remove.
 pub(crate) struct BoundedKey {
     pub(crate) bytes: Vec<u8>,
     /// How many bytes may be written.
@@ -47,7 +47,8 @@ pub(crate) struct BoundedKey {
 }
 
 impl BoundedKey {
-    /// For the keys of an index. A unique index has all bytes: the hash in its cut keys is that of the whole.
+    /// For the keys of an index. A unique index needs all bytes, because the hash in its cut keys is that of the whole
+    /// key.
     pub(crate) fn keys_of(is_unique: bool) -> Self {
         Self { bytes: Vec::new(), most: if is_unique { usize::MAX } else { MAX_KEY + 1 } }
     }
@@ -85,7 +86,7 @@ pub fn of_value(value: RawBsonRef<'_>) -> Result<Vec<u8>, bson::error::Error> {
     Ok(key.bytes)
 }
 
-/// The byte that the keys of values like this one begin with.
+/// The first byte of the keys of values of this type.
 pub(crate) fn kind_of(value: RawBsonRef<'_>) -> u8 {
     match value {
         RawBsonRef::MinKey => kind::MIN_KEY,
@@ -146,7 +147,7 @@ fn flip_sign(number: i64) -> [u8; 8] {
 
 /// Appends text that may hold zero bytes: each as 00 FF, the end as 00 00.
 fn push_text(text: &str, out: &mut BoundedKey) {
-    // No byte of text is shorter in a key.
+    // A key of a text is never shorter than the text.
     let text = &text.as_bytes()[..text.len().min(out.most)];
     if text.contains(&0) {
         for &byte in text {

@@ -1,9 +1,9 @@
 //! The keys that a document has in an index.
 //!
-//! An array on the way of a path gives one key for each of its elements (MongoDB: multikey). An empty array at
-//! the end of a path counts as undefined, a path that leads nowhere as null. The paths of one index may lead
-//! through one and the same array, and then each element gives one key of all its members together; two
-//! different arrays in one document are refused, as their product would have to be stored.
+//! An array on a path gives one key for each of its elements (MongoDB: multikey). An empty array at the end of a path
+//! counts as undefined, a missing member as null. The paths of one index may lead through the same array. Then each
+//! element gives one key of all its members together. Two different arrays in one document are refused, because the
+//! index would need their product.
 
 use bson::raw::{RawArray, RawBsonRef, RawDocument};
 
@@ -26,7 +26,7 @@ pub(crate) struct Keys {
     pub(crate) cut: bool,
 }
 
-/// The keys of a document; none, when a partial index does not hold it.
+/// The keys of a document; none if a partial index excludes it.
 ///
 /// # Errors
 /// [`StoreError::Query`] for two arrays, [`StoreError::Corrupt`] for bytes that are not BSON.
@@ -45,19 +45,19 @@ pub(crate) fn keys_of(index: &Index, document: &RawDocument) -> Result<Keys, Sto
     Ok(keys)
 }
 
-/// How far the walk along one path has come.
+/// The state of the walk along one path.
 #[derive(Clone, Copy)]
 enum PathWalk<'a> {
     /// The value is found; `None`: the path leads nowhere.
     Found(Option<RawBsonRef<'a>>),
-    /// `rest` is still to be walked from `at`; `depth` names of the path are behind.
+    /// `rest` remains to be walked from `at`, after `depth` names of the path.
     Open { at: &'a RawDocument, rest: &'a str, depth: u32 },
-    /// An array is in the way, or at the end, where `rest` is empty.
+    /// The walk met an array; with an empty `rest` it is at the end of the path.
     Array { array: &'a RawArray, rest: &'a str, depth: u32 },
 }
 
 impl<'a> PathWalk<'a> {
-    /// Walks until a value or an array is met.
+    /// Walks until it meets a value or an array.
     fn walk(self) -> Result<Self, bson::error::Error> {
         let Self::Open { mut at, mut rest, mut depth } = self else { return Ok(self) };
         loop {
@@ -72,7 +72,7 @@ impl<'a> PathWalk<'a> {
         }
     }
 
-    /// The slot for one element of the array that it waits at.
+    /// The slot for one element of the array at which it stopped.
     fn step_into(self, element: Option<RawBsonRef<'a>>) -> Self {
         match (self, element) {
             (Self::Array { rest: "", .. }, element) => Self::Found(Some(element.unwrap_or(RawBsonRef::Undefined))),
@@ -86,12 +86,12 @@ impl<'a> PathWalk<'a> {
 struct Extraction<'a, 'k> {
     index: &'a Index,
     keys: &'k mut Keys,
-    /// The beginning that the next keys have in common: the components whose values are found.
+    /// The common prefix of the next keys: the components with known values.
     key: BoundedKey,
 }
 
 impl Extraction<'_, '_> {
-    /// Makes the keys of slots of which the first `written` are in `key`.
+    /// Makes the keys of slots; the first `written` of them are already in `key`.
     fn expand(&mut self, slots: Vec<PathWalk<'_>>, written: usize) -> Result<(), StoreError> {
         let slots = slots.into_iter().map(PathWalk::walk).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
         let start = self.key.bytes.len();
@@ -112,7 +112,7 @@ impl Extraction<'_, '_> {
         Ok(())
     }
 
-    /// The array that open paths wait at, noted as seen.
+    /// The array at which open paths stopped, noted as seen.
     fn common_array<'a>(&mut self, slots: &[PathWalk<'a>]) -> Result<Option<&'a RawArray>, StoreError> {
         let mut common: Option<&RawArray> = None;
         for (slot, seen) in slots.iter().zip(&mut self.keys.arrays) {
@@ -126,7 +126,8 @@ impl Extraction<'_, '_> {
         Ok(common)
     }
 
-    /// Writes the values that follow the first `written`, up to one that is not found; returns how many are written then.
+    /// Writes the values after the first `written`, up to the first unknown one. Returns the new number of written
+    /// values.
     fn push_found(&mut self, slots: &[PathWalk<'_>], mut written: usize) -> Result<usize, bson::error::Error> {
         while let Some(PathWalk::Found(value)) = slots.get(written) {
             let start = self.key.bytes.len();
@@ -143,7 +144,7 @@ impl Extraction<'_, '_> {
     fn keep_key(&mut self) {
         let mut key = self.key.bytes.clone();
         self.keys.cut |= key::cut(&mut key, self.index.unique);
-        // Elements behind a long value have one and the same key.
+        // Elements after a long value have the same key.
         if self.keys.distinct.last() != Some(&key) {
             self.keys.distinct.push(key);
         }

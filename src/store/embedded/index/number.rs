@@ -1,9 +1,9 @@
 //! The bytes of a number inside an index key: equal numbers of any type are equal bytes, and bytes order as numbers do.
 //!
-//! A number is written as the largest double that is not above it, followed by a tail. The tail is a single
-//! zero when the number *is* that double. Otherwise it holds the exact decimal digits of the number, which
-//! settle the order among the numbers between two neighbouring doubles: only large 64-bit integers and
-//! decimals live there, and both have a finite decimal notation.
+//! A number is written as the largest double that is not above it, followed by a tail. The tail is a single zero when
+//! the number *is* that double. Otherwise it holds the exact decimal digits of the number. They decide the order among
+//! the numbers between two neighbouring doubles. Only large 64-bit integers and decimals lie there, and both have a
+//! finite decimal notation.
 
 use std::cmp::Ordering;
 
@@ -136,8 +136,8 @@ impl Decimal {
         text.parse().expect("digits with an exponent are a number")
     }
 
-    /// Appends the position of the first digit, then the digits in pairs, each pair plus one, then a zero.
-    /// All of it is inverted for negative numbers, where more means less.
+    /// Appends the position of the first digit, then the digits in pairs, each pair plus one, then a zero. All of it is
+    /// inverted for negative numbers.
     fn push_digits(self, out: &mut Vec<u8>) {
         let start = out.len();
         let mut digits = self.coefficient.to_string().into_bytes();

@@ -4,7 +4,7 @@ use crate::store::embedded::catalog::collections::Index;
 use crate::store::embedded::index::bounds::{KeyBounds, Span};
 use crate::store::embedded::index::key::{self, kind};
 
-/// More ranges than this are not worth their list.
+/// With more ranges than this, the index is not used.
 const MAX_RANGES: usize = 2000;
 
 /// Keys from `start` to below `end`.
@@ -12,16 +12,16 @@ const MAX_RANGES: usize = 2000;
 pub(crate) struct KeyRange {
     pub(crate) start: Vec<u8>,
     pub(crate) end: Vec<u8>,
-    /// How many bytes all keys of the range begin with that do not count for their order; see [`Ranges::of`].
+    /// The length of the prefix that does not count for the order; see [`Ranges::of`].
     pub(crate) lead: usize,
 }
 
-/// The ranges of keys that bounds of components come to.
+/// The ranges of keys that follow from bounds of components.
 pub(crate) struct Ranges {
     pub(crate) list: Vec<KeyRange>,
     /// How many components are in them.
     pub(crate) depth: usize,
-    /// How many components from the first on are bound to values.
+    /// How many leading components are bound to values.
     pub(crate) equalities: usize,
     /// Each range is one whole key.
     pub(crate) points: bool,
@@ -63,7 +63,7 @@ impl Ranges {
         ranges.finished()
     }
 
-    /// Cuts what is too long as the keys themselves are cut, and puts overlapping ranges together.
+    /// Cuts long bounds as keys are cut, and joins overlapping ranges.
     fn finished(mut self) -> Self {
         for range in &mut self.list {
             self.cut |= range.cut();

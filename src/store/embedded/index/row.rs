@@ -11,7 +11,7 @@ pub(crate) fn with_row(key: &[u8], row: u64) -> Vec<u8> {
     entry
 }
 
-/// How long the key of an entry is that has its row behind it.
+/// The length of the key of an entry that ends with its row.
 pub(crate) fn length_of_key(entry: &[u8]) -> usize {
     entry.len().saturating_sub(ROW)
 }

@@ -1,23 +1,23 @@
-//! Where the pages of lists lie and what they refer to, remembered as of one commit.
+//! A cache of the rows of list pages and of look-ups, as of one commit.
 //!
-//! To find a page, an index is walked from its beginning: past the keys of all pages in front, and along its own; what its
-//! objects refer to is looked up key by key. People ask for the same few pages again and again, so the rows that were found are
-//! remembered: eight bytes each, no document.
+//! To find a page, the reader walks an index from its beginning, past the keys of all earlier pages. It looks up
+//! references key by key. People request the same few pages repeatedly, so the found rows are cached: eight bytes each,
+//! no document.
 //!
-//! What is remembered belongs to the tables of a published snapshot, which never change, and goes away with them: the next
-//! commit begins with nothing. So it cannot be stale, nothing has to be forgotten when somebody writes, and a
-//! transaction that sees its own changes has no such memory.
+//! The cache belongs to the tables of a published snapshot, which never change, and vanishes with them: the next commit
+//! begins with an empty one. So it cannot be stale and needs no invalidation. A transaction that sees its own changes
+//! has no cache.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::store::embedded::index::scan::IndexScan;
 
-/// How many pages of a collection are remembered; the oldest goes first.
+/// How many pages of a collection are cached; the oldest is dropped first.
 const PAGES: usize = 64;
-/// A page of more rows is not: with it all pages together take some 130 KiB at the most.
+/// A page with more rows is not cached, so all pages together take at most some 130 KiB.
 const MOST_ROWS: usize = 128;
-/// One that is described by longer keys is not either.
+/// A page with longer keys of its ranges is not cached either.
 const MOST_KEY_BYTES: usize = 1024;
 
 /// What was found in one collection since the last commit.
@@ -41,13 +41,13 @@ struct LookedUp {
 pub(crate) struct CachedPage {
     /// Its rows, in order.
     pub(crate) rows: Arc<[u64]>,
-    /// How many were passed over in front of it.
+    /// How many entries were skipped before it.
     pub(crate) passed: u64,
     /// How many keys were read to find it.
     pub(crate) keys: u64,
 }
 
-/// A page, and all that decides where it lies.
+/// A page, and everything that decides its place.
 #[derive(Debug)]
 struct Known {
     scan: IndexScan,
@@ -57,7 +57,7 @@ struct Known {
 }
 
 impl Places {
-    /// The page behind the first `skip` entries of the scan, if it was found before.
+    /// The page after the first `skip` entries of the scan, if it is cached.
     pub(crate) fn find(&self, scan: &IndexScan, skip: u64, limit: u64) -> Option<CachedPage> {
         let known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().find(|known| known.is_of(scan, skip, limit)).map(|known| known.place.clone())
@@ -74,7 +74,7 @@ impl Places {
         remember(&self.pages, Known { scan, skip, limit, place: place.clone() });
     }
 
-    /// The rows of these keys, if they were looked up before, in this order.
+    /// The rows of these keys, in this order, if they are cached.
     pub(crate) fn rows_of(&self, index: usize, keys: &[Vec<u8>]) -> Option<Arc<[u64]>> {
         let known = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         known.iter().find(|known| known.index == index && known.keys == keys).map(|known| Arc::clone(&known.rows))

@@ -1,4 +1,4 @@
-//! Ranges of keys of one index, as a value: what a plan says is to be read.
+//! The ranges of keys of one index that a plan reads, as a value.
 
 use crate::store::embedded::index::bounds::KeyBounds;
 use crate::store::embedded::index::ranges::KeyRange;
@@ -10,9 +10,9 @@ pub(crate) struct IndexScan {
     pub(crate) index: usize,
     /// Ascending and disjoint.
     pub(crate) ranges: Vec<KeyRange>,
-    /// Whether the order of the keys is the order that was asked for.
+    /// Whether the order of the keys is the order of the query.
     pub(crate) order: Order,
-    /// Each document in the ranges matches, and is there once.
+    /// Each document in the ranges matches, and occurs once.
     pub(crate) exact: bool,
     /// Each range holds a single key.
     pub(crate) points: bool,
@@ -20,10 +20,10 @@ pub(crate) struct IndexScan {
     pub(crate) bounds: Vec<Option<KeyBounds>>,
 }
 
-/// What the order of keys is good for.
+/// How the order of keys serves the order of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Nothing: the answer is ordered by other means, or by insertion.
+    /// Not at all: the answer is sorted, or in insertion order.
     Unused,
     /// It is the order of the answer.
     Forward,
@@ -32,13 +32,13 @@ pub(crate) enum Order {
 }
 
 impl IndexScan {
-    /// Whether the rows come in the order that was asked for, or in insertion order where none was.
+    /// Whether the rows come in the order of the query, or in insertion order if it has none.
     pub(crate) fn comes_in_order(&self) -> bool {
         // The entries of one key are in the order of their rows, which is the order of insertion.
         self.order != Order::Unused || (self.points && self.ranges.len() == 1)
     }
 
-    /// Whether several ranges have to be read from at the same time to be in order.
+    /// Whether several ranges must be merged to be in order.
     pub(crate) fn is_merge(&self) -> bool {
         self.order != Order::Unused && self.ranges.len() > 1 && self.ranges.iter().any(|range| range.lead > 0)
     }

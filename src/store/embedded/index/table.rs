@@ -47,7 +47,7 @@ impl<'t> TableAccess for Working<'t> {
 pub(crate) enum IndexTable<A: TableAccess> {
     Unique(A::Unique),
     Plain(A::Plain),
-    /// Of an index with arrays, with what the batch that goes on has for it.
+    /// The table of an index with arrays, with the gathered entries of the current batch.
     Packed(A::Packed, Gathered),
 }
 
@@ -79,7 +79,7 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
-    /// Adds keys of rows that have all been there before.
+    /// Adds keys of rows that all existed before.
     pub(crate) fn add_all(&mut self, mut keys: impl Iterator<Item = (Vec<u8>, u64)>) -> Result<(), StoreError> {
         match self {
             Self::Unique(_) | Self::Plain(_) => {
@@ -104,7 +104,7 @@ impl<'t> IndexTable<Working<'t>> {
         }
     }
 
-    /// Puts what was gathered into the table, see [`Gathered::settle`].
+    /// Merges the gathered entries into the table, see [`Gathered::settle`].
     pub(crate) fn settle(&mut self, ask: &mut dyn FnMut(usize) -> Result<(), StoreError>) -> Result<(), StoreError> {
         match self {
             Self::Packed(table, gathered) => gathered.settle(table, ask),
@@ -119,7 +119,8 @@ impl<'t> IndexTable<Working<'t>> {
         Ok(2 * (stats.leaf_pages() + stats.branch_pages()))
     }
 
-    /// Makes the table one of an index with arrays, if it could be one and is none. Returns how many entries that took.
+    /// Converts the table to that of an index with arrays, if it is not one yet. Returns the number of converted
+    /// entries.
     pub(crate) fn pack(
         &mut self,
         transaction: &'t WriteTransaction,
@@ -170,7 +171,7 @@ impl<A: TableAccess> IndexTable<A> {
         }
     }
 
-    /// The key of a stored entry, where other rows may have the same one.
+    /// The key of a stored entry of an index that is not unique.
     pub(crate) fn shared_key<'e>(&self, entry: &'e [u8]) -> Option<&'e [u8]> {
         match self {
             Self::Unique(_) => None,

@@ -26,9 +26,9 @@ pub(crate) struct Tables<A: TableAccess> {
     pub(crate) data: A::Data,
     /// In the order of [`Collection::indexes`].
     pub(crate) indexes: Vec<IndexTable<A>>,
-    /// Numbers of entries; not in a store that was made before there were any, until it is prepared.
+    /// Count blocks; a store from before count blocks lacks them until it is prepared.
     pub(crate) counts: Option<A::Unique>,
-    /// Where pages lie; only for tables that do not change.
+    /// The row cache; only for tables that do not change.
     pub(crate) places: Option<Places>,
 }
 
@@ -66,7 +66,7 @@ impl<'t> Tables<Working<'t>> {
         Ok(Self { data, indexes, counts: Some(counts), places: None })
     }
 
-    /// Puts what was gathered into the tables: nothing can be asked of them before. See [`Gathered::settle`].
+    /// Merges the gathered entries into the tables; they cannot be read before. See [`Gathered::settle`].
     pub(crate) fn settle(&mut self, ask: &mut dyn FnMut(usize) -> Result<(), StoreError>) -> Result<(), StoreError> {
         self.indexes.iter_mut().try_for_each(|index| index.settle(ask))
     }

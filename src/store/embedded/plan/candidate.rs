@@ -1,4 +1,4 @@
-//! What one index could do for a question.
+//! What one index could do for a query.
 
 use crate::query::{Sort, SortKey};
 use crate::store::embedded::catalog::collections::{Collection, Index};
@@ -7,7 +7,7 @@ use crate::store::embedded::index::ranges::Ranges;
 use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::plan::conditions::{Chosen, Conditions, choices};
 
-/// More ranges than this are not merged: each is read from at the same time.
+/// More ranges than this are not merged, because all are open at the same time.
 const MAX_MERGED: usize = 256;
 
 /// A way to use an index.
@@ -24,7 +24,7 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// All ways to use the indexes of a collection, in the order of their declaration.
+    /// All ways to use the indexes of a collection, in the order of declaration.
     pub(crate) fn all(collection: &Collection, conditions: &Conditions<'_>, sort: &Sort) -> Vec<Self> {
         let positions = 0..collection.indexes.len();
         positions
@@ -33,7 +33,7 @@ impl Candidate {
     }
 
     fn of_index(index: &Index, position: usize, conditions: &Conditions<'_>, sort: &Sort) -> Vec<Self> {
-        // A filter takes numbers in a path for positions in arrays, keys are made by names alone.
+        // A filter reads numbers in a path as positions in arrays; keys are made from names alone.
         if index.components.iter().flat_map(|part| part.path.split('.')).any(is_position) {
             return Vec::new();
         }
@@ -76,7 +76,7 @@ impl Candidate {
         }
     }
 
-    /// Among ways that cost the same: the larger, the better.
+    /// The rank among ways of equal cost: larger is better.
     pub(crate) fn score(&self) -> (usize, usize, bool) {
         (self.equalities, self.bounded, self.scan.order != Order::Unused)
     }
@@ -86,10 +86,10 @@ fn is_position(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether the keys are in the order of `sort`: documents that are equal in it must then come in insertion order. Also
-/// how many components do not count for that, because several ranges with other values of them are merged.
+/// Whether the keys are in the order of `sort`. Documents that are equal in it must then come in insertion order. Also
+/// returns how many leading components do not count, because ranges with other values of them are merged.
 ///
-/// A path with arrays is never taken for it: what a document is sorted by may lie outside of the bounds.
+/// A path with arrays never gives the order, because the sort value of a document may be outside the bounds.
 fn order(index: &Index, bounds: &[Option<KeyBounds>], sort: &Sort) -> (Order, usize) {
     let spans_of = |position: usize| {
         bounds[position].as_ref().filter(|bounds| bounds.is_points()).map(|bounds| bounds.spans.len())
@@ -122,9 +122,9 @@ fn order_behind(index: &Index, leading: usize, spans: &[usize], sort: &Sort) -> 
             wanted.push((path.as_str(), *descending));
         }
     }
-    // Behind a unique key nothing is left to order. One further path is passed over; with two, a document may
-    // have arrays at both, and with a number in the path it may be ambiguous: MongoDB refuses either, which is only
-    // found out by sorting.
+    // After a unique key nothing is left to order, so one further path is ignored. With two further paths a document
+    // may have arrays at both, and a number in a path may be ambiguous. MongoDB refuses either, which only sorting
+    // finds out.
     let is_single = spans[..leading].iter().all(|spans| *spans == 1);
     let is_plain = |(path, _): &(&str, bool)| !path.split('.').any(is_position);
     let is_settled = index.unique

@@ -14,7 +14,7 @@ use crate::query::{Node, Operand, Test};
 use crate::store::embedded::catalog::collections::{Component, Index};
 use crate::store::embedded::index::bounds::KeyBounds;
 
-/// What must hold for a document to match, as far as indexes can use it.
+/// The conditions of a filter, as far as indexes can use them.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'f> {
     pub(crate) list: Vec<PathBounds<'f>>,
@@ -32,7 +32,7 @@ pub(crate) struct Conditions<'f> {
 pub(crate) struct PathBounds<'f> {
     path: String,
     bounds: KeyBounds,
-    /// What the path must equal, if it is that.
+    /// The value that the path must equal, if the condition is an equality.
     equals: Option<&'f Operand>,
     /// The `$elemMatch` that it belongs to.
     element: Option<ElemMatch>,
@@ -41,11 +41,11 @@ pub(crate) struct PathBounds<'f> {
 /// An `$elemMatch`: one element of one array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ElemMatch {
-    /// Tells this one from others of the filter.
+    /// Identifies this one within the filter.
     number: u32,
     /// How many names lead to its array.
     depth: usize,
-    /// The element is itself what is compared, and not looked into if it is an array.
+    /// The element itself is compared, even if it is an array.
     is_value: bool,
 }
 
@@ -57,8 +57,8 @@ impl<'f> Conditions<'f> {
         conditions
     }
 
-    /// The positions of the conditions that say of a document what the index says of all of its own; `None`, when the
-    /// filter may want a document that the index does not hold.
+    /// The positions of the conditions that imply those of the partial index; `None` if the filter may match a document
+    /// that the index excludes.
     pub(crate) fn implying(&self, index: &Index) -> Option<Vec<usize>> {
         let Some(partial) = &index.partial else { return Some(Vec::new()) };
         let says = |condition: &PathBounds<'_>, path: &str, value: &Bson| {
@@ -126,9 +126,9 @@ pub(crate) struct Chosen {
     pub(crate) used: Vec<usize>,
 }
 
-/// Every way to give the components conditions that may bound them together; there is always one.
+/// Every way to assign conditions to components so that they may bound them together. There is always one.
 ///
-/// Several, where conditions on an array cannot be joined: each of them could be the one that is used.
+/// There are several if conditions on an array cannot be combined: each of them could be the one in use.
 pub(crate) fn choices(index: &Index, conditions: &Conditions<'_>) -> Vec<Chosen> {
     let first = index.components.iter().find(|component| component.is_multikey());
     let on_first = |condition: &&PathBounds<'_>| first.is_some_and(|first| first.path == condition.path);
@@ -146,7 +146,7 @@ pub(crate) fn choices(index: &Index, conditions: &Conditions<'_>) -> Vec<Chosen>
     anchors.into_iter().map(|anchor| choose_bounds(index, conditions, Some(anchor))).collect()
 }
 
-/// More ways than this are not looked at.
+/// More ways than this are not considered.
 const MAX_CHOICES: usize = 8;
 
 /// The condition, or the `$elemMatch`, that bounds the first component with arrays.
@@ -156,7 +156,7 @@ enum Anchor {
     ElemMatch(u32),
 }
 
-/// Gives each component the conditions that may bound it together with the anchor.
+/// Assigns to each component the conditions that may bound it together with the anchor.
 fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anchor>) -> Chosen {
     let mut chosen = Chosen { by_component: vec![None; index.components.len()], used: Vec::new() };
     let mut taken: Vec<usize> = Vec::new();
@@ -173,7 +173,7 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
             };
             if usable.iter().any(of_element) {
                 usable.retain(of_element);
-                // The element is one and the same, those of an array within it need not be.
+                // The element is the same; elements of an array within it need not be.
                 let depth = usable.iter().find_map(|position| Some(conditions.list[*position].element?.depth));
                 if taken.iter().any(|other| share_array(component, &index.components[*other], depth.unwrap_or(0))) {
                     usable.clear();
@@ -197,7 +197,8 @@ fn choose_bounds(index: &Index, conditions: &Conditions<'_>, anchor: Option<Anch
     chosen
 }
 
-/// Whether two conditions of one `$elemMatch` on this path speak of the same value: no further array is behind its own.
+/// Whether two conditions of one `$elemMatch` on this path are about the same value: there is no further array below
+/// it.
 fn may_intersect(component: &Component, condition: &PathBounds<'_>) -> bool {
     let Some(element) = condition.element else { return false };
     element.is_value || component.arrays.checked_shr(u32::try_from(element.depth).unwrap_or(64)).unwrap_or(0) == 0

@@ -1,4 +1,4 @@
-//! Bounds of keys as people read them: `[5, 5]`, `("a", "b"]`, `[MinKey, MaxKey]`.
+//! Bounds of keys in readable form: `[5, 5]`, `("a", "b"]`, `[MinKey, MaxKey]`.
 
 use bson::oid::ObjectId;
 
@@ -87,7 +87,7 @@ fn value(key: &[u8]) -> Option<String> {
     }
 }
 
-/// The text that keys begin with, which are texts without an end.
+/// The text of a key that is a text without its end.
 fn beginning(key: &[u8]) -> Option<String> {
     let text = key.strip_prefix(&[kind::STRING])?;
     (!text.is_empty() && !text.contains(&0)).then(|| quoted(text))

@@ -1,4 +1,4 @@
-//! From a question to the way it is answered: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
+//! The planner: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
 
 pub(super) mod candidate;
 pub(super) mod conditions;

@@ -1,10 +1,10 @@
 //! Chooses how the documents of a query and their total are found. The choice is a plain value; running it is
 //! `execute`'s part.
 //!
-//! A filter is taken apart into `conditions`, which become `bounds` of the components of an index, and those
-//! `ranges` of its keys: together a `candidate`. What is sure to be best is taken at once: a unique key, or keys that
-//! are exactly the answer in its order. Else the keys of each candidate are counted, a few thousand at the most, and the way
-//! with the least work is taken.
+//! It splits a filter into `conditions`. These become `bounds` of the components of an index, and the bounds become
+//! `ranges` of its keys: a `candidate`. It chooses a certain winner at once: a unique key, or keys that are exactly the
+//! answer in its order. Otherwise it counts the keys of each candidate, up to a few thousand, and chooses the way with
+//! the least work.
 
 use crate::query::{Node, Sort};
 use crate::store::FindQuery;
@@ -13,17 +13,17 @@ use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::plan::candidate::Candidate;
 use crate::store::embedded::plan::conditions::Conditions;
 
-/// Following a key to its document costs so many times more than coming by it in a scan.
+/// Reading a document through a key costs this many times more than reading it in a scan.
 const FETCH: u64 = 4;
-/// An index is given up for a scan only where that saves looking at so many documents.
+/// A scan replaces an index only if that saves this much work, in documents.
 const WORTH: u64 = 10_000;
-/// More keys than this are not counted one by one to compare indexes.
+/// To compare indexes, at most this many keys are counted one by one.
 const MAX_COUNTED: u64 = 10_000;
-/// Which part of the documents is taken to match where nobody knows: one in so many.
+/// The assumed fraction of matching documents if it is unknown: one in this many.
 const GUESS: u64 = 10;
-/// From so many documents on an order from an index is worth much: sorting them in memory might fail.
+/// From this many documents on an order from an index is preferred, because a sort in memory might fail.
 const MANY: u64 = 100_000;
-/// So many documents are read by the thread that asks for them; more take a thread of their own.
+/// Up to this many documents are read on the thread of the request; more take a separate thread.
 pub(crate) const FEW: u64 = 128;
 
 /// How the documents of a query are found.
@@ -31,7 +31,7 @@ pub(crate) const FEW: u64 = 128;
 pub(crate) enum Plan {
     /// There are none.
     Nothing,
-    /// All documents are looked at, in insertion order.
+    /// All documents are examined, in insertion order.
     Scan,
     /// The ones with certain keys.
     Index(IndexScan),
@@ -42,7 +42,7 @@ pub(crate) enum Plan {
 /// What is asked for beside the documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// How many documents of the answer are wanted, those that are passed over included; `None`: all.
+    /// How many documents of the answer are needed, skipped ones included; `None`: all.
     pub(crate) first: Option<u64>,
     /// Whether the number of all is wanted.
     pub(crate) total: bool,
@@ -62,20 +62,20 @@ pub(crate) enum TotalBy {
     Collection,
     /// These keys are exactly the documents that match.
     Keys(IndexScan),
-    /// Each document that may match is looked at.
+    /// Each document that may match is examined.
     Documents,
 }
 
-/// What is known about numbers of keys and documents while a plan is made.
+/// The numbers of keys and documents that planning can use.
 pub(crate) trait Numbers {
     /// How many documents there are.
     fn documents(&self) -> u64;
-    /// About how many entries the ranges hold; counting one by one ends at `at_most`.
+    /// The approximate number of entries in the ranges; counting one by one ends at `at_most`.
     fn keys(&self, scan: &IndexScan, at_most: u64) -> u64;
 }
 
 impl Plan {
-    /// Whether keys of a unique index lead to its documents, and to few of them.
+    /// Whether a few keys of a unique index lead to its documents.
     pub(crate) fn is_few(&self, collection: &Collection) -> bool {
         match self {
             Self::Nothing => true,
@@ -86,7 +86,7 @@ impl Plan {
         }
     }
 
-    /// Whether the documents come in the order that was asked for.
+    /// Whether the documents come in the order of the query.
     pub(crate) fn is_ordered(&self, sort: &Sort) -> bool {
         let is_insertion_order = sort.is_empty() && !sort.is_reversed();
         match self {
@@ -107,12 +107,12 @@ impl Choice {
     }
 }
 
-/// Whether looking at all documents is less work than following so many keys.
+/// Whether a scan is less work than following this many keys.
 pub(crate) fn prefers_scan(keys: u64, documents: u64) -> bool {
     keys.saturating_mul(FETCH) > documents.saturating_add(WORTH)
 }
 
-/// The plan of a question that is sure to be best, without counting keys.
+/// The plan that is certainly best, without counting keys.
 pub(crate) fn sure_plan(collection: &Collection, filter: &Node, sort: &Sort) -> Option<Choice> {
     let conditions = Conditions::of(filter);
     if conditions.never {
@@ -121,7 +121,7 @@ pub(crate) fn sure_plan(collection: &Collection, filter: &Node, sort: &Sort) -> 
     sure(filter, &mut Candidate::all(collection, &conditions, sort), &mut TotalBy::Documents)
 }
 
-/// A unique key, or keys that are exactly the answer in its order. Else, `total` is where the total comes from.
+/// A unique key, or keys that are exactly the answer in its order. `total` says where the total comes from.
 fn sure(filter: &Node, candidates: &mut Vec<Candidate>, total: &mut TotalBy) -> Option<Choice> {
     if let Some(key) = candidates.iter().position(|candidate| candidate.is_key) {
         return Some(candidates.swap_remove(key).into_choice());
@@ -181,7 +181,7 @@ impl PlanSearch<'_> {
             let keys = if candidate.is_everything {
                 documents
             } else {
-                // Beyond this it is not the best, whatever the number.
+                // Above this it is not the best, so counting can stop.
                 self.numbers.keys(&candidate.scan, (best.0 / FETCH).saturating_add(1).min(MAX_COUNTED))
             };
             let cost = self.cost(&candidate, keys);
@@ -221,7 +221,7 @@ impl PlanSearch<'_> {
         if is_sorted || !keeps_many { cost } else { cost.saturating_mul(2 * FETCH) }
     }
 
-    /// One way for each branch of an `$or`, if together they are less work than `best`.
+    /// One way for each branch of an `$or`, if their sum is less work than `best`.
     fn union(&self, branches: &[Node], best: u64) -> Option<(u64, Plan)> {
         let (mut scans, mut cost) = (Vec::new(), 0_u64);
         let wanted = Wanted { first: None, total: false };

@@ -1,6 +1,6 @@
-//! One key of a unique index, or a few: what most reads ask for, and nothing else.
+//! Queries for one key of a unique index, or a few: most reads.
 //!
-//! All look-ups of what a page refers to are of this kind. The filter has nothing left to say, so that nothing is planned.
+//! All look-ups of references of a page are of this kind. The filter has no other condition, so nothing needs planning.
 
 use bson::Bson;
 use bson::raw::RawBsonRef;
@@ -18,10 +18,10 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// What the filter asks for, if that is one key that a document has exactly when it matches.
+    /// The key of the filter, if a document matches exactly when it has this key.
     pub(crate) fn of(collection: &Collection, filter: &Node) -> Option<Self> {
         let Node::Path(path, Test::Eq(operand)) = filter else { return None };
-        // The operand first: most of those that are no keys can be told by it.
+        // The operand first, because it excludes most filters.
         let value = plain(operand)?;
         let index = unique_index(collection, path.as_str())?;
         Some(Self { index, key: key_of(collection, index, value)? })
@@ -36,7 +36,7 @@ pub(crate) struct Points {
 }
 
 impl Points {
-    /// What the filter asks for, if those are keys that documents have exactly when they match.
+    /// The keys of the filter, if documents match exactly when they have one of these keys.
     pub(crate) fn of(collection: &Collection, filter: &Node) -> Option<Self> {
         let Node::Path(path, Test::In(set)) = filter else { return None };
         if !set.regexes().is_empty() || set.values().len() as u64 > FEW {
@@ -51,7 +51,7 @@ impl Points {
     }
 }
 
-/// A value behind which no array may hide, nor a missing member.
+/// A value that matches neither an array nor a missing member.
 fn plain(operand: &Operand) -> Option<RawBsonRef<'_>> {
     Some(match operand.bson() {
         Bson::Int32(number) => RawBsonRef::Int32(*number),
@@ -62,7 +62,7 @@ fn plain(operand: &Operand) -> Option<RawBsonRef<'_>> {
     })
 }
 
-/// The position of the index that has one key for each document with this member, and no two of them alike.
+/// The position of the unique index on this member, without arrays.
 fn unique_index(collection: &Collection, path: &str) -> Option<usize> {
     collection.indexes.iter().position(|index| {
         let [component] = index.components.as_slice() else { return false };

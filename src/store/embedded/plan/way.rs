@@ -1,4 +1,4 @@
-//! Chooses how a question is answered: once, as a value. `read` runs it.
+//! Chooses how a query is answered: once, as a value. `read` runs it.
 
 use crate::query::{Node, Projection, Sort};
 use crate::store::FindQuery;
@@ -6,7 +6,7 @@ use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::plan::planner::{Choice, FEW, Plan, TotalBy, sure_plan};
 use crate::store::embedded::plan::point::{Point, Points};
 
-/// A short answer passes over so many keys at the most, those of its page included.
+/// A short answer skips and reads at most this many keys.
 const MAX_PASSED: u64 = 1024;
 
 /// How a question is answered.
@@ -15,21 +15,21 @@ pub(crate) enum Way {
     Point(Point),
     /// A few keys of a unique index are looked up, in no order.
     Points(Points),
-    /// A plan that takes so little that no other thread is needed.
+    /// A plan with so little work that it needs no other thread.
     Short(Choice),
-    /// A plan that is made on a thread of its own: keys may have to be counted for it.
+    /// A plan that is made on a separate thread, because it may have to count keys.
     Planned,
 }
 
 impl Way {
-    /// The first that suits, in the order above.
+    /// The first that fits, in the order above.
     pub(crate) fn of(collection: &Collection, query: &FindQuery, with_total: bool) -> Self {
         let (filter, sort) = (query.filter.tree(), &query.sort);
-        // What clients compute takes a thread of its own, even on one document.
+        // Expressions of clients take a separate thread, even on one document.
         if filter.is_costly() || query.projection.as_ref().is_some_and(Projection::is_computed) {
             return Self::Planned;
         }
-        // Two paths of an order may be refused for the document that is found.
+        // A sort by two paths may be refused for the found document.
         if sort.keys().len() < 2
             && let Some(point) = Point::of(collection, filter)
         {
@@ -53,7 +53,7 @@ fn is_short(choice: &Choice, collection: &Collection, query: &FindQuery, with_to
     choice.plan.is_few(collection) || is_short_page()
 }
 
-/// The plan that counts what matches, where that takes so little that no other thread is needed.
+/// The plan that counts the matching documents, if it needs no other thread.
 pub(crate) fn short_count(collection: &Collection, filter: &Node) -> Option<Choice> {
     match filter {
         Node::Always => Some(Choice { plan: Plan::Scan, total: TotalBy::Collection }),

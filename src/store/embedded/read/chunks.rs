@@ -1,8 +1,7 @@
-//! Answers in pieces: first the rows of the whole answer, eight bytes each, then their documents, some at a time.
+//! Answers in chunks: first the rows of the whole answer, eight bytes each, then their documents, chunk by chunk.
 //!
-//! All pieces come from one snapshot. As a snapshot keeps old pages from being used again, it is let go when its
-//! time is over, however slowly the pieces are taken; what comes after that is looked up as it is then, and what no
-//! longer matches is left out.
+//! All chunks come from one snapshot. A snapshot keeps old pages from being reused, so it is released after a while,
+//! even for a slow reader. Later chunks come from the newest snapshot, without documents that no longer match.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +32,7 @@ pub(crate) struct Remainder {
     rows: std::vec::IntoIter<u64>,
 }
 
-/// A snapshot that is let go after a while.
+/// A snapshot that is released after a while.
 struct HeldSnapshot {
     snapshot: Arc<ArcSwapOption<Snapshot>>,
     timer: AbortHandle,
@@ -69,7 +68,7 @@ impl Remainder {
         Self { snapshot: HeldSnapshot::new(snapshot, time), published, collection, query, rows: rows.into_iter() }
     }
 
-    /// The pieces, each read when it is asked for.
+    /// The chunks, each read on demand.
     pub(crate) fn into_stream(self) -> BoxStream<'static, Result<Documents, StoreError>> {
         let steps = stream::unfold(Some(self), |rest| async {
             let mut rest = rest?;

@@ -1,4 +1,4 @@
-//! Everything in the store as of one commit, read from end to end without keeping more than a piece of it in memory.
+//! Everything in the store as of one commit, read with one chunk in memory at a time.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl Dump for SnapshotDump {
     }
 }
 
-/// Where a walk through a collection goes on.
+/// Where a walk through a collection continues.
 enum Resume {
     /// At this row, in the order of insertion.
     Row(u64),

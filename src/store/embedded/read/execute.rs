@@ -1,4 +1,4 @@
-//! Runs a plan: finds rows, looks at their documents again, hands on those that match.
+//! Runs a plan: finds rows, checks their documents, and passes matching ones on.
 
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
@@ -22,11 +22,11 @@ use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::{Choice, Numbers, Plan, TotalBy, Wanted, plan, prefers_scan};
 use crate::store::embedded::read::merge::Merge;
 
-/// How many steps go by between two looks at the clock.
+/// How many steps there are between two reads of the clock.
 const STEPS_PER_LOOK: usize = 1024;
 /// How many bytes of a document make a step.
 const BYTES_PER_STEP: usize = 1024;
-/// How many ranges are counted to compare indexes; the others are taken to be like them.
+/// How many ranges are counted to compare indexes; the others are assumed to be similar.
 const COUNTED_RANGES: usize = 64;
 
 /// The end of a query's time.
@@ -48,22 +48,22 @@ impl Deadline {
         Self { end: None, steps: 0, means: Means::default() }
     }
 
-    /// The same; it is over, too, when nobody waits for the work any more.
+    /// The same; it also ends when nobody waits for the work any more.
     pub(crate) fn within(self, means: &Means) -> Self {
         Self { means: means.clone(), ..self }
     }
 
-    /// Memory for something that is kept while documents are looked for.
+    /// Memory for values that are kept during the search.
     pub(crate) fn share(&self) -> Share {
         self.means.share()
     }
 
-    /// The means of the query's expressions: they look at the same clock.
+    /// The budget of the query's expressions, with the same clock.
     pub(crate) fn budget(&self) -> Budget {
         Budget::until(self.end).within(&self.means)
     }
 
-    /// Counts steps, and looks at the clock now and then.
+    /// Counts steps, and reads the clock at intervals.
     fn step(&mut self, count: usize) -> Result<(), StoreError> {
         self.steps += count;
         if self.steps < STEPS_PER_LOOK { Ok(()) } else { self.look() }
@@ -84,14 +84,14 @@ impl Deadline {
 pub(crate) struct Work {
     pub(crate) keys: u64,
     pub(crate) documents: u64,
-    /// Keys turned out to lead to so many documents that all were looked at instead.
+    /// The keys led to so many documents that a scan ran instead.
     pub(crate) gave_up: bool,
 }
 
-/// What to do with a document that was found: stop or go on.
+/// The handler of a found document: stop or go on.
 pub(crate) type Flow = Result<ControlFlow<()>, StoreError>;
 
-/// What to do with a row that was found.
+/// The handler of a found row.
 type OnRow<'v, 'a, A> = &'v mut dyn FnMut(&mut CollectionReader<'a, A>, u64) -> Flow;
 
 /// Reads one collection.
@@ -99,11 +99,11 @@ pub(crate) struct CollectionReader<'a, A: TableAccess> {
     collection: &'a Collection,
     tables: &'a Tables<A>,
     deadline: Deadline,
-    /// Whether one document may take long, so that the clock is looked at for each.
+    /// Whether one document may take long, so that the clock is read for each.
     is_costly: bool,
-    /// Whether the order of the documents does not matter at all.
+    /// Whether the order of the documents does not matter.
     in_any_order: bool,
-    /// Whether documents that come in no other order come with the last one first.
+    /// Whether documents without another order come last one first.
     backward: bool,
     pub(crate) work: Work,
 }
@@ -126,17 +126,17 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Self { in_any_order: true, ..self }
     }
 
-    /// Plans with a look at how many keys there are.
+    /// Plans with counts of keys.
     ///
     /// # Errors
-    /// [`StoreError::Timeout`] when the time was over before a way was found.
+    /// [`StoreError::Timeout`] when the time ended before a way was found.
     pub(crate) fn plan(&mut self, filter: &Node, sort: &Sort, wanted: Wanted) -> Result<Choice, StoreError> {
         let choice = plan(self.collection, filter, sort, wanted, self);
         self.deadline.look()?;
         Ok(choice)
     }
 
-    /// From the last document to the first, where no index gives another order.
+    /// From the last document to the first, if no index gives another order.
     pub(crate) fn set_backward(&mut self) {
         self.backward = true;
     }
@@ -182,7 +182,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(count)
     }
 
-    /// The numbers of entries of an index, where they are kept.
+    /// The count blocks of an index, if it has them.
     pub(crate) fn blocks(&self, index: usize) -> Result<Option<Blocks<'a, A::Unique, A>>, StoreError> {
         let Some(blocks) = self.tables.blocks(self.collection, index) else { return Ok(None) };
         Ok(if blocks.are_complete()? { Some(blocks) } else { None })
@@ -290,8 +290,8 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         }
     }
 
-    /// Of the rows in the ranges those behind the first `skip`, `limit` at the most (0: all), and how many were passed
-    /// over. No document is looked at.
+    /// The rows in the ranges after the first `skip`, at most `limit` (0: all), and how many were skipped. Reads no
+    /// document.
     pub(crate) fn page_of_rows(&mut self, scan: &IndexScan, skip: u64, limit: u64) -> Result<CachedPage, StoreError> {
         let places = self.tables.places.as_ref();
         if let Some(place) = places.and_then(|places| places.find(scan, skip, limit)) {
@@ -332,7 +332,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
             }
             return Ok(());
         };
-        // Neighbours lie on the same pages: one walk along them costs less than a way from the root for each.
+        // Neighbours are on the same pages: one walk along them costs less than a look-up from the root for each.
         let mut entries = self.tables.data.range(lowest..=highest).map_err(failure::of_storage)?;
         let descends = rows.first() == Some(&highest);
         for &wanted in rows {
@@ -350,7 +350,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(())
     }
 
-    /// The rows of all ranges; a row with several keys in them is there several times.
+    /// The rows of all ranges; a row with several keys in them occurs several times.
     fn collect_rows(&mut self, scan: &IndexScan, rows: &mut Vec<u64>) -> Result<(), StoreError> {
         for range in &scan.ranges {
             let entries = self.tables.indexes[scan.index].entries(&range.start, &range.end);
@@ -362,7 +362,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(())
     }
 
-    /// In insertion order or from its end, each row once. Where the rows are a large part of all, those are looked at instead.
+    /// In insertion order or its reverse, each row once. If they are a large part of all rows, it scans instead.
     fn visit_rows(
         &mut self,
         mut rows: Vec<u64>,
@@ -428,8 +428,8 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// From the last key to the first. Documents with equal keys still come in insertion order: each key is
-    /// looked up from behind, then its entries are read forwards.
+    /// From the last key to the first. Documents with equal keys still come in insertion order: each key is found
+    /// backwards, and its entries are read forwards.
     fn backward(&mut self, scan: &IndexScan, on_row: OnRow<'_, 'a, A>) -> Result<(), StoreError> {
         let tables = self.tables;
         let mut seen = ShownRows::of(self.collection, scan);
@@ -507,7 +507,7 @@ impl<A: TableAccess> CollectionReader<'_, A> {
 }
 
 impl<A: TableAccess> Numbers for CollectionReader<'_, A> {
-    /// Whoever cannot count here meets the failure again when reading, and says it then.
+    /// If counting fails, reading meets the same failure and reports it.
     fn documents(&self) -> u64 {
         self.len().unwrap_or_default()
     }
@@ -559,7 +559,7 @@ impl<A: TableAccess> CollectionReader<'_, A> {
     }
 }
 
-/// The lowest and the highest of rows that all rise or all fall, and lie close together.
+/// The lowest and highest row, if the rows all ascend or all descend and are close together.
 fn stretch(rows: &[u64]) -> Option<(u64, u64)> {
     let (first, last) = (*rows.first()?, *rows.last()?);
     let is_run = rows.is_sorted_by(|left, right| left < right) || rows.is_sorted_by(|left, right| left > right);
@@ -567,7 +567,7 @@ fn stretch(rows: &[u64]) -> Option<(u64, u64)> {
     (rows.len() >= 4 && is_run && is_dense).then_some((first.min(last), first.max(last)))
 }
 
-/// Rows that were shown already, where there may be several keys for one.
+/// Rows that were already visited, if a row may have several keys.
 struct ShownRows(Option<HashSet<u64>>);
 
 impl ShownRows {

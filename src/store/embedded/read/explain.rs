@@ -1,4 +1,4 @@
-//! Says how a question is answered: for people who wonder why it takes long, and for tests of the planner.
+//! Explains how a query is answered: for people who wonder why it is slow, and for tests of the planner.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Answers questions: a plan's documents, ordered, skipped, limited, projected, counted.
+//! Answers queries: a plan's documents, ordered, skipped, limited, projected, counted.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -22,14 +22,14 @@ const MAX_SORT_BYTES: usize = 100 * 1024 * 1024;
 /// MongoDB's number for a sort that needs more.
 const EXCEEDED_MEMORY_LIMIT: i32 = 292;
 
-/// The answer to a question, and what it cost.
+/// The answer to a query, and its cost.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) documents: Documents,
     /// How many documents match in all, if that was asked.
     pub(crate) total: Option<u64>,
     pub(crate) work: Work,
-    /// What to say about the work, if it was much.
+    /// The hint about the work, if it was much.
     pub(crate) hint: Option<Hint>,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Rows {
     pub(crate) work: Work,
 }
 
-/// A question to one collection, with its plan.
+/// A query on one collection, with its plan.
 pub(crate) struct Question<'a> {
     pub(crate) query: &'a FindQuery,
     pub(crate) choice: Choice,
     pub(crate) with_total: bool,
-    /// The end of its time, which began when it was asked: planning and waiting for a thread take some of it.
+    /// The end of its time budget. The budget includes planning and waiting for a thread.
     pub(crate) deadline: Deadline,
 }
 
@@ -142,13 +142,13 @@ impl<'a> Question<'a> {
         self.choice.total != TotalBy::Documents
     }
 
-    /// Whether every document has to be looked at, if no index helps.
+    /// Whether every document must be examined, if no index helps.
     pub(crate) fn reads_all(&self) -> bool {
         let counts = self.with_total && self.choice.total == TotalBy::Documents;
         counts || self.query.limit == 0 || !self.streams()
     }
 
-    /// What is to be said about the work for so many documents.
+    /// The hint about the work for this many documents.
     pub(crate) fn hint(&self, collection: &Collection, work: Work, returned: u64) -> Option<Hint> {
         let whole = collection.indexes.iter().filter(|index| index.partial.is_none());
         let known = whole.map(|index| index.components.iter().map(|part| part.path.as_str()).collect());
@@ -160,7 +160,7 @@ impl<'a> Question<'a> {
         self.choice.plan.is_ordered(&self.query.sort) || self.is_about_one_id()
     }
 
-    /// Whether the documents are read from the last one on until there are enough: what lies in front of them is not looked at.
+    /// Whether the documents are read backwards until there are enough: earlier ones are not examined.
     fn ends_early_from_the_end(&self) -> bool {
         self.query.sort.is_reversed() && self.query.limit != 0 && (!self.with_total || self.counts_apart())
     }
@@ -176,8 +176,8 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether a document is asked for by its `_id` alone. As in MongoDB there is nothing to order then, not even where the keys
-    /// of the order cannot be told.
+    /// Whether the query is for one document by its `_id` alone. As in MongoDB there is nothing to sort then, not even
+    /// if the sort keys are ambiguous.
     fn is_about_one_id(&self) -> bool {
         let filter = self.query.filter.tree();
         // Written as a plain value: operators are planned like those of any other path.
@@ -185,7 +185,7 @@ impl<'a> Question<'a> {
         is_plain && self.query.skip == 0 && matches!(filter, Node::Path(path, Test::Eq(_)) if path.as_str() == "_id")
     }
 
-    /// The documents come as they are wanted; stops after the last one, unless the others are to be counted.
+    /// The documents come in the right order. Stops after the last one, unless the others must be counted.
     fn stream<A: TableAccess>(
         &self,
         reader: &mut CollectionReader<'_, A>,
@@ -215,7 +215,7 @@ impl<'a> Question<'a> {
         Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 
-    /// The same, where nothing has to be known of the documents that are passed over.
+    /// The same, if skipped documents need not be examined.
     fn stream_by_keys<A: TableAccess>(
         &self,
         scan: &IndexScan,
@@ -239,7 +239,7 @@ impl<'a> Question<'a> {
         Ok(Answer { documents, total, work: reader.work, hint: None })
     }
 
-    /// The documents are ordered here. Only keys are kept; the documents of the page are read a second time.
+    /// Sorts the documents here. It keeps only keys, and reads the documents of the page a second time.
     fn sort<A: TableAccess>(
         &self,
         reader: &mut CollectionReader<'_, A>,
@@ -275,7 +275,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Appends what the query shows of a document.
+/// Appends the projected document.
 pub(crate) fn push(
     query: &FindQuery,
     document: &RawDocument,
@@ -294,18 +294,18 @@ pub(crate) fn push(
 
 /// The first documents of an order, while they are being found.
 ///
-/// Keeps up to twice as many as are wanted and then drops the worse half, so that each offer costs little.
+/// Keeps up to twice the needed number and then drops the worse half, so that each offer costs little.
 pub(crate) struct Best<'a> {
     sort: &'a Sort,
     kept: Vec<(SortValue, u64)>,
     bytes: usize,
     share: Share,
-    /// Up to so many bytes nothing more has to be taken.
+    /// Up to this many bytes no more memory needs to be taken.
     covered: usize,
     /// Whether later rows come first among equal documents.
     latest_first: bool,
     skip: usize,
-    /// How many are wanted, skipped ones included; `usize::MAX` for all.
+    /// How many are needed, skipped ones included; `usize::MAX` for all.
     wanted: usize,
 }
 
@@ -345,7 +345,7 @@ impl<'a> Best<'a> {
         Ok(())
     }
 
-    /// Rows settle what the order leaves open, so that it is complete: equal documents come in insertion order.
+    /// Rows break ties, so that the order is total: equal documents come in insertion order.
     fn comparison(&self) -> impl Fn(&(SortValue, u64), &(SortValue, u64)) -> Ordering + use<'a> {
         let (sort, latest_first) = (self.sort, self.latest_first);
         move |left, right| {
@@ -364,7 +364,7 @@ impl<'a> Best<'a> {
         self.bytes = self.kept.iter().map(|(value, _)| value.size() + 24).sum();
     }
 
-    /// What may still be wanted, in no order.
+    /// The documents that may still be needed, in no order.
     pub(crate) fn into_kept(mut self) -> Vec<(SortValue, u64)> {
         self.drop_worse();
         self.kept

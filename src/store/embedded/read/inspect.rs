@@ -1,10 +1,10 @@
-//! What an operator should know about an embedded store that could be opened.
+//! Findings for an operator about an embedded store that is open.
 
 use crate::store::CollectionSpec;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::inspection::{Finding, indexes};
 
-/// Looks at the catalog, not at the documents.
+/// Reads the catalog, not the documents.
 pub(crate) fn inspect(snapshot: &Snapshot, collections: &[CollectionSpec]) -> Vec<Finding> {
     let is_there = |collection: &str, index: &str| {
         let known = snapshot.collection(collection);

@@ -10,7 +10,7 @@ use crate::store::embedded::index::ranges::KeyRange;
 use crate::store::embedded::index::scan::{IndexScan, Order};
 use crate::store::embedded::index::table::{IndexTable, TableAccess};
 
-/// The rows of an index scan, in the order of what stands behind the lead of each range; rows with equal keys ascend.
+/// The rows of an index scan, in the order of the bytes after the lead of each range. Rows with equal keys ascend.
 pub(crate) struct Merge<'t, A: TableAccess> {
     table: &'t IndexTable<A>,
     sources: Vec<Source<'t>>,
@@ -27,7 +27,7 @@ struct Source<'t> {
 
 enum RangeRest<'t> {
     Forward(Box<Entries<'t>>),
-    /// Keys are looked up from behind, the rows of each are read forwards.
+    /// Keys are read backwards, and the rows of each key forwards.
     Backward {
         start: Vec<u8>,
         end: Vec<u8>,
@@ -46,7 +46,7 @@ struct NextEntry {
 }
 
 impl Ord for NextEntry {
-    /// What comes first is the greatest, as the heap wants it.
+    /// The next entry is the greatest, because the heap returns the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = self.key.cmp(&other.key);
         let keys = if self.backward { keys } else { keys.reverse() };

@@ -1,8 +1,7 @@
 //! A scan of many documents by two threads, for filters that no index helps.
 //!
-//! The rows are cut into pieces. Each thread takes the next piece, looks for what matches in it, and keeps only
-//! rows and sort keys; the pieces' findings are put together in the order of the rows, so that the answer is the
-//! one that a single thread gives.
+//! The rows are split into ranges. Each thread takes the next range, searches it, and keeps only rows and sort keys.
+//! The results are joined in the order of the rows, so the answer equals that of a single thread.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -24,12 +23,12 @@ use crate::store::embedded::plan::planner::Plan;
 use crate::store::embedded::read::execute::{CollectionReader, Work};
 use crate::store::embedded::read::find::{Answer, Best, Question, Rows};
 
-/// How many rows make a piece; few in tests of this crate, so that small collections have several.
+/// The number of rows of a range; small in tests of this crate, so that small collections have several.
 const PIECE: u64 = if cfg!(test) { 8 } else { 2048 };
-/// Below this many documents a second thread is not worth its start.
+/// Below this many documents a second thread does not pay.
 const MIN_DOCUMENTS: u64 = 4 * PIECE;
 
-/// Asks the question, with two threads where that pays.
+/// Runs the query, with two threads if that pays.
 pub(crate) fn ask(
     question: &Question<'_>,
     collection: &Collection,
@@ -46,7 +45,7 @@ pub(crate) fn ask(
     Ok(Answer { documents, total: question.with_total.then_some(found.matched), work: found.work, hint })
 }
 
-/// The rows of the answer, found with two threads where that pays.
+/// The rows of the answer, found with two threads if that pays.
 pub(crate) fn rows(
     question: &Question<'_>,
     collection: &Collection,
@@ -116,7 +115,7 @@ impl<'a> Scan<'a> {
                     waiting.insert(piece, found);
                 }
             });
-            // After an error nobody needs the other pieces.
+            // After an error nobody needs the other ranges.
             self.next.store(self.pieces, Ordering::Relaxed);
             outcome?;
             Ok(merged.into_rows())
@@ -144,7 +143,7 @@ impl<'a> Scan<'a> {
     fn look_in(&self, piece: u64) -> Result<PartFound, StoreError> {
         let query = self.question.query;
         let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
-        // Pieces of which little is left would else never take the steps after which a reader looks at the clock.
+        // Otherwise short ranges would never reach the number of steps after which a reader reads the clock.
         self.question.deadline.clone().look()?;
         let mut reader = self.reader();
         let mut found = PartFound { matched: 0, rows: Vec::new(), sorted: Vec::new(), work: Work::default() };

@@ -1,4 +1,4 @@
-//! Reads what keys of a unique index lead to: a value leads to its row, and the row to the document.
+//! Reads documents by keys of a unique index: a key leads to its row, and the row to the document.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Point {
         tables.indexes[self.index].row_of(&self.key).map_err(failure::of_storage)
     }
 
-    /// Answers the query, whose filter this point was made of.
+    /// Answers the query that this point was made from.
     pub(crate) fn ask<A: TableAccess>(
         &self,
         collection: &Collection,
@@ -51,7 +51,7 @@ impl Point {
 }
 
 impl Points {
-    /// Answers the query, whose filter these were made of and which asks for no order, in insertion order.
+    /// Answers the query that these points were made from and that has no sort, in insertion order.
     pub(crate) fn ask<A: TableAccess>(
         &self,
         collection: &Collection,

@@ -1,8 +1,8 @@
-//! Passes over many entries of an index without reading them: by the numbers of its blocks.
+//! Skips many entries of an index without reading them, by its count blocks.
 //!
-//! A page far behind the beginning of a list needs to know where it begins, and nothing of what lies in front of it. So whole
-//! blocks are passed over by their numbers, and only what is left of one is walked: at most as many entries as a block
-//! holds at each end, and one step for each block.
+//! A page far from the beginning of a list needs only its place, and none of the entries before it. So whole blocks are
+//! skipped by their counts, and only the rest of one is walked. That takes one step for each block, and at each end at
+//! most the entries of one block.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -17,8 +17,8 @@ use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::read::execute::CollectionReader;
 
 impl<A: TableAccess> CollectionReader<'_, A> {
-    /// What is left of a scan behind entries that can be passed over without reading them, at most `skip`, and how many
-    /// these are. Only where many are to be passed over; those of several ranges are read.
+    /// The rest of a scan after skipped entries, at most `skip`, and their number. It skips only many entries of a
+    /// single range; those of several ranges are read.
     pub(crate) fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
         let whole = (Cow::Borrowed(scan), 0);
         let [range] = scan.ranges.as_slice() else { return Ok(whole) };
@@ -36,12 +36,12 @@ impl<A: TableAccess> CollectionReader<'_, A> {
     }
 }
 
-/// What is left of a range, and how many entries were passed over.
+/// The rest of a range, and the number of skipped entries.
 type Passed = (KeyRange, u64);
 
 impl<T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'_, T, A> {
-    /// Passes over entries at the beginning of a range: as many as whole blocks make possible, and `at_most`. `step` is
-    /// told of each entry that is read.
+    /// Skips entries at the beginning of a range: at most `at_most`, as far as whole blocks allow. `step` is called for
+    /// each entry that is read.
     fn pass_forward(
         &self,
         range: &KeyRange,
@@ -55,7 +55,7 @@ impl<T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'_, T, A> {
         if passed > at_most {
             return nothing();
         }
-        // That another block begins in the range says that the one before it is whole.
+        // If another block begins in the range, the one before it is whole.
         for next in blocks {
             if passed + entries > at_most {
                 break;
@@ -67,7 +67,8 @@ impl<T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'_, T, A> {
         Ok((KeyRange { start, ..range.clone() }, passed))
     }
 
-    /// The same at the end of a range that is read backwards, its keys from the last to the first and the rows of each key forwards.
+    /// The same at the end of a range that is read backwards: keys from the last to the first, the rows of each key
+    /// forwards.
     fn pass_backward(
         &self,
         range: &KeyRange,
@@ -90,7 +91,7 @@ impl<T: ReadableTable<&'static [u8], u64>, A: TableAccess> Blocks<'_, T, A> {
             passed += entries;
             end = start;
         }
-        // Where a block begins among the rows of one key, those in front of it come first: that key is read as a whole.
+        // If a block begins among the rows of one key, the rows before it come first: that key is read as a whole.
         if let Some(key) = self.entries().shared_key(&end) {
             let behind = KeyRange::beginning_with(key.to_vec()).end.min(range.end.clone());
             passed = passed.saturating_sub(self.count(&end, &behind, step)?);

@@ -1,8 +1,7 @@
-//! What readers see: the whole store as of one commit.
+//! A snapshot: the whole store as of one commit.
 //!
-//! The writer publishes a new snapshot after each commit. Readers share it, as a transaction of one's own
-//! costs more than most reads. A snapshot keeps the pages of its time from being used again, so nobody
-//! holds one longer than a question takes.
+//! The writer publishes a new snapshot after each commit. Readers share it, because a separate transaction costs more
+//! than most reads. A snapshot keeps old pages from being reused, so nobody holds one longer than a query takes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +14,7 @@ use crate::store::embedded::failure;
 use crate::store::embedded::index::table::Published as Committed;
 use crate::store::embedded::index::tables::Tables;
 
-/// What readers see; nothing while the storage is out of order.
+/// The current snapshot; none while the storage fails.
 pub(crate) type Published = Arc<ArcSwapOption<Snapshot>>;
 
 /// The store as of one commit.

@@ -1,4 +1,4 @@
-//! A copy of the whole store: made while others read and write, and put in the place of a store that nobody has open.
+//! Backup and restore: copies a store while it is in use, and replaces a store that nobody has open.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -21,7 +21,7 @@ use crate::store::embedded::upkeep::check::Findings;
 use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::write::copy;
 
-/// A snapshot keeps old pages from being used again, so no copy may take longer.
+/// A snapshot keeps old pages from being reused, so no copy may take longer.
 pub(crate) const LONGEST: Duration = Duration::from_mins(15);
 
 /// Why a backup was not put in place.
@@ -30,13 +30,13 @@ pub enum RestoreError {
     /// There is a store.
     #[error("there is a store in {}; say --force to put the backup in its place", .0.display())]
     Exists(PathBuf),
-    /// What was read is no copy of a store, or one that this version cannot read.
+    /// The input is not a backup, or one that this version cannot read.
     #[error("this is no backup that can be used; nothing was changed: {0}")]
     Unusable(OpenError),
     /// It is one, and damaged.
     #[error("the backup is damaged; nothing was changed: {0}")]
     Damaged(String),
-    /// The directory of the store cannot be worked with, or it is in use.
+    /// The directory of the store is unusable or in use.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It cannot be read or written.
@@ -49,7 +49,7 @@ pub enum RestoreError {
     },
 }
 
-/// Copies what the snapshot shows into a file in the directory that has no name any more.
+/// Copies the snapshot into an unnamed file in the directory.
 ///
 /// # Errors
 /// See [`FileStore::backup`](crate::store::FileStore::backup).
@@ -71,7 +71,7 @@ pub(crate) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<
     Ok(file)
 }
 
-/// A full disk would keep everybody from writing.
+/// A full disk would block all writes.
 fn room_for_another(location: &Location) -> Result<(), StoreError> {
     let taken = location.taken_bytes();
     let directory = location.file().parent().unwrap_or(Path::new("."));
@@ -105,8 +105,8 @@ pub fn backup(directory: &Path, options: &Options) -> Result<File, OpenError> {
     copy_of(&location, &snapshot, None).map_err(|error| location.unusable(error))
 }
 
-/// Puts a backup in the place of the store in a directory: reads it, checks it completely, and only then replaces the file,
-/// in one step. With `force` a store that is there gives way.
+/// Replaces the store in a directory with a backup. It reads and checks the backup completely, and only then replaces
+/// the file, in one step. An existing store needs `force`.
 ///
 /// # Errors
 /// [`RestoreError`]; the store is as it was.

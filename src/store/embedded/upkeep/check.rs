@@ -1,5 +1,4 @@
-//! Verifies that a store is whole: every document decodes, every index is what a rebuild would make of it,
-//! the catalog knows what the documents say.
+//! Verifies a store: every document decodes, every index equals a rebuild, and the catalog agrees with the documents.
 
 use std::fmt;
 
@@ -32,7 +31,7 @@ pub struct Findings {
     pub unlisted: u64,
 }
 
-/// Something that is not as it has to be.
+/// An error in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// What is concerned.
@@ -43,16 +42,16 @@ pub struct Problem {
     pub what: String,
 }
 
-/// What a [`Problem`] concerns, and so whether it can be made right.
+/// What a [`Problem`] is about, and so whether it can be repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damaged {
-    /// The pages of the file: which documents they hold cannot be trusted.
+    /// The pages of the file: their documents cannot be trusted.
     File,
     /// A stored document.
     Document,
-    /// An index: it can be built anew from the documents.
+    /// An index: it can be rebuilt from the documents.
     Index,
-    /// What the store notes about its documents: it can be found out anew.
+    /// The store's notes about its documents: they can be derived again.
     Catalog,
 }
 
@@ -68,7 +67,7 @@ impl Findings {
         self.problems.is_empty()
     }
 
-    /// Whether the documents are whole, so that all the rest can be made anew from them.
+    /// Whether the documents are intact, so that the rest can be rebuilt from them.
     pub fn documents_are_sound(&self) -> bool {
         self.unlisted == 0 && !self.concern(Damaged::File) && !self.concern(Damaged::Document)
     }
@@ -79,7 +78,7 @@ impl Findings {
     }
 
     pub(crate) fn report(&mut self, part: Damaged, place: &str, what: String) {
-        // One of each kind is always listed, as it decides about the remedy.
+        // One of each kind is always listed, because it decides about the remedy.
         if self.problems.len() < MAX_PROBLEMS || !self.concern(part) {
             self.problems.push(Problem { part, place: place.to_owned(), what });
         } else {
@@ -130,7 +129,7 @@ impl Check<'_> {
             }
         }
         for (position, expected) in keys_in_documents.into_iter().enumerate() {
-            // Every key of a document was found, so equal numbers mean that there is nothing else.
+            // Every key of a document was found, so equal counts mean that there are no other entries.
             let name = &self.collection.indexes[position].name;
             let stored = self.count_entries(name, &self.tables.indexes[position])?;
             if let Some(blocks) = self.tables.blocks(self.collection, position) {

@@ -1,7 +1,7 @@
 //! Work on a store that nobody has open: checking all of it, repairing it, compacting it.
 //!
-//! Each of these reads the file through memory of its own and never writes to it. What is made right is a new file,
-//! which takes the place of the old one when all of it is on disk.
+//! Each of these reads the file through an overlay and never writes to it. The repaired store is a new file, which
+//! replaces the old one when it is completely on disk.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub enum RepairError {
     /// Documents are damaged.
     #[error("documents in {} are damaged and cannot be made whole: restore a backup; the file stays as it is", .0.display())]
     Documents(PathBuf),
-    /// Two documents have what only one may have.
+    /// Two documents have the same unique value.
     #[error(
         "two documents of {collection} have the same {key}: a repair would have to drop one of them, restore a backup"
     )]
@@ -47,34 +47,34 @@ pub enum RepairError {
 pub struct Repaired {
     /// What was wrong.
     pub before: Findings,
-    /// What is wrong now: nothing, unless a repair has a fault.
+    /// The remaining errors: none, unless the repair is faulty.
     pub after: Findings,
-    /// Where the file as it was is kept; `None` when nothing had to be repaired.
+    /// Where the old file is kept; `None` when nothing needed repair.
     pub kept: Option<PathBuf>,
 }
 
-/// Checks the store in a directory completely: the checksum of each page, each document, each index against what a
-/// rebuild would make of it, the counters and notes. Reads everything twice or so, and writes nothing.
+/// Checks the store in a directory completely: the checksum of each page, each document, each index against a rebuild,
+/// the counters and notes. Reads everything about twice, and writes nothing.
 ///
 /// # Errors
-/// When there is no store, or it is in use. What is damaged is a finding, even if it cannot be opened for that.
+/// When there is no store, or it is in use. Damage is a finding, even if the store cannot be opened.
 pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError> {
     check_at(&Location::existing(directory, options)?)
 }
 
-/// Makes anew what can be made from sound documents: indexes, counters, notes. The file as it was is kept.
+/// Rebuilds indexes, counters and notes from intact documents. Keeps the old file.
 ///
 /// # Errors
-/// When documents themselves are damaged, or there is nothing to open; nothing has changed then.
+/// When documents are damaged, or there is nothing to open. Nothing has changed then.
 pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairError> {
     repair_at(&Location::existing(directory, options)?)
 }
 
-/// Copies the store into a file without holes, which takes its place. Checks it first.
+/// Checks the store, and replaces it with a copy without unused space.
 ///
 /// # Errors
-/// [`OpenError::Damaged`] when it is not sound; then, as after every error, the old file is in its place, but where
-/// the directory could not be synced: then the new one may be, which holds the same.
+/// [`OpenError::Damaged`] when it is damaged. After every error the old file is in its place. Only if the directory
+/// could not be synced, the new file may be there, with the same content.
 pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenError> {
     space::compact(&Location::existing(directory, options)?)
 }
@@ -149,8 +149,8 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
     let is_log = location.is_log()?;
     let Found { mut database, mut catalog, records } = location.open_aside()?;
     if before.concern(Damaged::File) && !is_log {
-        // Damage may be in indexes alone: without them, do the pages add up? In a log of pages each one that is read is compared
-        // with its checksum, and reading the documents is enough.
+        // Damage may be in indexes alone, so the check is repeated without them. In a log of pages each page is
+        // compared with its checksum, so reading the documents is enough.
         drop_indexes(&database, &catalog)
             .and_then(|()| location.verify(&mut database).ok())
             .ok_or_else(|| RepairError::Documents(location.file().to_owned()))?;
@@ -159,7 +159,7 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
         .and_then(|()| failure::guarded(|| copy::documents_decode(&database, &catalog).map_err(failure::of_engine)));
     let readable = match readable {
         Err(StoreError::Corrupt { .. }) => false,
-        // A disk that cannot be read says nothing about documents.
+        // A disk that cannot be read tells nothing about the documents.
         readable => readable.map_err(|error| location.unusable(error))?,
     };
     if before.concern(Damaged::Document) || !readable {
@@ -182,7 +182,7 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
     Ok(Repaired { before, after: check_at(location)?, kept: Some(kept) })
 }
 
-/// Takes the indexes away; `None` when their pages do not allow that.
+/// Drops the indexes; `None` when their pages do not allow that.
 fn drop_indexes(database: &Database, catalog: &Catalog) -> Option<()> {
     let dropped = failure::caught(|| -> Result<(), redb::Error> {
         let transaction = database.begin_write()?;

@@ -1,7 +1,7 @@
-//! The size of the file: when copying it into a file without holes pays, and doing that.
+//! The size of the file: whether compaction pays, and compaction.
 //!
-//! Space that documents gave up is used again, but pages that redb has no use for are moved along in the log as the others are. After
-//! many deletions they are most of it; then it is compacted at the next start.
+//! The space of deleted documents is reused. But pages that redb does not use move along in the log like the others.
+//! After many deletions they are most of the file, and the next start compacts it.
 
 use redb::{Database, ReadableTable, ReadableTableMetadata};
 
@@ -15,11 +15,11 @@ use crate::store::embedded::read::snapshot::Snapshot;
 
 /// Smaller files are left alone when a store is opened.
 const WORTH_FROM_BYTES: u64 = 64 * 1024 * 1024;
-/// How many documents of a collection, and how many keys of an index, tell how long the others are.
+/// The sample size: documents of a collection, and keys of an index.
 const SAMPLES: usize = 64;
 /// What an entry takes beside its key and value.
 const ENTRY_BYTES: u64 = 24;
-/// redb's pages; what is longer has pages of its own, a power of two of these.
+/// The size of redb's pages; a longer value has its own pages, a power of two of them.
 const PAGE_BYTES: u64 = 4096;
 
 /// What compacting did.
@@ -48,15 +48,15 @@ pub(crate) fn open_compacted(location: &Location) -> Result<Ready, OpenError> {
 
 /// Copies the store into a new file in the order of its keys, after comparing all checksums.
 ///
-/// redb's own compaction would write to the file that is there; this leaves it whole until the new one is on disk.
+/// redb's own compaction would write to the file. This leaves it intact until the new one is on disk.
 pub(crate) fn compact(location: &Location) -> Result<Compacted, OpenError> {
     let before = location.taken_bytes();
     location.make_anew()?;
     Ok(Compacted { before, after: location.taken_bytes() })
 }
 
-/// Whether more than half of a file is unused. Most files are told from a few samples; only when these say so, all
-/// pages are counted, which takes as long as reading the file.
+/// Whether more than half of a file is unused. A few samples decide for most files. Only if they say yes, all pages are
+/// counted, which takes as long as reading the file.
 pub(crate) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_from: u64) -> bool {
     if taken < worth_from {
         return false;
@@ -75,8 +75,8 @@ pub(crate) fn pays(database: &Database, catalog: &Catalog, taken: u64, worth_fro
     matches!(answer, Ok(Ok(true)))
 }
 
-/// About how many bytes of a file hold neither documents nor keys: free pages, and what is free in other pages, of which
-/// some always stays. `None` where that cannot be told.
+/// An estimate of the bytes of a file that hold neither documents nor keys: free pages, and free space in other pages.
+/// Some always stays. `None` if there is no estimate.
 pub(crate) fn unused(database: &Database, catalog: &Catalog, taken: u64) -> Option<u64> {
     let needed = failure::caught(|| estimate(database, catalog));
     Some(taken.saturating_sub(BESIDE).saturating_sub(needed.ok()?.ok()?))

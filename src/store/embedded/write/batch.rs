@@ -1,9 +1,9 @@
 //! Units applied inside one write transaction, each as a whole or not at all, each seeing the ones before it.
 //!
-//! Every change is checked completely before it is made. A unit of several changes keeps notes of the rows it
-//! wrote; when a later change is refused, they are written back, so that the unit leaves no trace and its
-//! neighbours in the transaction are not disturbed. A unit that writes more than such notes may hold gets a
-//! transaction of its own, which is given up as a whole: memory does not grow with the number of rows.
+//! Every change is checked completely before it is made. A unit of several changes keeps notes of the rows it wrote. If
+//! a later change is refused, the notes are written back. So the unit leaves no trace, and its neighbours in the
+//! transaction are not disturbed. A unit with more notes than the bound gets a separate transaction, which is aborted
+//! as a whole. So memory does not grow with the number of rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -30,19 +30,19 @@ use crate::store::embedded::write::room::{self, Room};
 use crate::store::embedded::write::validate;
 use crate::store::{Change, Condition, Documents, SCOPES, StoreError, Unit, revision};
 
-/// The notes of a unit may hold about so many bytes; few in tests of this crate, so that small units have more.
+/// The bound on the notes of a unit, in bytes; small in tests of this crate, so that small units exceed it.
 const MOST_NOTED: usize = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
 /// What the note of a row takes beside document and keys.
 const NOTE_BYTES: usize = 200;
 /// MongoDB's number for a change of `_id`.
 const IMMUTABLE_FIELD: i32 = 66;
 
-/// How a unit that is refused half way comes to leave no trace.
+/// How a unit that is refused halfway is undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undo {
     /// It is written back from notes.
     Notes,
-    /// It is alone in its transaction, which is given up.
+    /// It is alone in its transaction, which is aborted.
     Transaction,
 }
 
@@ -66,29 +66,29 @@ pub(crate) struct Batch<'t> {
     /// Collections with changes.
     touched: BTreeSet<u32>,
     undo: Undo,
-    /// What the unit that is being applied wrote, oldest first.
+    /// The notes of the current unit, oldest first.
     written: Vec<UndoRow>,
     /// About how many bytes that takes.
     noted: usize,
-    /// Entries that came and went in the units so far and are not counted yet, by collection and position of the index.
+    /// Added and removed entries that are not counted yet, by collection and position of the index.
     uncounted: HashMap<(u32, usize), Changes>,
     limits: BatchLimits,
     /// What the units so far wrote.
     writing: Writing,
-    /// How long the filters of this unit have looked for documents.
+    /// How long the filters of this unit have searched for documents.
     spent: Duration,
     /// Who is asked for room.
     room: &'t Room,
-    /// Whether the unit that is being applied only takes documents away.
+    /// Whether the current unit only removes documents.
     is_removal: bool,
-    /// Whether only a part of what was gathered is in the tables: then nothing can be written back.
+    /// Whether only a part of the gathered entries is in the tables: then notes cannot be written back.
     is_unsettled: bool,
 }
 
-/// A group that packs an index of more keys, because an array has come into it, is durable in the tables at once.
+/// If the first array makes a group pack an index of more keys than this, the group ends with a table commit.
 const MOST_PACKED: u64 = 1024;
 
-/// A row that was written, with all that it takes to write it back.
+/// A written row, with everything needed to undo it.
 struct UndoRow {
     collection: u32,
     row: u64,
@@ -145,8 +145,8 @@ impl<'t> Batch<'t> {
     /// Applies a unit; returns how many documents each change touched.
     ///
     /// # Errors
-    /// After [`Refusal::Unit`] and [`Refusal::TooLarge`] the batch is as before, unless the transaction is what undoes it;
-    /// after [`Refusal::Batch`] it can only be given up.
+    /// After [`Refusal::Unit`] and [`Refusal::TooLarge`] the batch is as before, unless aborting the transaction undoes
+    /// the unit. After [`Refusal::Batch`] it must be aborted.
     pub(crate) fn apply(&mut self, unit: &Unit) -> Result<Vec<u64>, Refusal> {
         self.spent = Duration::ZERO;
         self.is_removal = is_removal(unit);
@@ -163,8 +163,8 @@ impl<'t> Batch<'t> {
                 }
                 self.write_back().map_err(Refusal::Batch)?;
                 self.writing.forget();
-                // A catalog that was not kept was not changed: a single change is refused before it is made.
-                // Collections that were made on the way stay, as their tables are open; they are empty.
+                // Without a saved catalog nothing changed: a single change is refused before it is made. New
+                // collections stay, because their tables are open. They are empty.
                 if let Some(mut before) = catalog {
                     for made in self.catalog.iter().skip(before.len()) {
                         before.number_of(&made.name);
@@ -176,10 +176,10 @@ impl<'t> Batch<'t> {
         }
     }
 
-    /// Does again what a record says; see [`journal`](crate::store::embedded::write::journal).
+    /// Replays an entry of a record; see [`journal`](crate::store::embedded::write::journal).
     ///
     /// # Errors
-    /// The storage failed, or the entry does not belong to what is there; the batch can only be given up then.
+    /// The storage failed, or the entry does not fit the tables. The batch must then be aborted.
     pub(crate) fn redo(&mut self, entry: RecordEntry<'_>) -> Result<(), StoreError> {
         let number = match entry {
             RecordEntry::Row { collection, .. } | RecordEntry::LastId { collection, .. } => collection,
@@ -200,10 +200,10 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Stores documents of which none is there yet, or takes counters over; see [`Copying::append`](crate::store::Copying::append).
+    /// Stores new documents, or takes counters over; see [`Copying::append`](crate::store::Copying::append).
     ///
     /// # Errors
-    /// What is wrong with a document; the batch can only be given up then, which is why it has [`Undo::Transaction`].
+    /// The error of a document. The batch must then be aborted, so it has [`Undo::Transaction`].
     pub(crate) fn append(&mut self, collection: &str, documents: &Documents) -> Result<(), StoreError> {
         if collection == COUNTERS {
             return documents.iter().try_for_each(|counter| self.take_counter(counter));
@@ -228,8 +228,8 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Counts what came and went, puts gathered entries into their tables and closes these; gives the catalog after all units,
-    /// the numbers of the collections with changes, and the record of what was written, if there can be one.
+    /// Updates the count blocks, merges gathered entries into their tables and closes the tables. Returns the new
+    /// catalog, the numbers of the changed collections, and the record, if there can be one.
     ///
     /// # Errors
     /// The storage failed.
@@ -241,12 +241,12 @@ impl<'t> Batch<'t> {
             let tables = self.tables.get_mut(number).map_or([].as_mut_slice(), |tables| &mut tables.indexes);
             for (index, table) in own.indexes.iter_mut().zip(tables) {
                 let pages = if index.is_multikey() { table.pages_to_pack().map_err(failure::of_storage)? } else { 0 };
-                // Without room it stays as it is until the next time.
+                // Without room it is left for the next time.
                 if pages > 0
                     && self.room.allows(pages)?
                     && table.pack(self.transaction, *number, index.number).map_err(failure::of_table)? > MOST_PACKED
                 {
-                    // To apply this again takes more than the rows of a record.
+                    // Replaying this needs more than the rows of a record.
                     self.writing.give_up();
                 }
                 index.packed = table.packed_entries();
@@ -258,8 +258,8 @@ impl<'t> Batch<'t> {
         Ok((self.catalog, self.touched, self.writing.into_record()))
     }
 
-    /// Puts the entries that were gathered so far into the tables of their indexes. Units were promised room for them. But a promise
-    /// covers what redb keeps in memory, and of many entries it writes some early: those need room of their own.
+    /// Merges the gathered entries into the tables of their indexes. Units have room promised for them. But a promise
+    /// covers only pages that redb keeps in memory. Of many entries redb writes some pages early, which need more room.
     fn settle(&mut self) -> Result<(), StoreError> {
         let (room, mut unasked) = (self.room, 0);
         let mut ask = |entries: usize| {
@@ -275,7 +275,7 @@ impl<'t> Batch<'t> {
         settled
     }
 
-    /// Nothing will write back what was written so far.
+    /// The writes so far will not be undone.
     fn keep_written(&mut self) {
         self.note_entries();
         for number in self.written.iter().map(|written| written.collection).collect::<BTreeSet<_>>() {
@@ -287,12 +287,12 @@ impl<'t> Batch<'t> {
         self.writing.keep();
     }
 
-    /// Counts what came and went since this was last called.
+    /// Counts the entries added and removed since the last call.
     fn count(&mut self) -> Result<(), StoreError> {
         for ((number, position), changes) in std::mem::take(&mut self.uncounted) {
             let collection = self.catalog.at(number);
             let tables = self.tables.get_mut(&number).expect("written collections are open");
-            // Arrays may have come into an index in the meantime: then it is not counted any more.
+            // An index may have met its first array meanwhile: then it is no longer counted.
             if collection.is_counted(position)
                 && let Some(mut blocks) = tables.blocks_mut(collection, position)
             {
@@ -302,7 +302,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Notes which entries came and went with the unit.
+    /// Notes the entries that the unit added and removed.
     fn note_entries(&mut self) {
         for written in &self.written {
             let collection = self.catalog.at(written.collection);
@@ -347,10 +347,10 @@ impl<'t> Batch<'t> {
         Ok(!self.rows(collection, filter, true)?.is_empty())
     }
 
-    /// The rows whose documents match, in insertion order; with `is_any` one of them.
+    /// The rows of matching documents, in insertion order; with `is_any` only one of them.
     ///
     /// # Errors
-    /// [`StoreError::Timeout`] when looking for them takes too long: everybody else who writes is waiting.
+    /// [`StoreError::Timeout`] when the search takes too long, because all other writes wait.
     fn rows(&mut self, collection: &str, filter: &Filter, is_any: bool) -> Result<Vec<u64>, StoreError> {
         validate::runs_here(filter)?;
         let number = self.open(collection)?;
@@ -457,7 +457,7 @@ impl<'t> Batch<'t> {
         self.write(collection, row, None, Some(document))
     }
 
-    /// The row of a document that is still what it was when it was read.
+    /// The row of a document that has not changed since it was read.
     fn unchanged_row(&mut self, collection: u32, before: &RawDocument) -> Result<u64, StoreError> {
         let row = self.row_of_id(collection, id_of(before)?)?.ok_or(StoreError::Stale)?;
         let same = self.reader(collection).document(row, |stored| stored.as_bytes() == before.as_bytes())?;
@@ -477,13 +477,13 @@ impl<'t> Batch<'t> {
         reader.document(row, ToOwned::to_owned)?.ok_or_else(|| failure::damaged(&self.catalog.at(collection).name, row))
     }
 
-    /// Opens the tables of a collection, which is made if there is none of this name.
+    /// Opens the tables of a collection, which is created if it does not exist.
     fn open(&mut self, name: &str) -> Result<u32, StoreError> {
         let known = self.catalog.len();
         let number = self.catalog.number_of(name);
         if self.catalog.len() > known {
             self.touched.insert(number);
-            // A record names collections by numbers, which this one has with the transaction alone.
+            // A record names collections by number, and this collection gets its number only with this transaction.
             self.writing.give_up();
         }
         self.open_tables(number)?;
@@ -550,7 +550,7 @@ impl<'t> Batch<'t> {
             .collect()
     }
 
-    /// Has room promised for what writing a row changes.
+    /// Reserves room for the pages that writing a row changes.
     fn ask_for_room(
         &self,
         collection: u32,
@@ -636,7 +636,7 @@ impl<'t> Batch<'t> {
         }
     }
 
-    /// Writes back what the unit wrote, latest first.
+    /// Undoes the writes of the unit, latest first.
     fn write_back(&mut self) -> Result<(), StoreError> {
         self.noted = 0;
         while let Some(written) = self.written.pop() {
@@ -653,7 +653,7 @@ impl<'t> Batch<'t> {
 pub(crate) enum Refusal {
     /// The unit was refused, and left no trace.
     Unit(StoreError),
-    /// The unit has to be alone in its transaction, see [`Undo::Transaction`]; here it left no trace.
+    /// The unit must be alone in its transaction, see [`Undo::Transaction`]. It left no trace here.
     TooLarge,
     /// The storage failed: the transaction is lost.
     Batch(StoreError),
@@ -667,7 +667,7 @@ enum Halt {
 }
 
 impl Halt {
-    /// Where the whole transaction is given up, nothing is too large.
+    /// If the whole transaction is aborted, nothing is too large.
     fn into_error(self) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -691,12 +691,12 @@ impl From<Halt> for Refusal {
     }
 }
 
-/// Whether nothing is known of what the unit has written so far. Who meets damage is tried again alone.
+/// Whether the writes of the unit so far are unknown. A unit that meets damage is tried again alone.
 fn is_fatal(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Backend { .. } | StoreError::Corrupt { .. })
 }
 
-/// Whether the unit takes documents away and does nothing else.
+/// Whether the unit only removes documents.
 fn is_removal(unit: &Unit) -> bool {
     let removes = |change: &Change| matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
     let writes = |condition: &Condition| matches!(condition, Condition::Unchanged { .. });

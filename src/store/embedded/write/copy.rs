@@ -1,4 +1,4 @@
-//! Copies a store into a new file: as it is, in the order of its keys, or with its indexes built anew.
+//! Copies a store into a new file: unchanged in key order, or with rebuilt indexes.
 
 use std::io;
 use std::ops::Bound;
@@ -27,16 +27,16 @@ use crate::store::embedded::write::prepare;
 use crate::store::embedded::write::room::Room;
 use crate::store::embedded::write::validate;
 
-/// How many entries are copied in one transaction, where several may do it.
+/// How many entries one transaction copies, if several are allowed.
 const ENTRIES_PER_PIECE: usize = 10_000;
-/// How many entries are copied between two looks at the clock.
+/// How many entries are copied between two reads of the clock.
 const ENTRIES_PER_LOOK: usize = 1000;
 
-/// Copies all tables as they are. What is not reached from the catalog is left behind.
+/// Copies all tables unchanged. Tables that the catalog does not name are left out.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] when the pages of the source are not what they have to be, [`StoreError::Backend`] with an
-/// [`std::io::Error`] when the target cannot be written.
+/// [`StoreError::Corrupt`] when the pages of the source are damaged, [`StoreError::Backend`] with an [`std::io::Error`]
+/// when the target cannot be written.
 pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> Result<(), StoreError> {
     let copy = || -> Result<(), redb::Error> {
         let source = from.begin_read()?;
@@ -53,7 +53,7 @@ pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
         .and_then(|copied| copied.map_err(failure::of_engine))
 }
 
-/// Copies what a snapshot shows; an [`io::ErrorKind::TimedOut`] when that is not done in time.
+/// Copies a snapshot; an [`io::ErrorKind::TimedOut`] when it takes too long.
 ///
 /// # Errors
 /// As [`everything`].
@@ -65,7 +65,7 @@ pub(crate) fn as_of(from: &Snapshot, to: &mut Database, until: Option<Instant>) 
             .try_for_each(|part| part.copy(from.transaction(), CopyTarget::Transaction(&target, until)))?;
         meta::sign(&target)?;
         target.commit()?;
-        // Where the file is redb's own it has been made longer ahead of what was written.
+        // A file of redb's own is longer than its written part.
         to.compact()?;
         Ok(())
     };
@@ -116,7 +116,7 @@ impl CopiedTable {
 enum CopyTarget<'a> {
     /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
     Transaction(&'a WriteTransaction, Option<Instant>),
-    /// A transaction for each [`ENTRIES_PER_PIECE`]: what one wrote twice is room for the next one.
+    /// A transaction for each [`ENTRIES_PER_PIECE`]: the next one reuses the pages that this one wrote twice.
     Pieces(&'a Database),
 }
 
@@ -179,7 +179,7 @@ fn documents(from: &ReadTransaction, to: &WriteTransaction, collection: &Collect
     table(from, CopyTarget::Transaction(to, None), DataDefinition::new(&data_name(collection.number)))
 }
 
-/// Copies one table; a table that was never made is none to copy.
+/// Copies one table, if it exists.
 fn table<K: Key + 'static, V: Value + 'static>(
     from: &ReadTransaction,
     to: CopyTarget<'_>,
@@ -203,7 +203,7 @@ fn table<K: Key + 'static, V: Value + 'static>(
     }
 }
 
-/// Writes entries behind those that a table has.
+/// Appends entries to a table.
 fn append<'e, K: Key + 'static, V: Value + 'static>(
     entries: impl Iterator<Item = Result<(AccessGuard<'e, K>, AccessGuard<'e, V>), StorageError>>,
     to: &WriteTransaction,

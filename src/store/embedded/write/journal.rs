@@ -1,35 +1,37 @@
-//! What was acknowledged and is not in the tables on disk yet.
+//! The journal: acknowledged changes that are not in the tables on disk yet.
 //!
-//! A commit of redb that is durable writes every page that it changed: leaves of tables and indexes all over the file, the pages
-//! above them, and of a large file which pages are free. For a few documents that is a hundred times their size. So the rows that
-//! a group of units wrote are appended to the log as one [record](crate::store::embedded::write::record::RecordEntry), which makes them durable; redb gets them in a commit that
-//! is not, and every now and then one that is makes durable what many groups changed. A store that was killed applies
-//! again, when it is opened, what its log has beyond its tables.
+//! A durable commit of redb writes every page that it changed: leaves of tables and indexes all over the file, the
+//! pages above them, and for a large file the list of free pages. For a few documents that is a hundred times their
+//! size. So the rows of a group are appended to the log as one
+//! [record](crate::store::embedded::write::record::RecordEntry), which makes them durable. redb gets them in a commit
+//! without a sync. From time to time a table commit makes the changes of many groups durable in the tables. After a
+//! kill, opening replays the records that the tables lack.
 //!
 //! *Invariants:*
-//! - A record has the number of its commit. Each one beyond the last durable commit is there, and is applied in this order.
-//! - What a record says follows from rows alone: applying it again asks no filter and no condition.
+//! - A record has the number of its commit. The log has each record after the last table commit, and replays them in
+//!   this order.
+//! - A record consists of rows, so replaying it needs no filter and no condition.
 
 use crate::store::StoreError;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::{Pages, Use};
 use crate::store::embedded::write::room::Room;
 
-/// The records that are not in the tables yet take at the most this part of the file ...
+/// The records that are not in the tables yet take at most this part of the file ...
 const PART_OF_FILE: u64 = 256;
-/// ... but may take this much, in bytes. Little in tests of this crate, so that few units are many rounds.
+/// ... but may always take this many bytes. Small in tests of this crate, so that few units make many rounds.
 const LEAST_BYTES: u64 = if cfg!(test) { 48 * 1024 } else { 256 * 1024 };
-/// And never more than this: it has to be read and applied when the store is opened after a kill.
+/// And never more than this, because opening after a kill has to replay them.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
-/// What a record takes in the log beside its own bytes, about.
+/// About how many bytes a record takes in the log beside its own.
 const BESIDE: u64 = 6 * 1024;
 
 /// Where the writer appends records.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// None where nothing is to be written to the file.
+    /// None if nothing may be written to the file.
     log: Option<Pages>,
-    /// What the records take that are not in the tables on disk.
+    /// The bytes of the records that are not in the tables on disk.
     held: u64,
 }
 
@@ -38,7 +40,7 @@ impl Journal {
         Self { log: Some(log), held: 0 }
     }
 
-    /// Who is asked for room for the pages that follow.
+    /// Reserves room for the pages that follow.
     pub(crate) fn room(&self) -> Room {
         self.log.as_ref().map_or_else(Room::boundless, Room::of)
     }
@@ -48,7 +50,7 @@ impl Journal {
         self.held > 0
     }
 
-    /// Makes a record durable. `false`: it is time that the tables are.
+    /// Makes a record durable. `false`: a table commit is due instead.
     ///
     /// # Errors
     /// The storage failed.
@@ -63,7 +65,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// On a full disk: has what opening the file took won back.
+    /// On a full disk: frees the room that opening the file took.
     ///
     /// # Errors
     /// The storage failed.
@@ -72,7 +74,7 @@ impl Journal {
         log.promise(0, Use::Removing(0)).map(drop).map_err(StoreError::backend)
     }
 
-    /// The transaction behind this commit was given up: it needs no room any more.
+    /// The transaction of this commit was aborted: it needs no room any more.
     pub(crate) fn forget(&mut self, commit: u64) {
         if !self.holds() {
             self.release(commit);

@@ -1,4 +1,5 @@
-//! What a unit does to the tables, and the record of it in the log. Knows `read`, as filters choose what is changed.
+//! Applies units to the tables, and writes their record to the log. Knows `read`, because filters choose the changed
+//! documents.
 
 pub(super) mod batch;
 pub(super) mod copy;

@@ -1,4 +1,4 @@
-//! Makes declared collections and indexes, also over documents that are there already.
+//! Creates declared collections and indexes, also over existing documents.
 
 use redb::{ReadableTable, ReadableTableMetadata, WriteTransaction};
 
@@ -21,14 +21,15 @@ const DOCUMENTS_PER_REPORT: u64 = 100_000;
 
 /// What a key takes in a table beside its own bytes.
 const KEY_BESIDE: usize = 32;
-/// A new index gets its keys in order, so many bytes of them at a time: a page is written once for all of them that it
-/// holds, not once for each.
+/// A new index gets its keys in order, in batches of this many bytes: a page is written once for all its keys, not once
+/// for each.
 const SORTED_BYTES: usize = if cfg!(test) { 512 } else { 32 * 1024 * 1024 };
 
-/// Makes what is declared and missing; returns the numbers of the collections that changed.
+/// Creates missing collections and indexes; returns the numbers of the changed collections.
 ///
 /// # Errors
-/// [`StoreError::Duplicate`] when stored documents break a unique index, [`StoreError::NoRoom`]; the transaction is to be given up.
+/// [`StoreError::Duplicate`] when stored documents violate a unique index, [`StoreError::NoRoom`]. The transaction must
+/// then be aborted.
 pub(crate) fn declare(
     transaction: &WriteTransaction,
     catalog: &mut Catalog,
@@ -63,7 +64,7 @@ pub(crate) fn declare(
     Ok(changed)
 }
 
-/// Takes everything away that is in a collection; it stays declared as it was.
+/// Removes everything in a collection; its declaration stays.
 ///
 /// # Errors
 /// The storage failed; [`StoreError::NoRoom`].
@@ -88,7 +89,7 @@ pub(crate) fn empty(
     count_entries(own, &mut tables, &[]).map(drop)
 }
 
-/// Counts the entries of indexes that are not counted: new ones, and those of stores made before there were counts.
+/// Counts the entries of indexes without counts: new ones, and those of stores from before count blocks.
 pub(crate) fn count_entries(
     collection: &Collection,
     tables: &mut Tables<Working<'_>>,

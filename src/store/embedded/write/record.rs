@@ -1,44 +1,44 @@
-//! A record: what the units of a group wrote, as bytes of the log.
+//! A record: the rows that the units of a group wrote, as bytes of the log.
 //!
-//! *Invariant:* what a record says follows from rows alone: applying it again asks no filter and no condition.
+//! *Invariant:* a record consists of rows, so replaying it needs no filter and no condition.
 
 use bson::raw::RawDocument;
 
 use crate::store::StoreError;
 
-/// The largest record. What changes more is durable in the tables at once, which pays then.
+/// The largest record. A group that changes more ends with a table commit, which then pays.
 const LARGEST: usize = if cfg!(test) { 16 * 1024 } else { 512 * 1024 };
-/// The tags of entries. Who changes what they mean raises the layout of the log.
+/// The tags of entries. A change of their meaning needs a new layout of the log.
 const STORED: u8 = 1;
 const REMOVED: u8 = 2;
 const LAST_ID: u8 = 3;
 
-/// Something that a group changed, as a record holds it: a tag, little-endian numbers, and a document behind its length.
+/// One change of a group in a record: a tag, little-endian numbers, and a document, which begins with its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RecordEntry<'a> {
-    /// The document of a row, or that there is none any more.
+    /// The document of a row, or its removal.
     Row { collection: u32, row: u64, document: Option<&'a RawDocument> },
     /// Ids up to this one are taken.
     LastId { collection: u32, id: i64 },
 }
 
-/// What the units of a group wrote, as a record.
+/// Builds the record of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Writing {
     bytes: Vec<u8>,
-    /// How much of it units have written that were applied as a whole.
+    /// The length of the part that completely applied units wrote.
     kept: usize,
-    /// Whether this group is none that a record can hold.
+    /// Whether a record cannot hold this group.
     is_off: bool,
 }
 
 impl Writing {
-    /// For a group that will be durable in the tables.
+    /// For a group that ends with a table commit.
     pub(crate) fn off() -> Self {
         Self { is_off: true, ..Self::default() }
     }
 
-    /// The group does what a record cannot say.
+    /// The group makes a change that a record cannot hold.
     pub(crate) fn give_up(&mut self) {
         *self = Self::off();
     }
@@ -65,12 +65,12 @@ impl Writing {
         }
     }
 
-    /// What was added since belongs to a unit that was applied.
+    /// Keeps the entries added since: their unit was applied.
     pub(crate) fn keep(&mut self) {
         self.kept = self.bytes.len();
     }
 
-    /// What was added since belongs to a unit that left no trace.
+    /// Drops the entries added since: their unit was undone.
     pub(crate) fn forget(&mut self) {
         self.bytes.truncate(self.kept);
     }

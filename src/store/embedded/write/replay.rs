@@ -1,4 +1,4 @@
-//! Applies the records that a log has beyond its tables.
+//! Replays the records that the tables lack.
 
 use redb::Database;
 
@@ -11,10 +11,10 @@ use crate::store::embedded::write::batch::{Batch, BatchLimits, Undo};
 use crate::store::embedded::write::record::{RecordEntries, RecordEntry};
 use crate::store::embedded::write::room::Room;
 
-/// The records of a log that go beyond the tables, with the numbers of their commits.
+/// The records that the tables lack, with the numbers of their commits.
 pub(crate) type Records = Vec<(u64, Vec<u8>)>;
 
-/// Applies records to the tables, durably; gives the catalog as it is then.
+/// Applies records to the tables, durably, and returns the new catalog.
 ///
 /// # Errors
 /// The storage failed, or the records do not belong to this catalog; [`StoreError::NoRoom`] when there is no room for that.
@@ -52,8 +52,7 @@ pub(crate) fn replay(
     Ok(catalog)
 }
 
-/// Stores and removes the documents that records speak of, and nothing else: indexes and what the catalog knows of them are to be made
-/// anew.
+/// Stores and removes only the documents of records: indexes and their catalog entries must then be rebuilt.
 ///
 /// # Errors
 /// As [`replay`].

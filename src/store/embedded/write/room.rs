@@ -1,7 +1,8 @@
-//! How much room a change may need on disk. It is asked for before the change is made, so that redb never meets a full disk.
+//! An upper bound of the room that a change needs on disk. It is reserved before the change, so that redb never meets a
+//! full disk.
 //!
-//! All these are bounds: a tree may have to write the leaf that a key is in, one beside it, and the page above them. A commit that writes
-//! more than was promised fails a trial.
+//! All these are bounds: a tree may have to write the leaf that a key is in, one beside it, and the page above them. A
+//! trial fails if a commit writes more than was promised.
 
 use std::cell::Cell;
 
@@ -11,13 +12,13 @@ use crate::store::embedded::file::pages::{Pages, Use};
 
 /// redb's pages.
 const PAGE: u64 = 4096;
-/// A key that comes or goes: the leaves and the page above them, in its index and where its entries are counted.
+/// An added or removed key: the leaves and the page above them, in its index and in the count blocks.
 const KEY: u64 = 6;
 /// A document: the leaves and the page above them.
 const DOCUMENT: u64 = 4;
 /// A table: the pages from its root on, and what leads to it.
 const TABLE: u64 = 5;
-/// redb lists so many pages that it gives up in one.
+/// How many freed pages redb lists in one page.
 const LISTED: u64 = 400;
 /// The notes of the catalog about a collection.
 const NOTES: u64 = 4;
@@ -27,13 +28,13 @@ const NOTES: u64 = 4;
 pub(crate) struct Room {
     /// None where nothing is asked.
     log: Option<Pages>,
-    /// Whether work goes on where there is none, to find out how much is missing.
+    /// Whether work goes on without room, to find out how much is missing.
     is_counted: bool,
     missing: Cell<u64>,
 }
 
 impl Room {
-    /// As much as anybody wants: for a file that takes no place of another one yet, and for memory.
+    /// Unlimited room: for a new file that replaces no other one yet, and for memory.
     pub(crate) fn boundless() -> Self {
         Self::default()
     }
@@ -42,13 +43,13 @@ impl Room {
         Self { log: Some(log.clone()), ..Self::default() }
     }
 
-    /// For what was promised before the store was opened. Where there is none, work goes on that will be given up, to find out how much
-    /// is missing.
+    /// For room that was promised before the store was opened. Without room, the work goes on to find out how much is
+    /// missing, and is then aborted.
     pub(crate) fn counted(log: &Pages) -> Self {
         Self { is_counted: true, ..Self::of(log) }
     }
 
-    /// What may change when so many tables are dropped: redb lists the pages that it gives up.
+    /// The pages that change when this many tables are dropped: redb lists the freed pages.
     pub(crate) fn of_dropped_tables(&self, tables: usize) -> u64 {
         let pages = self.log.as_ref().map_or(0, |log| log.count());
         tables as u64 * TABLE + pages / LISTED
@@ -59,7 +60,7 @@ impl Room {
         self.missing.get()
     }
 
-    /// Whether there is room for what is not needed now.
+    /// Whether there is room for optional work.
     ///
     /// # Errors
     /// The storage failed.
@@ -70,7 +71,7 @@ impl Room {
         }
     }
 
-    /// Has room promised for pages that are going to change, on behalf of `what`.
+    /// Reserves room for pages that are going to change, for `what`.
     ///
     /// # Errors
     /// [`StoreError::NoRoom`]; nothing has changed then.
@@ -92,27 +93,27 @@ impl Room {
     }
 }
 
-/// What opening the tables of a collection may change, with so many indexes.
+/// The pages that change when the tables of a collection with this many indexes are opened.
 pub(crate) fn of_tables(indexes: usize) -> u64 {
     (indexes as u64 + 2) * TABLE + NOTES
 }
 
-/// What a key of so many bytes may change that comes or goes.
+/// The pages that change with an added or removed key of this many bytes.
 pub(crate) fn of_key(bytes: usize) -> u64 {
     KEY + 16 * bytes as u64 / PAGE
 }
 
-/// What so many entries may change that go into an index in order.
+/// The pages that change when this many sorted entries are merged into an index.
 pub(crate) fn of_sorted_entries(entries: usize) -> u64 {
     TABLE + 3 * entries as u64
 }
 
-/// What so many bytes of keys may change that come in order into an index that has so many.
+/// The pages that change when this many bytes of sorted keys are added to an index of this size.
 pub(crate) fn of_sorted_keys(bytes: u64, known: u64) -> u64 {
     TABLE + 3 * (bytes + known).div_ceil(PAGE)
 }
 
-/// What a document may change that comes, goes or gives way to another one, of so many bytes at the most.
+/// The pages that change when a document of at most this many bytes is added, removed or replaced.
 pub(crate) fn of_document(bytes: usize) -> u64 {
     // Pages are powers of two.
     DOCUMENT + 2 * (bytes as u64).div_ceil(PAGE)

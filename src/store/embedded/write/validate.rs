@@ -1,4 +1,4 @@
-//! What is asked of a document before it is stored, and of a filter before it is run. Stored bytes are trusted later.
+//! Checks of a document before it is stored, and of a filter before it is run. Stored bytes are trusted later.
 
 use bson::raw::{RawBsonRef, RawDocument};
 
@@ -57,7 +57,7 @@ fn refuse<T>(code: i32, message: &str) -> Result<T, StoreError> {
     Err(StoreError::Query { code, message: message.to_owned() })
 }
 
-/// Checks that a filter asks for nothing that only a MongoDB server can do.
+/// Checks that a filter has no operator that only a MongoDB server offers.
 pub(crate) fn runs_here(filter: &Filter) -> Result<(), StoreError> {
     match filter.needs_server() {
         Some(operator) => Err(StoreError::Unsupported { what: operator.to_owned() }),

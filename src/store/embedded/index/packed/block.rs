@@ -1,4 +1,4 @@
-//! Strings in order in one piece, each packed by what it has in common with the one before it.
+//! Sorted strings in one block. Each is stored without the prefix that it shares with the one before it.
 //!
 //! | of each string but the first, which stands apart | |
 //! |---|---|
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A first string, and the others packed.
 pub(super) type Block = (Vec<u8>, Vec<u8>);
 
-/// The packed strings behind one that comes in front of the first of them.
+/// The packed strings after a string that comes before all of them.
 pub(super) fn behind(string: &[u8], first: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(rest.len() + first.len() + 8);
     let shared = common(string, first);
@@ -22,13 +22,13 @@ pub(super) fn behind(string: &[u8], first: &[u8], rest: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// A block that a string was taken out of.
+/// A block after the removal of a string.
 pub(super) enum Without {
     /// It was not there.
     Missing,
     /// The first string is what it was.
     Rest(Vec<u8>),
-    /// It was the first one; nothing is left, or this.
+    /// The first string was removed. The rest is nothing, or this.
     First(Option<Block>),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn without(string: &[u8], first: &[u8], rest: &[u8]) -> Without {
     }
 }
 
-/// Whether a string is in a block that does not begin behind it.
+/// Whether a string is in a block whose first string is not greater.
 pub(super) fn contains(string: &[u8], first: &[u8], rest: &[u8]) -> bool {
     !matches!(Spot::of(string, first, rest), Spot::Missing)
 }
@@ -67,9 +67,9 @@ pub(super) struct Merged {
     pub(super) added: usize,
 }
 
-/// The packed strings with others among them, which are in order and behind the first one of the block.
+/// Merges sorted strings, greater than the first one of the block, into the packed strings.
 ///
-/// What is not next to a new string is copied as it is.
+/// Strings that are not next to a new one are copied unchanged.
 pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S]) -> Merged {
     let more: usize = strings.iter().take(64).map(|string| string.as_ref().len() + 4).sum();
     let mut merged = Merged { packed: Vec::with_capacity(rest.len() + more), added: 0 };
@@ -131,7 +131,8 @@ pub(super) fn with_all<S: AsRef<[u8]>>(first: &[u8], rest: &[u8], strings: &[S])
     merged
 }
 
-/// The block in pieces of about the same length, of so many packed bytes at the most if a single string has no more.
+/// Splits the block into parts of about equal length, of at most this many packed bytes unless a single string is
+/// longer.
 pub(super) fn cut_up((first, packed): Block, most: usize) -> Vec<Block> {
     let count = packed.len().div_ceil(most.max(1)).max(1);
     if count == 1 {
@@ -216,7 +217,7 @@ impl Flat {
         Between { flat: Arc::new(self), numbers: from..to }
     }
 
-    /// The number of the first string that this holds for, as it does for all behind it.
+    /// The position of the first string for which this holds; it holds for all later ones too.
     fn first_where(&self, holds: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -231,7 +232,7 @@ impl Flat {
     }
 }
 
-/// Strings of a block that were not given out yet.
+/// The strings of a block that were not returned yet.
 pub(super) struct Between {
     flat: Arc<Flat>,
     numbers: Range<usize>,
@@ -268,7 +269,7 @@ struct PackedString<'p> {
     start: usize,
     /// Where the next one does.
     end: usize,
-    /// Whether it is no longer what the block says, as another one has come in front of it.
+    /// Whether it differs from the block, because there is a new string before it.
     is_changed: bool,
 }
 
@@ -282,7 +283,7 @@ impl<'p> PackedString<'p> {
     }
 }
 
-/// Where a string is in a block that does not begin behind it.
+/// The position of a string in a block whose first string is not greater.
 enum Spot<'p> {
     First,
     There(PackedString<'p>),

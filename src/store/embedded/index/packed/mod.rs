@@ -1,7 +1,8 @@
 //! Sorted byte strings in little room.
 //!
-//! Keys of an index that are neighbours mostly begin alike. So some dozens or hundreds of them make a *block*: its first
-//! string as it is, and of each other one what the one before it does not have. The blocks are rows of a [`table`].
+//! Neighbouring keys of an index mostly begin alike. So some dozens or hundreds of them make a *block*. It has its
+//! first string whole, and each other one without the prefix that it shares with the one before. The blocks are rows of
+//! a [`table`].
 
 mod block;
 pub(crate) mod table;

@@ -1,7 +1,6 @@
 //! Sorted byte strings in a table of the file: the first string of each block -> the others, packed.
 //!
-//! A page holds more strings than with a row for each, and strings that come together are put into their block at
-//! once.
+//! A page holds more strings than with a row for each, and strings of one group are merged into their block together.
 
 use std::ops::Bound;
 
@@ -9,8 +8,8 @@ use redb::{AccessGuard, ReadableTable, StorageError, Table, TableDefinition};
 
 use super::block::{self, Block, Flat, HeldString, Without};
 
-/// A block with its first string is about a page of the file at the most. Little in tests of this crate, so that few strings are many
-/// blocks.
+/// A block with its first string has at most about a page of the file. Small in tests of this crate, so that few
+/// strings make many blocks.
 const MOST_BYTES: usize = if cfg!(test) { 256 } else { 3840 };
 
 /// The table.
@@ -39,7 +38,7 @@ fn insert_in_front(table: &mut Table<'_, &'static [u8], &'static [u8]>, string: 
     put(table, (string.to_vec(), packed))
 }
 
-/// Adds strings that are in order; returns how many were not there.
+/// Adds sorted strings; returns how many are new.
 pub(crate) fn insert_all(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     strings: &[Vec<u8>],
@@ -66,7 +65,7 @@ pub(crate) fn insert_all(
     Ok(added)
 }
 
-/// Takes a string out; `false` when it is not there.
+/// Removes a string; `false` when it is not there.
 pub(crate) fn remove(table: &mut Table<'_, &'static [u8], &'static [u8]>, string: &[u8]) -> Result<bool, StorageError> {
     let Some((first, rest)) =
         block_at(table, string)?.map(|(first, rest)| (first.value().to_vec(), rest.value().to_vec()))
@@ -110,7 +109,7 @@ pub(crate) fn range<'a>(
     })))
 }
 
-/// The block that a string would be in, unless that is in front of all.
+/// The block for a string, unless the string comes before all blocks.
 fn block_at<'a>(
     table: &'a impl ReadableTable<&'static [u8], &'static [u8]>,
     string: &[u8],
