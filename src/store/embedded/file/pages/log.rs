@@ -71,7 +71,7 @@ pub(crate) struct Log {
     /// See [`Log::was_closed`].
     pub(super) was_closed: bool,
     pub(super) shared: RwLock<Shared>,
-    pub(super) writer: Mutex<Writer>,
+    pub(super) writer: Mutex<LogWriter>,
 }
 
 /// What reading needs.
@@ -85,17 +85,70 @@ pub(super) struct Shared {
     pub(super) staged: BTreeMap<u32, Box<[u8]>>,
 }
 
+/// What this process may do to the file, and what it has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The file is as it was when it was opened, in what it says. Closing leaves it so.
+    Opened,
+    /// The file was written to. Closing writes a checkpoint.
+    Written,
+    /// A write or a sync failed, and nobody knows what is in the file. Nothing more is written.
+    Failed,
+    /// The file is closed. Another process may have it, so nothing more is written.
+    Closed,
+}
+
+/// The batch: the pages that redb writes between two syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Batch {
+    /// No change since the last sync: the next sync has nothing to do.
+    Empty,
+    /// All changes are in memory: staged pages, or another length.
+    Staged,
+    /// The first parts are in the file. The next sync completes the batch.
+    Begun {
+        /// How many pages of the batch are in the file.
+        pages: usize,
+    },
+}
+
+impl Batch {
+    /// The batch has a change that is not in the file.
+    pub(super) fn stage(&mut self) {
+        if *self == Self::Empty {
+            *self = Self::Staged;
+        }
+    }
+
+    /// So many pages were written to the file as a part.
+    fn add_part(&mut self, pages: usize) {
+        *self = Self::Begun { pages: self.written() + pages };
+    }
+
+    /// How many pages of the batch are in the file.
+    fn written(self) -> usize {
+        match self {
+            Self::Empty | Self::Staged => 0,
+            Self::Begun { pages } => pages,
+        }
+    }
+
+    /// Whether a part of the batch is in the file.
+    pub(super) fn is_begun(self) -> bool {
+        matches!(self, Self::Begun { .. })
+    }
+}
+
 /// What writing needs.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
-pub(super) struct Writer {
+pub(super) struct LogWriter {
+    pub(super) phase: Phase,
+    pub(super) batch: Batch,
     pub(super) segments: Segments,
     pub(super) point: Point,
     pub(super) superblock: Superblock,
     /// Where pages are that are newer in the batch that is being written.
     pub(super) replaced: Vec<u32>,
-    /// How many pages of this batch are in the file.
-    pub(super) written: usize,
     /// The smallest length since the last part.
     pub(super) floor: u64,
     /// How many slots were written since the last checkpoint.
@@ -104,16 +157,8 @@ pub(super) struct Writer {
     pub(super) retry_from: u64,
     /// The end of the log as it was opened, see [`Log::sync_found`]; `None` when it is on disk for sure.
     pub(super) found: Option<End>,
-    /// Whether this has written to the file.
-    pub(super) has_written: bool,
     /// Whether there was no room for another segment.
     pub(super) is_full: bool,
-    /// Whether there is something that no sync has made durable.
-    pub(super) is_changed: bool,
-    /// After a failure nothing is known of what is in the file.
-    pub(super) is_broken: bool,
-    /// Whether parts of this batch are in the file.
-    pub(super) is_begun: bool,
     /// What the pages do not say yet, see [`records`](super::records).
     pub(super) records: Vec<Record>,
     /// What was promised, see [`Log::promise`].
@@ -185,21 +230,18 @@ impl Log {
             let maps = [log.superblock.map, log.superblock.spare];
             Segments::of(&log.map, maps, &log.pinned, segment_of(log.point.slot), log.segments)
         };
-        let writer = Writer {
+        let writer = LogWriter {
+            phase: Phase::Opened,
+            batch: Batch::Empty,
             segments,
             point: log.point,
             superblock: log.superblock,
             replaced: Vec::new(),
-            written: 0,
             floor: log.length,
             slots: log.slots,
             retry_from: 0,
             found: Some(log.end),
-            has_written: false,
             is_full: false,
-            is_changed: false,
-            is_broken: false,
-            is_begun: false,
             records: log.records,
             promises: Promises::default(),
             buffer: Vec::new(),
@@ -218,10 +260,10 @@ impl Log {
     }
 
     /// Taken before what is shared, and never while holding that.
-    pub(super) fn writer(&self) -> MutexGuard<'_, Writer> {
+    pub(super) fn writer(&self) -> MutexGuard<'_, LogWriter> {
         self.writer.lock().unwrap_or_else(|poisoned| {
             let mut writer = poisoned.into_inner();
-            writer.is_broken = true;
+            writer.phase = Phase::Failed;
             writer
         })
     }
@@ -285,7 +327,7 @@ impl Log {
     }
 
     /// Writes what is staged as parts; with `is_last` the batch is complete then.
-    pub(super) fn write_parts(&self, writer: &mut Writer, is_last: bool) -> io::Result<()> {
+    pub(super) fn write_parts(&self, writer: &mut LogWriter, is_last: bool) -> io::Result<()> {
         self.begin_writing(writer)?;
         let numbers: Vec<u32> = self.shared().staged.keys().copied().collect();
         writer.promises.note_early(&numbers);
@@ -302,9 +344,9 @@ impl Log {
     }
 
     /// Makes the file one that is being written to, by this version.
-    pub(super) fn begin_writing(&self, writer: &mut Writer) -> io::Result<()> {
+    pub(super) fn begin_writing(&self, writer: &mut LogWriter) -> io::Result<()> {
         self.sync_found(writer)?;
-        writer.has_written = true;
+        writer.note_written();
         if writer.superblock.is_closed || writer.superblock.layout < LAYOUT {
             self.write_superblock(writer, Superblock { is_closed: false, ..writer.superblock })?;
         }
@@ -312,7 +354,7 @@ impl Log {
     }
 
     /// Where the part behind one of so many pages will be: that stands in the one before.
-    pub(super) fn next_part(&self, writer: &mut Writer, pages: usize) -> io::Result<u32> {
+    pub(super) fn next_part(&self, writer: &mut LogWriter, pages: usize) -> io::Result<u32> {
         let behind = writer.point.slot + 1 + page_number(pages)?;
         let end = slots_of(segment_of(writer.point.slot)).end;
         // A part needs room for its head and a page.
@@ -322,7 +364,7 @@ impl Log {
     /// Makes durable what was found when the log was opened. It may be in the operating system's memory alone, and after a sync
     /// that failed pages there may count as written that are not: to sync them again proves nothing. Only the newest superblock
     /// and the end of the chain can be such, as nothing is completed behind a sync that failed. So these are written again.
-    fn sync_found(&self, writer: &mut Writer) -> io::Result<()> {
+    fn sync_found(&self, writer: &mut LogWriter) -> io::Result<()> {
         let Some(End { passed, parts }) = writer.found.take() else { return Ok(()) };
         let superblock = writer.superblock;
         writer.failing(|| {
@@ -355,7 +397,7 @@ impl Log {
     /// Where a segment begins that can be written to.
     ///
     /// A new segment is filled with zeros first: when the disk is full that fails, and writing to it later does not.
-    fn next_segment(&self, writer: &mut Writer) -> io::Result<u32> {
+    fn next_segment(&self, writer: &mut LogWriter) -> io::Result<u32> {
         while !writer.segments.has(RESERVE + 1) {
             match self.add_segment(writer) {
                 Err(error) if is_full(&error) => break,
@@ -366,7 +408,7 @@ impl Log {
         Ok(slots_of(segment).start)
     }
 
-    pub(super) fn add_segment(&self, writer: &mut Writer) -> io::Result<()> {
+    pub(super) fn add_segment(&self, writer: &mut LogWriter) -> io::Result<()> {
         let added = self.fill(writer.segments.count());
         writer.is_full = added.as_ref().is_err_and(is_full);
         added?;
@@ -383,7 +425,7 @@ impl Log {
     }
 
     /// Segments in a row, for a map.
-    pub(super) fn take_run(&self, writer: &mut Writer, count: u32) -> io::Result<Run> {
+    pub(super) fn take_run(&self, writer: &mut LogWriter, count: u32) -> io::Result<Run> {
         loop {
             if let Some(run) = writer.segments.take_run(count, u32::MAX) {
                 return Ok(run);
@@ -392,7 +434,7 @@ impl Log {
         }
     }
 
-    fn write_part(&self, writer: &mut Writer, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
+    fn write_part(&self, writer: &mut LogWriter, numbers: &[u32], next: u32, is_last: bool) -> io::Result<()> {
         let slot = writer.point.slot;
         let mut buffer = std::mem::take(&mut writer.buffer);
         buffer.resize(SLOT, 0);
@@ -406,7 +448,7 @@ impl Log {
         let length = shared.length;
         drop(shared);
         let pages = numbers.iter().zip(&places).map(|(number, place)| (*number, place.check)).collect();
-        let content = Content::Pages { length, floor: writer.floor, is_first: !writer.is_begun };
+        let content = Content::Pages { length, floor: writer.floor, is_first: !writer.batch.is_begun() };
         self.put_part(writer, buffer, content, pages, next, is_last)?;
         let mut shared = self.shared_mut();
         for (number, place) in numbers.iter().zip(places) {
@@ -417,16 +459,16 @@ impl Log {
         shared.version = Version::new();
         drop(shared);
         writer.segments.place(slot + 1, numbers.iter().copied());
-        writer.written += numbers.len();
+        writer.batch.add_part(numbers.len());
         writer.promises.note_written(numbers.len());
-        (writer.floor, writer.is_begun) = (length, true);
+        writer.floor = length;
         Ok(())
     }
 
     /// Writes a part. Its slots are in the buffer, behind one for its head.
     pub(super) fn put_part(
         &self,
-        writer: &mut Writer,
+        writer: &mut LogWriter,
         mut buffer: Vec<u8>,
         content: Content,
         pages: Vec<(u32, u32)>,
@@ -446,11 +488,11 @@ impl Log {
 
     /// Stages the pages that still count in segments that are mostly garbage, if there is more than `most` of it. So many segments
     /// are left free, and the room for what was promised.
-    pub(super) fn clear_segments(&self, writer: &mut Writer, most: u64, kept: usize) -> io::Result<()> {
+    pub(super) fn clear_segments(&self, writer: &mut LogWriter, most: u64, kept: usize) -> io::Result<()> {
         // On a full disk a few slots count; heads of parts will take some again.
         let fullest = if writer.is_full { SEGMENT - 8 } else { SEGMENT * 9 / 10 };
         let mut garbage = writer.segments.clearable();
-        let mut budget = CLEARED.max(2 * (writer.written + self.shared().staged.len()));
+        let mut budget = CLEARED.max(2 * (writer.batch.written() + self.shared().staged.len()));
         let mut cleared = BTreeSet::new();
         while garbage > most {
             let current = segment_of(writer.point.slot);
@@ -474,7 +516,7 @@ impl Log {
         Ok(())
     }
 
-    fn clear_segment(&self, writer: &mut Writer, segment: u32) -> io::Result<()> {
+    fn clear_segment(&self, writer: &mut LogWriter, segment: u32) -> io::Result<()> {
         let pages: Vec<(u32, u32)> = writer.segments.pages_in(segment).collect();
         let (Some((first, _)), Some((last, _))) = (pages.first(), pages.last()) else { return Ok(()) };
         let mut bytes = vec![0; (last - first + 1) as usize * SLOT];
@@ -512,10 +554,10 @@ impl Log {
     }
 
     /// Makes the batch durable; what it has replaced is free then.
-    pub(super) fn commit(&self, writer: &mut Writer) -> io::Result<()> {
+    pub(super) fn commit(&self, writer: &mut LogWriter) -> io::Result<()> {
         self.write_parts(writer, true)?;
         writer.failing(|| self.file.sync_data())?;
-        (writer.is_changed, writer.is_begun, writer.written) = (false, false, 0);
+        writer.batch = Batch::Empty;
         for slot in writer.replaced.drain(..) {
             writer.segments.release(slot);
         }
@@ -524,7 +566,7 @@ impl Log {
     }
 
     /// Recovery begins at a checkpoint, so that nothing of a record that is still needed may be before it.
-    pub(super) fn checkpoint_if_due(&self, writer: &mut Writer) -> io::Result<()> {
+    pub(super) fn checkpoint_if_due(&self, writer: &mut LogWriter) -> io::Result<()> {
         if !writer.records.is_empty() {
             return Ok(());
         }
@@ -537,7 +579,7 @@ impl Log {
     }
 
     /// Writes the whole map, so that recovery begins here; only when all that was written is on disk.
-    fn checkpoint(&self, writer: &mut Writer, is_closed: bool) -> io::Result<()> {
+    fn checkpoint(&self, writer: &mut LogWriter, is_closed: bool) -> io::Result<()> {
         // Nobody else changes the map meanwhile.
         let (pages, length) = {
             let shared = self.shared();
@@ -596,7 +638,7 @@ impl Log {
     }
 
     /// Writes this as the next generation; what it leads to is on disk.
-    pub(super) fn write_superblock(&self, writer: &mut Writer, superblock: Superblock) -> io::Result<()> {
+    pub(super) fn write_superblock(&self, writer: &mut LogWriter, superblock: Superblock) -> io::Result<()> {
         let superblock = Superblock { layout: LAYOUT, generation: superblock.generation + 1, ..superblock };
         writer.failing(|| {
             for slot in superblock.slots() {
@@ -604,22 +646,35 @@ impl Log {
             }
             self.file.sync_data()
         })?;
-        (writer.superblock, writer.has_written) = (superblock, true);
+        writer.superblock = superblock;
+        writer.note_written();
         Ok(())
     }
 }
 
-impl Writer {
+impl LogWriter {
+    /// The file is written to from now on. Nothing leads back from a failure.
+    fn note_written(&mut self) {
+        if self.phase == Phase::Opened {
+            self.phase = Phase::Written;
+        }
+    }
+
     /// After an error of this work nothing more is written.
     pub(super) fn failing<T>(&mut self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let done = work();
-        self.is_broken |= done.is_err();
-        self.is_full |= done.as_ref().is_err_and(is_full);
+        if let Err(error) = &done {
+            self.phase = Phase::Failed;
+            self.is_full |= is_full(error);
+        }
         done
     }
 
     pub(super) fn check(&self) -> io::Result<()> {
-        if self.is_broken { Err(io::Error::other("writing to the store has failed before")) } else { Ok(()) }
+        match self.phase {
+            Phase::Opened | Phase::Written => Ok(()),
+            Phase::Failed | Phase::Closed => Err(io::Error::other("writing to the store has failed before")),
+        }
     }
 }
 
@@ -689,7 +744,9 @@ impl StorageBackend for Pages {
         writer.replaced.extend(cut_off.iter().map(|place| place.slot).filter(|slot| *slot > 0));
         shared.set_length(length);
         writer.floor = writer.floor.min(length);
-        writer.is_changed |= length != before;
+        if length != before {
+            writer.batch.stage();
+        }
         Ok(())
     }
 
@@ -697,7 +754,7 @@ impl StorageBackend for Pages {
         let mut writer = self.writer();
         writer.check()?;
         self.sync_found(&mut writer)?;
-        if !writer.is_changed {
+        if writer.batch == Batch::Empty {
             return Ok(());
         }
         // A full disk is cleared when somebody needs the room.
@@ -711,7 +768,7 @@ impl StorageBackend for Pages {
     fn write(&self, from: u64, data: &[u8]) -> io::Result<()> {
         let mut writer = self.writer();
         writer.check()?;
-        writer.is_changed = true;
+        writer.batch.stage();
         let end = from + data.len() as u64;
         page_of(end)?;
         let mut pages = Vec::with_capacity(data.len() / SLOT + 2);
@@ -739,11 +796,10 @@ impl StorageBackend for Pages {
     fn close(&self) -> io::Result<()> {
         let mut writer = self.writer();
         // What was not synced was not meant to stay.
-        if writer.has_written && !writer.is_changed && !writer.is_broken && writer.records.is_empty() {
+        if writer.phase == Phase::Written && writer.batch == Batch::Empty && writer.records.is_empty() {
             self.checkpoint(&mut writer, true)?;
         }
-        // Another one may have the file from now on.
-        writer.is_broken = true;
+        writer.phase = Phase::Closed;
         self.file.close()
     }
 

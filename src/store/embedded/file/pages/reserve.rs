@@ -11,7 +11,7 @@
 use std::io;
 
 use super::layout::{SEGMENT, SLOT};
-use super::log::{Log, MOST_ROUNDS, Shared, Writer, is_full};
+use super::log::{Batch, Log, LogWriter, MOST_ROUNDS, Shared, is_full};
 use super::promises::{Promises, Use};
 use super::segments::{RESERVE, segment_of, slots_of};
 
@@ -30,7 +30,7 @@ fn slots_for(pages: u64) -> u64 {
     pages.saturating_add(pages / HEADS + 4)
 }
 
-impl Writer {
+impl LogWriter {
     /// The pages of a commit that nobody counts.
     fn fixed(&self, shared: &Shared) -> u64 {
         let pages = shared.map.len() as u64;
@@ -114,7 +114,7 @@ impl Log {
 
     /// Whether so many more pages can be written beside those that were promised, with so many segments left free. Makes the file
     /// longer for that, where there is room.
-    pub(super) fn has_room(&self, writer: &mut Writer, pages: u64, kept: usize) -> io::Result<bool> {
+    pub(super) fn has_room(&self, writer: &mut LogWriter, pages: u64, kept: usize) -> io::Result<bool> {
         let needed = slots_for(writer.owed(&self.shared()).saturating_add(pages));
         while writer.free_slots(kept) < needed {
             match self.add_segment(writer) {
@@ -129,12 +129,11 @@ impl Log {
 
     /// On a full disk: clears segments until there is room, or no more can be won. What redb has written of a transaction that is not
     /// complete becomes durable with that, which redb expects of any file.
-    fn win_room(&self, writer: &mut Writer, slots: u64, kept: usize) -> io::Result<bool> {
+    fn win_room(&self, writer: &mut LogWriter, slots: u64, kept: usize) -> io::Result<bool> {
         for _ in 0..MOST_ROUNDS {
-            if writer.is_changed {
-                self.commit(writer)?;
-            } else {
-                self.checkpoint_if_due(writer)?;
+            match writer.batch {
+                Batch::Empty => self.checkpoint_if_due(writer)?,
+                Batch::Staged | Batch::Begun { .. } => self.commit(writer)?,
             }
             if self.has_room(writer, slots, kept)? {
                 return Ok(true);
@@ -143,7 +142,7 @@ impl Log {
             if self.shared().staged.is_empty() {
                 break;
             }
-            writer.is_changed = true;
+            writer.batch.stage();
         }
         Ok(false)
     }
