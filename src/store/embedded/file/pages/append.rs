@@ -15,7 +15,9 @@
 use std::io;
 
 use super::layout::{Content, Place, SLOT, offset};
-use super::log::{Log, Phase, page_number, room_at};
+use super::log::{Log, page_number};
+use super::log_writer::Phase;
+use super::parts::room_at;
 use super::records::Record;
 use super::segments::{RESERVE, segment_of};
 
@@ -116,8 +118,8 @@ mod tests {
     use redb::StorageBackend;
     use redb::backends::FileBackend;
 
+    use super::super::backend::{Opened, Pages};
     use super::super::layout::{Found, LAYOUT, SUPERBLOCKS, Superblock};
-    use super::super::log::{Opened, Pages};
     use super::*;
 
     fn file(path: &Path) -> Box<dyn StorageBackend> {

@@ -11,7 +11,8 @@
 use std::io;
 
 use super::layout::{SEGMENT, SLOT};
-use super::log::{Batch, Log, LogWriter, MOST_ROUNDS, Shared, is_full};
+use super::log::{Log, Shared};
+use super::log_writer::{LogWriter, PageBatch, is_full};
 use super::promises::{Promises, Use};
 use super::segments::{RESERVE, segment_of, slots_of};
 
@@ -24,6 +25,9 @@ const REGION: u64 = 1 << 20;
 const LISTED: u64 = 4096;
 /// One slot for so many pages goes to heads of parts and to ends of segments.
 const HEADS: u64 = 32;
+
+/// So often one promise clears segments on a full disk.
+const MOST_ROUNDS: usize = 64;
 
 /// How many slots so many pages take with the heads of their parts, however they come.
 fn slots_for(pages: u64) -> u64 {
@@ -132,8 +136,8 @@ impl Log {
     fn win_room(&self, writer: &mut LogWriter, slots: u64, kept: usize) -> io::Result<bool> {
         for _ in 0..MOST_ROUNDS {
             match writer.batch {
-                Batch::Empty => self.checkpoint_if_due(writer)?,
-                Batch::Staged | Batch::Begun { .. } => self.commit(writer)?,
+                PageBatch::Empty => self.checkpoint_if_due(writer)?,
+                PageBatch::Staged | PageBatch::Begun { .. } => self.commit(writer)?,
             }
             if self.has_room(writer, slots, kept)? {
                 return Ok(true);
