@@ -57,7 +57,7 @@ use crate::store::{
     revision,
 };
 
-use self::open::location::Location;
+use self::open::files::StoreFiles;
 use self::plan::planner::Wanted;
 use self::plan::way::{self, Way};
 use self::read::chunks::{self, Remainder};
@@ -89,7 +89,7 @@ const LONG: usize = 1024 * 1024;
 pub struct EmbeddedStore {
     published: Published,
     writer: writer::Handle,
-    location: Location,
+    files: StoreFiles,
     /// One backup at a time: each takes as much room as the store.
     backing_up: Arc<tokio::sync::Mutex<()>>,
 }
@@ -102,7 +102,7 @@ impl EmbeddedStore {
     /// # Errors
     /// With a message for the operator, see [`OpenError`].
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        Self::start(Location::prepare(directory, options)?, options)
+        Self::start(StoreFiles::prepare(directory, options)?, options)
     }
 
     /// Opens a store for reading. The file stays as it is, and no named file is created beside it. Writes to this store
@@ -111,13 +111,13 @@ impl EmbeddedStore {
     /// # Errors
     /// As [`EmbeddedStore::open`]; [`OpenError::NoStore`] when there is none.
     pub fn open_aside(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        Self::start(Location::aside(directory, options)?, options)
+        Self::start(StoreFiles::existing(directory, options)?.overlaid(), options)
     }
 
-    fn start(location: Location, options: &Options) -> Result<Self, OpenError> {
+    fn start(files: StoreFiles, options: &Options) -> Result<Self, OpenError> {
         let published = Arc::new(ArcSwapOption::empty());
-        let writer = writer::Handle::start(location.clone(), options, Arc::clone(&published))?;
-        Ok(Self { published, writer, location, backing_up: Arc::default() })
+        let writer = writer::Handle::start(files.clone(), options, Arc::clone(&published))?;
+        Ok(Self { published, writer, files, backing_up: Arc::default() })
     }
 
     /// Reads everything and returns all errors: documents that do not decode, indexes that differ from a rebuild,
@@ -327,9 +327,9 @@ impl FileStore for EmbeddedStore {
     async fn backup(&self) -> Result<File, StoreError> {
         let turn = Arc::clone(&self.backing_up).try_lock_owned();
         let turn = turn.map_err(|_| failure::unavailable(&"another backup is being made"))?;
-        let (snapshot, location) = (self.snapshot()?, self.location.clone());
+        let (snapshot, files) = (self.snapshot()?, self.files.clone());
         let copy = tokio::task::spawn_blocking(move || {
-            let copied = failure::guarded(|| backup::copy_of(&location, &snapshot, Some(backup::LONGEST)));
+            let copied = failure::guarded(|| backup::copy_of(&files, &snapshot, Some(backup::LONGEST)));
             drop(turn);
             copied
         });
@@ -342,7 +342,7 @@ impl FileStore for EmbeddedStore {
 
     fn figures(&self) -> EmbeddedFigures {
         let (unused_bytes, unused_age) = self.writer.unused().unwrap_or_default();
-        let (file_bytes, disk_bytes) = (self.location.file_bytes(), self.location.taken_bytes());
+        let (file_bytes, disk_bytes) = (self.files.length(), self.files.taken_bytes());
         EmbeddedFigures { file_bytes, disk_bytes, unused_bytes, unused_age, queue_length: self.writer.waiting() }
     }
 }

@@ -23,8 +23,10 @@ use crate::store::embedded::failure;
 use crate::store::embedded::file::acknowledged::Acknowledged;
 use crate::store::embedded::file::pages::Use;
 use crate::store::embedded::open::engine::Engine;
-use crate::store::embedded::open::location::{Location, Ready};
+use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::opening::{self, IfMissing, Ready};
 use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::open::watermark;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Published;
 use crate::store::embedded::read::snapshot::Snapshot;
@@ -99,9 +101,9 @@ impl Handle {
     }
 
     /// Opens the file and starts the thread.
-    pub(crate) fn start(location: Location, options: &Options, published: Published) -> Result<Self, OpenError> {
-        let Ready { database, catalog, journal } = space::open_compacted(&location)?;
-        let (acknowledged, limits) = (location.acknowledged(&catalog), location.limits());
+    pub(crate) fn start(files: StoreFiles, options: &Options, published: Published) -> Result<Self, OpenError> {
+        let Ready { database, catalog, journal } = space::open_compacted(&files)?;
+        let (acknowledged, limits) = (watermark::open(&files, &catalog), BatchLimits::of(options));
         let (sender, jobs) = sync_channel(options.queue_length);
         let (reporter, unused) = (Reporter::default(), Arc::default());
         let is_reopening = Arc::<AtomicBool>::default();
@@ -109,7 +111,7 @@ impl Handle {
             reporter: Arc::clone(&reporter),
             unused: Arc::clone(&unused),
             is_reopening: Arc::clone(&is_reopening),
-            location,
+            files,
             published,
             catalog,
             database: Some(database),
@@ -203,7 +205,7 @@ struct Writer {
     reporter: Reporter,
     unused: Arc<ArcSwapOption<Unused>>,
     is_reopening: Arc<AtomicBool>,
-    location: Location,
+    files: StoreFiles,
     published: Published,
     /// As of the last commit.
     catalog: Catalog,
@@ -346,7 +348,7 @@ impl Writer {
     /// Measures the unused part of the file: some hundred samples, some milliseconds.
     fn measure(&self) {
         let Some(database) = &self.database else { return };
-        if let Some(bytes) = space::unused(database, &self.catalog, self.location.taken_bytes()) {
+        if let Some(bytes) = space::unused(database, &self.catalog, self.files.taken_bytes()) {
             self.unused.store(Some(Arc::new(Unused { bytes, at: Instant::now() })));
         }
     }
@@ -507,7 +509,7 @@ impl Writer {
         catalog: Catalog,
         record: Option<&[u8]>,
     ) -> Result<(), StoreError> {
-        let append = |record| self.journal.append(catalog.commit, record, self.location.file_bytes());
+        let append = |record| self.journal.append(catalog.commit, record, self.files.length());
         let appended = record.map_or(Ok(false), append);
         let is_durable = match appended {
             Ok(is_durable) => is_durable,
@@ -520,7 +522,7 @@ impl Writer {
             transaction.set_durability(Durability::None).map_err(|error| failure::unavailable(&error))?;
         } else {
             // Makes opening after a kill quick, and each such commit slower: worth it where repairing would take long.
-            transaction.set_quick_repair(self.location.is_large());
+            transaction.set_quick_repair(self.files.is_large());
         }
         let committed = failure::caught(|| transaction.commit()).map_err(|panic| failure::unavailable(&panic))?;
         committed.map_err(|error| failure::unavailable(&error))?;
@@ -573,12 +575,12 @@ impl Writer {
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
-        let opened = self.location.open().map_err(|error| failure::unavailable(&error))?;
+        let opened = opening::open(&self.files, IfMissing::Refuse).map_err(|error| failure::unavailable(&error))?;
         let Ready { database, mut catalog, journal } = opened;
         self.journal = journal;
         catalog.continue_after(&self.catalog);
         // It may be a new file, written after a sync that failed.
-        self.acknowledged = self.location.acknowledged(&catalog);
+        self.acknowledged = watermark::open(&self.files, &catalog);
         self.catalog = catalog;
         let snapshot = Snapshot::take(&database, self.catalog.clone()).map_err(|error| failure::unavailable(&error))?;
         self.published.store(Some(Arc::new(snapshot)));

@@ -1,5 +1,5 @@
-//! The layout of the tables (that of the pages below them is in [`pages`](crate::store::embedded::file::pages)): its version, what every file of this service says of itself, and how an older one is brought
-//! up to this version.
+//! The format of the tables: the catalog with its version, and how an older version becomes this one. The layout of the pages below
+//! has a version of its own, see [`pages`](crate::store::embedded::file::pages).
 //!
 //! | version | what is different |
 //! |---|---|
@@ -11,26 +11,71 @@
 
 use bson::Document;
 use bson::raw::RawDocument;
-use redb::{Database, ReadableTable, WriteTransaction};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableError, WriteTransaction};
 
 use crate::store::StoreError;
-use crate::store::embedded::catalog::collections::Catalog;
-use crate::store::embedded::catalog::meta::{META, META_COLLECTION, restate_collections, sign};
+use crate::store::embedded::catalog::collections::{Catalog, CatalogError, Collection};
+use crate::store::embedded::catalog::meta::{
+    self, FORMAT, META, META_COLLECTION, META_COMMIT, OLDEST, restate_collections, sign,
+};
 use crate::store::embedded::failure;
 use crate::store::embedded::index::keys::keys_of;
 use crate::store::embedded::index::row::with_row;
 use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::open::paths::StorePaths;
+use crate::store::embedded::open::refusal::OpenError;
 
 /// From this version on entries are counted rightly.
 const COUNTED: i64 = 2;
 /// From this version on all entries are in their tables.
 const COMPLETE: i64 = 5;
+
+/// Reads the catalog of a database, and the version of its format.
+pub(super) fn read_catalog(database: &Database, paths: &StorePaths) -> Result<(Catalog, i64), OpenError> {
+    let transaction = database.begin_read().map_err(|error| paths.engine_error(error.into()))?;
+    catalog_of(&transaction, paths)
+}
+
+fn catalog_of(transaction: &ReadTransaction, paths: &StorePaths) -> Result<(Catalog, i64), OpenError> {
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::Storage(error)) => return Err(paths.engine_error(error.into())),
+        Err(_) => return Err(paths.unknown_format()),
+    };
+    let version = check_version(&meta, paths)?;
+    let entries = meta.range(META_COLLECTION..).map_err(|error| paths.engine_error(error.into()))?;
+    let mut collections = Vec::new();
+    for entry in entries {
+        let (name, stored) = entry.map_err(|error| paths.engine_error(error.into()))?;
+        if name.value().starts_with(META_COLLECTION) {
+            collections.push(read_collection(stored.value()).map_err(|error| paths.damaged(&error))?);
+        }
+    }
+    let commit = meta.get(META_COMMIT).map_err(|error| paths.engine_error(error.into()))?;
+    let commit = commit.and_then(|stored| Some(u64::from_le_bytes(stored.value().try_into().ok()?)));
+    let identity = meta::identity(&meta).map_err(|error| paths.engine_error(error.into()))?;
+    let catalog = Catalog::of(collections, commit.unwrap_or_default(), identity);
+    Ok((catalog.map_err(|error| paths.damaged(&error))?, version))
+}
+
+fn check_version(meta: &impl ReadableTable<&'static str, &'static [u8]>, paths: &StorePaths) -> Result<i64, OpenError> {
+    match meta::version(meta).map_err(|error| paths.engine_error(error.into()))? {
+        Some(found) if (OLDEST..=FORMAT).contains(&found) => Ok(found),
+        Some(found) if found > FORMAT => Err(OpenError::NewerFormat { path: paths.file().to_owned(), found }),
+        _ => Err(paths.unknown_format()),
+    }
+}
+
+fn read_collection(stored: &[u8]) -> Result<Collection, CatalogError> {
+    Collection::from_document(&Document::from_reader(stored)?)
+}
+
 /// Brings a file of an older version up to this one, in one transaction.
 ///
 /// # Errors
 /// As work on a whole file; nothing has changed then.
-pub(crate) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64) -> Result<(), StoreError> {
+pub(super) fn bring_up(database: &Database, catalog: &mut Catalog, version: i64) -> Result<(), StoreError> {
     let transaction = database.begin_write().map_err(|error| failure::of_engine(error.into()))?;
     if version < COMPLETE {
         complete(&transaction, catalog)?;

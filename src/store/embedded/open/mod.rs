@@ -1,7 +1,27 @@
-//! A file becomes a store: paths, recovery, older formats, and the words of each refusal. Knows `write`, which applies records.
+//! A file becomes a store: paths, recovery, older formats, replacement, refusals. Knows `write`, which applies records.
+//!
+//! Each file here may know those before it, and no other:
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | [`paths`] | the paths of a store's files |
+//! | [`refusal`] | why a store is not opened, and which error below leads to which refusal |
+//! | [`presence`] | whether there is a store |
+//! | [`files`] | the files on their storage: opened, locked, measured |
+//! | [`engine`] | how redb opens and closes a database |
+//! | [`format`](mod@format) | the catalog with its version, and how an older version becomes this one |
+//! | [`watermark`] | the last acknowledged commit must be there |
+//! | [`recovery`] | what is found at the path, and how it becomes current |
+//! | [`replace`] | a new file takes the place of the store's |
+//! | [`opening`] | all of this in order |
 
 pub(super) mod engine;
+pub(super) mod files;
 pub(super) mod format;
-pub(super) mod location;
+pub(super) mod opening;
+pub(super) mod paths;
 pub(super) mod presence;
+pub(super) mod recovery;
 pub(super) mod refusal;
+pub(super) mod replace;
+pub(super) mod watermark;

@@ -1,10 +1,16 @@
-//! Why a store is not opened, in words for whoever runs it.
+//! Why a store is not opened, in words for the operator, and which error below leads to which refusal.
 
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
+use redb::{DatabaseError, StorageError};
+
+use crate::store::StoreError;
 use crate::store::embedded::catalog::meta::FORMAT;
-use crate::store::embedded::file::pages::LAYOUT;
+use crate::store::embedded::failure;
+use crate::store::embedded::file::pages::{BESIDE, LAYOUT, Unopened};
+use crate::store::embedded::open::paths::StorePaths;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -93,4 +99,87 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+}
+
+/// Each error below the store, as the refusal of the store at these paths.
+impl StorePaths {
+    /// The file is damaged.
+    pub(super) fn damaged(&self, what: &dyn Display) -> OpenError {
+        OpenError::Damaged { path: self.file().to_owned(), what: what.to_string() }
+    }
+
+    /// The disk is full, and so many bytes are missing beside what a log keeps free.
+    pub(super) fn no_room(&self, source: io::Error, missing: u64) -> OpenError {
+        OpenError::NoRoom { path: self.file().to_owned(), needed: missing.saturating_add(BESIDE), source }
+    }
+
+    /// The file is none of this service.
+    pub(super) fn unknown_format(&self) -> OpenError {
+        OpenError::UnknownFormat(self.file().to_owned())
+    }
+
+    /// The storage failed.
+    pub(super) fn io_error(&self, source: io::Error) -> OpenError {
+        match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                OpenError::NotWritable { path: self.directory().to_owned(), source }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                self.no_room(source, 0)
+            }
+            _ => OpenError::Io { path: self.file().to_owned(), source },
+        }
+    }
+
+    /// The log of pages was not opened.
+    pub(super) fn log_error(&self, error: Unopened) -> OpenError {
+        match error {
+            Unopened::InUse => OpenError::InUse(self.directory().to_owned()),
+            Unopened::NoLocks => OpenError::NoLocks(self.directory().to_owned()),
+            Unopened::Newer(found) => OpenError::NewerPages { path: self.file().to_owned(), found },
+            Unopened::Damaged(what) => self.damaged(&what),
+            Unopened::Io(error) => self.io_error(error),
+        }
+    }
+
+    /// redb did not open its database.
+    pub(super) fn database_error(&self, error: DatabaseError) -> OpenError {
+        match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(self.directory().to_owned()),
+            DatabaseError::UpgradeRequired(found) => OpenError::OlderStorage { path: self.file().to_owned(), found },
+            // redb's words for a file that does not begin as its files do.
+            DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                self.unknown_format()
+            }
+            other => self.engine_error(other.into()),
+        }
+    }
+
+    /// redb failed to read or write.
+    pub(super) fn engine_error(&self, error: redb::Error) -> OpenError {
+        match error {
+            // The file ends before its pages do.
+            redb::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(&error),
+            redb::Error::Io(error) => self.io_error(error),
+            other => self.damaged(&other),
+        }
+    }
+
+    /// Work on the whole file failed.
+    pub(crate) fn store_error(&self, error: StoreError) -> OpenError {
+        match error {
+            StoreError::Corrupt { what } => self.damaged(&what),
+            StoreError::NoRoom { .. } => self.io_error(io::ErrorKind::StorageFull.into()),
+            StoreError::Backend { source } => match source.downcast::<io::Error>() {
+                Ok(source) => self.io_error(*source),
+                Err(source) => self.io_error(io::Error::other(source)),
+            },
+            other => self.io_error(io::Error::other(other)),
+        }
+    }
+
+    /// Runs work that may panic on damaged pages: redb verifies them when it recovers, not whenever it reads.
+    pub(super) fn guarded<T>(&self, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+        failure::caught(work).unwrap_or_else(|panic| Err(self.damaged(&panic)))
+    }
 }

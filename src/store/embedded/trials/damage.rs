@@ -11,10 +11,10 @@ use bson::raw::RawDocumentBuf;
 use redb::ReadableDatabase as _;
 
 use super::memory::Memory;
-use super::{Random, directory, location, one_of, options, rounds, start, up};
+use super::{Random, directory, one_of, options, rounds, start, store_files, up};
 use crate::query::{Filter, Limits, Sort};
 use crate::store::embedded::index::definitions::{DataDefinition, data_name};
-use crate::store::embedded::open::location::Found;
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
 use crate::store::embedded::{EmbeddedStore, OpenError, failure};
@@ -58,7 +58,7 @@ async fn used_store(closed: bool) -> Files {
         store.commit(unit).await.expect("ids are free");
     }
     drop(store);
-    space::compact(&location(&memory)).expect("it is sound");
+    space::compact(&store_files(&memory)).expect("it is sound");
     let store = start(&memory, &options());
     for id in [3, 70, 71, 555] {
         let unit = Unit::of(Change::Delete { collection: THINGS, before: document(id) }).and(insertion(id + DOCUMENTS));
@@ -123,9 +123,11 @@ fn damage(bytes: &mut Vec<u8>, kind: usize, random: &mut Random) -> &'static str
 
 /// Every document that can be read somehow.
 fn readable(memory: &Arc<Memory>) -> BTreeMap<u64, Vec<u8>> {
-    let Ok(found) = location(memory).open_aside() else { return BTreeMap::new() };
-    let catalog = failure::caught(|| location(memory).bring_up(&found)).ok().and_then(Result::ok);
-    let Found { database, catalog, .. } = Found { catalog: catalog.unwrap_or(found.catalog.clone()), ..found };
+    let Ok(found) = recovery::open_overlay(&store_files(memory)) else { return BTreeMap::new() };
+    let catalog =
+        failure::caught(|| recovery::bring_up_to_date(&store_files(memory), &found)).ok().and_then(Result::ok);
+    let Unreplayed { database, catalog, .. } =
+        Unreplayed { catalog: catalog.unwrap_or(found.catalog.clone()), ..found };
     let Some(collection) = catalog.get(THINGS) else { return BTreeMap::new() };
     let name = data_name(collection.number);
     let read = |row: u64| {
@@ -155,14 +157,14 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
     let kind = damage(damaged.get_mut(&name).expect("the file"), kind, random);
     let memory = Memory::of(damaged.clone());
 
-    let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
+    let findings = repair::check_at(&store_files(&memory)).expect("damage is a finding");
     assert!(memory.contents() == damaged, "checking changed the file");
     let check = if findings.is_sound() { "sound" } else { "not sound" };
 
     let before = readable(&memory);
     assert!(memory.contents() == damaged, "looking changed the file");
     let repair = repair(&damaged, right).await;
-    let opened = EmbeddedStore::start(location(&memory), &options());
+    let opened = EmbeddedStore::start(store_files(&memory), &options());
     let (answers, writes) = match opened {
         // Damage to the catalog is met after the storage has opened the file, which closing it then writes to.
         Err(
@@ -235,7 +237,7 @@ async fn write(store: &EmbeddedStore) -> &'static str {
 /// A repair makes everything right, or says that it cannot and changes nothing.
 async fn repair(damaged: &Files, right: &Answers) -> &'static str {
     let memory = Memory::of(damaged.clone());
-    match repair::repair_at(&location(&memory)) {
+    match repair::repair_at(&store_files(&memory)) {
         Ok(repaired) => {
             assert!(repaired.after.is_sound(), "{:?}", repaired.after.problems);
             assert_eq!(repaired.kept.is_some(), !repaired.before.is_sound());

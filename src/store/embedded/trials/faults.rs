@@ -17,7 +17,7 @@ use super::memory::Memory;
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::storage::{Disk, Storage};
-use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::options::Options;
 use crate::store::{
@@ -305,8 +305,8 @@ fn faulty_store() -> (tempfile::TempDir, Arc<Faults>, EmbeddedStore) {
     let faults = Faults::none();
     let options = Options::default();
     let disk = FaultyDisk::on_disk(&faults);
-    let location = Location::on(disk, directory.path(), &options).expect("a directory");
-    let store = EmbeddedStore::start(location, &options).expect("nothing is wrong yet");
+    let files = StoreFiles::on(disk, directory.path(), &options).expect("a directory");
+    let store = EmbeddedStore::start(files, &options).expect("nothing is wrong yet");
     (directory, faults, store)
 }
 
@@ -359,10 +359,10 @@ async fn a_read_that_fails_spoils_one_backup_and_no_other() {
     let faults = Faults::none();
     // Less than the documents take.
     let options = Options { cache_bytes: 1024 * 1024, ..Options::default() };
-    let location = Location::on(FaultyDisk::on_disk(&faults), directory.path(), &options).expect("a directory");
+    let files = StoreFiles::on(FaultyDisk::on_disk(&faults), directory.path(), &options).expect("a directory");
     let mut refused = 0;
     for after in (0_u64..).step_by(40) {
-        let store = EmbeddedStore::start(location.clone(), &options).expect("nothing is wrong yet");
+        let store = EmbeddedStore::start(files.clone(), &options).expect("nothing is wrong yet");
         *faults.plan() = Plan { after: Some(after), only: Some(Operation::Read), ..Plan::default() };
         let copied = store.backup().await;
         let plan = std::mem::take(&mut *faults.plan());
@@ -550,8 +550,8 @@ async fn a_file_that_is_replaced_while_it_is_opened_takes_no_write() {
         drop(store);
         faults.opened_before_replaced.store(opened, Ordering::SeqCst);
         let disk = FaultyDisk::on_disk(&faults);
-        let location = Location::on(disk, directory.path(), &Options::default()).expect("a directory");
-        let acknowledged = match EmbeddedStore::start(location, &Options::default()) {
+        let files = StoreFiles::on(disk, directory.path(), &Options::default()).expect("a directory");
+        let acknowledged = match EmbeddedStore::start(files, &Options::default()) {
             Ok(store) => insert(&store, 2, 10).await.map(|_| 2).expect("nothing is wrong"),
             Err(OpenError::InUse(_)) => 1,
             Err(other) => panic!("{other:?}"),

@@ -12,7 +12,7 @@ use redb::Database;
 
 use super::memory::Memory;
 use super::space::filled;
-use super::{directory, location, options, start};
+use super::{directory, options, start, store_files};
 use crate::query::{Filter, Limits};
 use crate::store::embedded::catalog::meta::FORMAT;
 use crate::store::embedded::catalog::meta::{META, META_COLLECTION, META_FORMAT, META_IDENTITY};
@@ -179,8 +179,8 @@ async fn counts_of_format_1_that_cannot_be_read_are_repaired() {
         let table: redb::TableDefinition<'_, &'static str, &'static str> = redb::TableDefinition::new(&name);
         transaction.open_table(table).expect("it can be made").insert("no", "counts").expect("it can be written");
     });
-    assert!(!repair::check_at(&location(&memory)).expect("it can be looked at").is_sound());
-    let repaired = repair::repair_at(&location(&memory)).expect("the documents are whole");
+    assert!(!repair::check_at(&store_files(&memory)).expect("it can be looked at").is_sound());
+    let repaired = repair::repair_at(&store_files(&memory)).expect("the documents are whole");
     assert!(repaired.after.is_sound());
     assert_eq!(count_below(&start(&memory, &options()), 200).await, 200);
 }
@@ -189,9 +189,9 @@ async fn counts_of_format_1_that_cannot_be_read_are_repaired() {
 async fn looking_at_a_file_of_format_1_does_not_change_it_and_compacting_brings_it_up() {
     let memory = of_format_1().await;
     let before = memory.contents();
-    assert_eq!(repair::check_at(&location(&memory)).expect("it can be opened").problems, []);
+    assert_eq!(repair::check_at(&store_files(&memory)).expect("it can be opened").problems, []);
     assert!(memory.contents() == before, "checking changed the file");
-    space::compact(&location(&memory)).expect("it is sound");
+    space::compact(&store_files(&memory)).expect("it is sound");
     assert_eq!(version(&memory), FORMAT);
     assert_eq!(count_below(&start(&memory, &options()), 200).await, 200);
 }
@@ -210,7 +210,7 @@ async fn entries_that_older_formats_kept_in_memory_are_put_into_their_tables() {
         }
         drop(store);
         set_format_with_marks(&memory, version_then);
-        let looked_at = repair::check_at(&location(&memory)).expect("it can be looked at");
+        let looked_at = repair::check_at(&store_files(&memory)).expect("it can be looked at");
         assert_eq!(looked_at.problems, [], "of format {version_then}");
         let store = start(&memory, &options());
         for (tag, expected) in [(3, 9), (101, 1), (159, 1), (160, 0)] {

@@ -10,7 +10,7 @@ use bson::raw::RawDocumentBuf;
 
 use super::formats::{set_format_3, tamper, version};
 use super::memory::Memory;
-use super::{directory, location, options, start, up};
+use super::{directory, options, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::catalog::meta::FORMAT;
@@ -18,6 +18,7 @@ use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::pages::{Opened, Pages};
 use crate::store::embedded::file::storage::Storage;
 use crate::store::embedded::index::definitions::{UniqueDefinition, index_name};
+use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::upkeep::space;
@@ -52,7 +53,7 @@ async fn found(store: &EmbeddedStore, filter: Filter) -> Result<BTreeSet<(i64, i
 
 /// How many commits of these files are in the log alone.
 fn in_the_log_alone(memory: &Arc<Memory>) -> usize {
-    location(memory).open_aside().expect("it is sound").records.len()
+    recovery::open_overlay(&store_files(memory)).expect("it is sound").records.len()
 }
 
 /// A store that was killed after a few units, and what it has.
@@ -99,14 +100,14 @@ async fn what_is_in_the_log_alone_is_found_after_a_kill_by_each_index() {
 async fn whatever_reads_the_file_reads_what_is_in_the_log_alone() {
     let (memory, there) = killed().await;
     let files = memory.contents();
-    let findings = repair::check_at(&location(&memory)).expect("it can be opened");
+    let findings = repair::check_at(&store_files(&memory)).expect("it can be opened");
     assert_eq!((findings.problems, findings.documents), (Vec::new(), there.len() as u64));
     assert!(memory.contents() == files, "checking changed the file");
-    let aside = EmbeddedStore::start(location(&memory).looked_at(), &options()).expect("it can be looked at");
+    let aside = EmbeddedStore::start(store_files(&memory).overlaid(), &options()).expect("it can be looked at");
     assert_eq!(found(&aside, Filter::all()).await.expect("an answer"), there);
     drop(aside);
     assert!(memory.contents() == files, "looking changed the file");
-    space::compact(&location(&memory)).expect("it is sound");
+    space::compact(&store_files(&memory)).expect("it is sound");
     assert_eq!(in_the_log_alone(&memory), 0);
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
 }
@@ -126,9 +127,9 @@ async fn a_repair_whose_name_is_not_on_disk_keeps_the_old_file_and_takes_no_writ
     let (memory, there) = killed().await;
     lose_an_entry(&memory);
     memory.set_directory_unsynced(true);
-    repair::repair_at(&location(&memory)).expect_err("the directory cannot be synced");
+    repair::repair_at(&store_files(&memory)).expect_err("the directory cannot be synced");
     assert!(memory.contents().contains_key(&directory().join(format!("{FILE}.damaged-1"))));
-    let refused = EmbeddedStore::start(location(&memory), &options()).err();
+    let refused = EmbeddedStore::start(store_files(&memory), &options()).err();
     assert!(matches!(refused, Some(OpenError::Io { .. })), "{refused:?}");
     memory.set_directory_unsynced(false);
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
@@ -139,7 +140,7 @@ async fn a_repair_passes_on_what_is_in_the_log_alone() {
     let (memory, there) = killed().await;
     lose_an_entry(&memory);
     assert!(in_the_log_alone(&memory) > 3);
-    let repaired = repair::repair_at(&location(&memory)).expect("the documents are sound");
+    let repaired = repair::repair_at(&store_files(&memory)).expect("the documents are sound");
     assert!(!repaired.before.is_sound() && repaired.after.is_sound(), "{repaired:?}");
     assert_eq!(found(&start(&memory, &options()), Filter::all()).await.expect("an answer"), there);
 }
@@ -163,7 +164,7 @@ async fn a_store_of_format_3_that_was_killed_is_brought_up_with_what_is_in_the_l
     set_format_3(&memory);
     assert!(in_the_log_alone(&memory) > 3);
     let files = memory.contents();
-    assert_eq!(repair::check_at(&location(&memory)).expect("it can be opened").problems, []);
+    assert_eq!(repair::check_at(&store_files(&memory)).expect("it can be opened").problems, []);
     assert!(memory.contents() == files, "checking changed the file");
     let store = start(&memory, &options());
     assert_eq!(found(&store, Filter::all()).await.expect("an answer"), there);
@@ -203,8 +204,8 @@ async fn a_write_in_the_log_that_was_damaged_is_told_and_nothing_goes_on_without
     bytes[at + 30] ^= 1;
     let memory = Memory::of(files);
     for _ in 0..2 {
-        assert!(!repair::check_at(&location(&memory)).expect("damage is a finding").is_sound());
-        match EmbeddedStore::start(location(&memory), &options()) {
+        assert!(!repair::check_at(&store_files(&memory)).expect("damage is a finding").is_sound());
+        match EmbeddedStore::start(store_files(&memory), &options()) {
             Err(OpenError::Damaged { what, .. }) => assert!(what.contains("a write in the log"), "{what}"),
             other => panic!("{:?}", other.err()),
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::rounds;
 use super::space::filled;
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, Store, Unit};
@@ -59,8 +59,8 @@ fn large_stores_open_quickly() {
         }
     }
     let options = Options::default();
-    let location = Location::prepare(directory.path(), &options).expect("it is there");
-    eprintln!("checked completely in {} ms", millis(|| drop(repair::check_at(&location).expect("sound"))));
+    let files = StoreFiles::prepare(directory.path(), &options).expect("it is there");
+    eprintln!("checked completely in {} ms", millis(|| drop(repair::check_at(&files).expect("sound"))));
     let start = Instant::now();
     let done = repair::compact(directory.path(), &options).expect("it is sound");
     eprintln!("compacted in {} ms: {done:?}", start.elapsed().as_millis());

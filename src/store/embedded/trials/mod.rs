@@ -37,7 +37,8 @@ use self::memory::Memory;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
-use crate::store::embedded::open::location::{Found, Location};
+use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::options::Options;
 use crate::store::embedded::write::copy;
 
@@ -46,8 +47,8 @@ fn directory() -> PathBuf {
     PathBuf::from("/store")
 }
 
-fn location(storage: &Arc<impl Storage + 'static>) -> Location {
-    Location::on(Arc::clone(storage) as Arc<dyn Storage>, &directory(), &options()).expect("a directory")
+fn store_files(storage: &Arc<impl Storage + 'static>) -> StoreFiles {
+    StoreFiles::on(Arc::clone(storage) as Arc<dyn Storage>, &directory(), &options()).expect("a directory")
 }
 
 /// A small cache, so that pages are really read and written.
@@ -56,12 +57,12 @@ fn options() -> Options {
 }
 
 fn start(storage: &Arc<impl Storage + 'static>, options: &Options) -> EmbeddedStore {
-    EmbeddedStore::start(location(storage), options).expect("the store can be opened")
+    EmbeddedStore::start(store_files(storage), options).expect("the store can be opened")
 }
 
 /// The store as a file of redb's own, as backups are.
 fn plain(memory: &Arc<Memory>) -> Arc<Memory> {
-    let Found { database: from, catalog, .. } = location(memory).open_aside().expect("it is sound");
+    let Unreplayed { database: from, catalog, .. } = recovery::open_overlay(&store_files(memory)).expect("it is sound");
     let files = Memory::of(BTreeMap::new());
     let name = directory().join(FILE);
     files.create(&name).expect("a file");

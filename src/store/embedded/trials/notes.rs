@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, COLLECTIONS};
-use super::{Random, directory, location, options, start};
+use super::{Random, directory, options, start, store_files};
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::acknowledged;
-use crate::store::embedded::open::location::Found;
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -44,9 +44,9 @@ async fn a_note_about_another_file_refuses_nothing() {
     let (mut torn, mut refused) = (0, 0);
     for files in cuts().await {
         let known = Memory::of(files.clone());
-        let Ok(Found { catalog, .. }) = location(&known).open_aside() else { continue };
+        let Ok(Unreplayed { catalog, .. }) = recovery::open_overlay(&store_files(&known)) else { continue };
         // Whether the last commit is whole: only then is a note of no account.
-        match EmbeddedStore::start(location(&with_note(&files, catalog.identity)), &options()) {
+        match EmbeddedStore::start(store_files(&with_note(&files, catalog.identity)), &options()) {
             Ok(_) => {}
             Err(OpenError::Damaged { what, .. }) => {
                 assert!(what.contains("inventory.redb.acknowledged"), "{what}");
@@ -55,7 +55,7 @@ async fn a_note_about_another_file_refuses_nothing() {
             Err(other) => panic!("{other}"),
         }
         let other = with_note(&files, catalog.identity ^ 1);
-        let opened = EmbeddedStore::start(location(&other), &options());
+        let opened = EmbeddedStore::start(store_files(&other), &options());
         assert!(opened.is_ok(), "a note about another file was believed: {:?}", opened.err());
         torn += 1;
     }
@@ -66,7 +66,7 @@ async fn a_note_about_another_file_refuses_nothing() {
 async fn opening_a_file_begins_its_note_anew() {
     let memory = Memory::of(Files::new());
     drop(start(&memory, &options()));
-    let Found { catalog, .. } = location(&memory).open_aside().expect("it is sound");
+    let Unreplayed { catalog, .. } = recovery::open_overlay(&store_files(&memory)).expect("it is sound");
     // As after putting an older copy of the same file in its place.
     let memory = with_note(&memory.contents(), catalog.identity);
     let store = start(&memory, &options());
@@ -79,8 +79,8 @@ async fn opening_a_file_begins_its_note_anew() {
 async fn each_file_has_an_identity_of_its_own() {
     let memory = Memory::of(Files::new());
     drop(start(&memory, &options()));
-    let identity = || location(&memory).open_aside().expect("it is sound").catalog.identity;
+    let identity = || recovery::open_overlay(&store_files(&memory)).expect("it is sound").catalog.identity;
     let first = identity();
-    crate::store::embedded::upkeep::space::compact(&location(&memory)).expect("it is sound");
+    crate::store::embedded::upkeep::space::compact(&store_files(&memory)).expect("it is sound");
     assert_ne!(identity(), first);
 }

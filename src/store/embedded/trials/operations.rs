@@ -11,11 +11,12 @@ use redb::TableDefinition;
 
 use super::faults::{Failure, Faults, Operation, Plan};
 use super::memory::{Fate, Memory, PowerDisk};
-use super::{Random, location, options, rounds, start, up};
+use super::{Random, options, rounds, start, store_files, up};
 use crate::query::{Filter, Update};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::storage::Storage;
-use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::opening::{self, IfMissing};
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
@@ -200,7 +201,7 @@ impl Work {
     }
 
     fn start(&self) -> Option<EmbeddedStore> {
-        self.twice(|| EmbeddedStore::start(location_on(&self.disk), &options()))
+        self.twice(|| EmbeddedStore::start(store_files_on(&self.disk), &options()))
     }
 
     /// Has somebody work with an open store.
@@ -224,7 +225,7 @@ impl Work {
             client.delete(store, 3).await;
         })
         .await?;
-        self.twice(|| space::compact(&location_on(&self.disk)))?;
+        self.twice(|| space::compact(&store_files_on(&self.disk)))?;
         self.with_store(async |client, store| {
             client.look(store).await;
             client.insert(store, &[(THINGS, 21), (PARTS, 22)]).await;
@@ -234,7 +235,7 @@ impl Work {
         })
         .await?;
         self.damage();
-        self.twice(|| match repair::repair_at(&location_on(&self.disk)) {
+        self.twice(|| match repair::repair_at(&store_files_on(&self.disk)) {
             Err(RepairError::Open(error)) => Err(error),
             repaired => Ok(repaired.expect("documents are sound")),
         })?;
@@ -244,14 +245,14 @@ impl Work {
             client.replace(store, 31).await;
         })
         .await?;
-        let findings = self.twice(|| repair::check_at(&location_on(&self.disk)))?;
+        let findings = self.twice(|| repair::check_at(&store_files_on(&self.disk)))?;
         assert!(findings.is_sound(), "{:?}", findings.problems);
         Some(())
     }
 
     /// Leaves a table that belongs to nothing, as a process with a fault might. The disk is well meanwhile.
     fn damage(&self) {
-        let ready = location(&self.memory).open().expect("it is sound");
+        let ready = opening::open(&store_files(&self.memory), IfMissing::Create).expect("it is sound");
         let transaction = ready.database.begin_write().expect("it works");
         let stranger: TableDefinition<'_, u64, u64> = TableDefinition::new(NOBODYS);
         transaction.open_table(stranger).expect("a new table").insert(1, 1).expect("it works");
@@ -259,8 +260,8 @@ impl Work {
     }
 }
 
-fn location_on(disk: &Arc<dyn Storage>) -> Location {
-    Location::on(Arc::clone(disk), &super::directory(), &options()).expect("a directory")
+fn store_files_on(disk: &Arc<dyn Storage>) -> StoreFiles {
+    StoreFiles::on(Arc::clone(disk), &super::directory(), &options()).expect("a directory")
 }
 
 /// What is said of a disk that fails is not that the file is damaged, or not a store.
@@ -270,10 +271,10 @@ fn assert_is_of_the_storage(error: &OpenError) {
 
 /// On a disk that is well again: all is there, nothing is there by half, and it is written again, with these ids.
 async fn verify(memory: &Arc<Memory>, possible: &BTreeSet<State>, ids: [i64; 2]) -> Client {
-    match repair::check_at(&location(memory)) {
+    match repair::check_at(&store_files(memory)) {
         Ok(findings) if findings.problems.iter().any(|problem| problem.what.contains(NOBODYS)) => {
             // The repair had failed.
-            let repaired = repair::repair_at(&location(memory)).expect("documents are sound");
+            let repaired = repair::repair_at(&store_files(memory)).expect("documents are sound");
             assert!(repaired.after.is_sound(), "{:?}", repaired.after.problems);
         }
         Ok(findings) => assert!(findings.is_sound(), "{:?}", findings.problems),
@@ -289,7 +290,7 @@ async fn verify(memory: &Arc<Memory>, possible: &BTreeSet<State>, ids: [i64; 2])
         assert_eq!(client.most_refused, 0);
         assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
     }
-    let findings = repair::check_at(&location(memory)).expect("it is sound");
+    let findings = repair::check_at(&store_files(memory)).expect("it is sound");
     assert!(findings.is_sound(), "{:?}", findings.problems);
     client
 }

@@ -9,10 +9,11 @@ use bson::doc;
 use bson::raw::RawDocumentBuf;
 
 use super::memory::Memory;
-use super::{directory, location, options, start, up};
+use super::{directory, options, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
+use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair::{self, RepairError};
 use crate::store::embedded::upkeep::space;
@@ -112,9 +113,9 @@ async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
         assert_corrupt(read(&store, Filter::all()).await);
         assert_corrupt(read_one(&store, DAMAGED).await);
         drop(store);
-        let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
+        let findings = repair::check_at(&store_files(&memory)).expect("damage is a finding");
         assert!(!findings.is_sound(), "the damage is still there");
-        let repaired = repair::repair_at(&location(&memory)).err();
+        let repaired = repair::repair_at(&store_files(&memory)).err();
         assert!(repaired.is_some(), "documents are damaged");
     }
 }
@@ -123,14 +124,14 @@ async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
 async fn damage_is_found_by_a_check_and_goes_into_no_other_file() {
     let files = damaged().await;
     let memory = Memory::of(files.clone());
-    let findings = repair::check_at(&location(&memory)).expect("damage is a finding");
+    let findings = repair::check_at(&store_files(&memory)).expect("damage is a finding");
     assert!(!findings.is_sound() && !findings.documents_are_sound(), "{findings:?}");
-    let compacted = space::compact(&location(&memory)).err();
+    let compacted = space::compact(&store_files(&memory)).err();
     assert!(matches!(compacted, Some(OpenError::Damaged { .. })), "{compacted:?}");
-    let repaired = repair::repair_at(&location(&memory)).err();
+    let repaired = repair::repair_at(&store_files(&memory)).err();
     let is_refused = matches!(repaired, Some(RepairError::Documents(_) | RepairError::Open(OpenError::Damaged { .. })));
     assert!(is_refused, "{repaired:?}");
-    let copied = location(&memory).open_verified().err();
+    let copied = recovery::open_verified(&store_files(&memory)).err();
     assert!(matches!(copied, Some(OpenError::Damaged { .. })), "{copied:?}");
     assert!(memory.contents() == files);
 }
@@ -154,7 +155,7 @@ async fn a_directory_that_cannot_be_written_keeps_nobody_from_reading_and_writin
     killed.set_directory_unwritable(true);
     drop(store);
     for files in [&killed, &memory] {
-        assert!(repair::check_at(&location(files)).expect("it can be opened").is_sound());
+        assert!(repair::check_at(&store_files(files)).expect("it can be opened").is_sound());
         let store = start(files, &options());
         for id in [5, DOCUMENTS, DOCUMENTS + 2] {
             assert_eq!(read_one(&store, id).await.expect("it is there"), 1);
@@ -167,17 +168,17 @@ async fn a_directory_that_cannot_be_written_takes_no_other_file_in_the_place_of_
     let memory = filled().await;
     memory.set_directory_unwritable(true);
     let files = memory.contents();
-    let compacted = space::compact(&location(&memory)).err();
+    let compacted = space::compact(&store_files(&memory)).err();
     assert!(matches!(compacted, Some(OpenError::NotWritable { .. })), "{compacted:?}");
     assert!(memory.contents() == files);
     let damaged = Memory::of(damaged().await);
     damaged.set_directory_unwritable(true);
     let files = damaged.contents();
-    repair::repair_at(&location(&damaged)).expect_err("nothing can be made");
+    repair::repair_at(&store_files(&damaged)).expect_err("nothing can be made");
     assert!(damaged.contents() == files);
     let nothing = Memory::of(BTreeMap::new());
     nothing.set_directory_unwritable(true);
-    let started = EmbeddedStore::start(location(&nothing), &options()).err();
+    let started = EmbeddedStore::start(store_files(&nothing), &options()).err();
     assert!(matches!(started, Some(OpenError::NotWritable { .. })), "{started:?}");
     assert!(nothing.contents().is_empty());
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::memory::{Event, Fate, Memory, PowerDisk};
 use super::workload::{self, CLIENTS, COLLECTIONS, Documents, Journal, Known, stored};
-use super::{Random, location, options, rounds, start};
+use super::{Random, options, rounds, start, store_files};
 use crate::store::Store;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::open::refusal::OpenError;
@@ -50,7 +50,7 @@ async fn history(operations: usize) -> Vec<Event> {
         drop(store);
         memory.set_killed(false);
         if session == 2 {
-            crate::store::embedded::upkeep::space::compact(&location(&memory)).expect("it can be compacted");
+            crate::store::embedded::upkeep::space::compact(&store_files(&memory)).expect("it can be compacted");
         }
     }
     memory.events()
@@ -81,11 +81,11 @@ impl Moment {
 /// Looks at what is left, opens a store on it and looks at everything.
 async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>) -> Result<(), String> {
     let memory = Memory::of(files);
-    match repair::check_at(&location(&memory)) {
+    match repair::check_at(&store_files(&memory)) {
         Err(OpenError::NoStore(_)) => {}
         found => sound(found)?,
     }
-    let store = super::EmbeddedStore::start(location(&memory), &options()).map_err(|error| error.to_string())?;
+    let store = super::EmbeddedStore::start(store_files(&memory), &options()).map_err(|error| error.to_string())?;
     let problems = store.check().await.map_err(|error| error.to_string())?;
     if !problems.is_empty() {
         return Err(format!("{problems:?}"));
@@ -97,7 +97,7 @@ async fn check(files: BTreeMap<PathBuf, Vec<u8>>, known: &BTreeMap<usize, Known>
     }
     store.prepare(COLLECTIONS).await.map_err(|error| error.to_string())?;
     drop(store);
-    sound(repair::check_at(&location(&memory)))
+    sound(repair::check_at(&store_files(&memory)))
 }
 
 fn sound(found: Result<Findings, OpenError>) -> Result<(), String> {

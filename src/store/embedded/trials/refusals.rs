@@ -10,11 +10,11 @@ use rustix::io::Errno;
 
 use super::formats::set_format;
 use super::memory::Memory;
-use super::{directory, location, options, plain, start};
+use super::{directory, options, plain, start, store_files};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::catalog::meta::FORMAT;
 use crate::store::embedded::file::storage::Storage;
-use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::backup::{self, RestoreError};
 use crate::store::embedded::upkeep::repair::{self, RepairError};
@@ -73,8 +73,8 @@ impl Storage for Refusing {
 }
 
 fn refusal(kind: io::ErrorKind) -> String {
-    let location = Location::on(Arc::new(Refusing(kind)), &directory(), &options()).expect("a directory");
-    let refused = EmbeddedStore::start(location, &options()).err().expect("it cannot be opened");
+    let files = StoreFiles::on(Arc::new(Refusing(kind)), &directory(), &options()).expect("a directory");
+    let refused = EmbeddedStore::start(files, &options()).err().expect("it cannot be opened");
     refused.to_string()
 }
 
@@ -151,11 +151,11 @@ fn a_store_that_nothing_keeps_a_second_process_from_is_refused() {
     for errno in [Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS] {
         memory.set_lockless(Some(errno));
         for refused in [
-            EmbeddedStore::start(location(&memory), &options()).err(),
-            EmbeddedStore::start(location(&memory).looked_at(), &options()).err(),
-            repair::check_at(&location(&memory)).err(),
-            space::compact(&location(&memory)).err(),
-            location(&memory).hold().err(),
+            EmbeddedStore::start(store_files(&memory), &options()).err(),
+            EmbeddedStore::start(store_files(&memory).overlaid(), &options()).err(),
+            repair::check_at(&store_files(&memory)).err(),
+            space::compact(&store_files(&memory)).err(),
+            store_files(&memory).lock().err(),
         ] {
             let said = refused.expect("there are no locks").to_string();
             assert!(said.contains("has no locks") && said.contains("store.uri"), "{errno:?}: {said}");
@@ -178,7 +178,7 @@ fn changed_in(memory: &Arc<Memory>, change: impl FnOnce(&mut Vec<u8>)) -> (PathB
     let mut files = memory.contents();
     change(files.get_mut(&name).expect("the file"));
     let memory = Memory::of(files);
-    let refused = EmbeddedStore::start(location(&memory), &options()).err().expect("it cannot be opened");
+    let refused = EmbeddedStore::start(store_files(&memory), &options()).err().expect("it cannot be opened");
     (name, refused)
 }
 
@@ -217,7 +217,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     drop(start(&memory, &options()));
     set_format(&memory, FORMAT + 1);
     let before = memory.contents();
-    let refused = EmbeddedStore::start(location(&memory), &options()).err().expect("it cannot be opened");
+    let refused = EmbeddedStore::start(store_files(&memory), &options()).err().expect("it cannot be opened");
     assert_eq!(
         refused.to_string(),
         format!(
@@ -225,7 +225,7 @@ fn a_newer_format_is_refused_and_left_alone() {
             FORMAT + 1
         )
     );
-    let looked = repair::check_at(&location(&memory)).expect_err("it cannot be opened");
+    let looked = repair::check_at(&store_files(&memory)).expect_err("it cannot be opened");
     assert!(matches!(looked, OpenError::NewerFormat { found, .. } if found == FORMAT + 1), "{looked}");
     assert!(before.keys().eq(memory.contents().keys()));
 }

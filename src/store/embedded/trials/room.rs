@@ -9,11 +9,12 @@ use bson::doc;
 use bson::raw::RawDocumentBuf;
 
 use super::memory::Memory;
-use super::{Random, directory, location, options, rounds, start, stored_number, up};
+use super::{Random, directory, options, rounds, start, store_files, stored_number, up};
 use crate::query::{Filter, Limits};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::file::storage::Storage;
+use crate::store::embedded::open::recovery;
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::{Change, CollectionSpec, Copying, Documents, FindQuery, IndexSpec, Store, StoreError, Unit};
 
@@ -267,10 +268,10 @@ async fn a_start_without_any_room_says_how_much_is_missing() {
     }
     // As a kill leaves it, before the tables have caught up, in a copy with holes.
     let killed = Memory::of(memory.contents());
-    assert!(!location(&killed).open_aside().expect("it is sound").records.is_empty());
+    assert!(!recovery::open_overlay(&store_files(&killed)).expect("it is sound").records.is_empty());
     killed.set_room(0);
     for _ in 0..3 {
-        match EmbeddedStore::start(location(&killed), &options()) {
+        match EmbeddedStore::start(store_files(&killed), &options()) {
             Err(refused @ OpenError::NoRoom { needed, .. }) => {
                 assert!((MIB..64 * MIB).contains(&needed), "{needed}");
                 assert!(refused.to_string().contains(&format!("make room for {needed} bytes")), "{refused}");

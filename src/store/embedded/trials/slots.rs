@@ -11,14 +11,14 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use redb::{Database, ReadableTable};
 
 use super::memory::Memory;
-use super::{Random, directory, location, options, plain, rounds, start, up};
+use super::{Random, directory, options, plain, rounds, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::catalog::meta::{META, META_COMMIT};
 use crate::store::embedded::file::acknowledged;
 use crate::store::embedded::file::names::FILE;
 use crate::store::embedded::index::definitions::{DataDefinition, data_name};
-use crate::store::embedded::open::location::Found;
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
 use crate::store::embedded::upkeep::repair;
 use crate::store::{Change, CollectionSpec, FindQuery, IndexSpec, Store, Unit};
@@ -98,7 +98,8 @@ async fn rewritten(is_closed: bool, is_noted: bool) -> Files {
     if is_closed {
         contents = files.contents();
     }
-    let Found { catalog, .. } = location(&Memory::of(contents.clone())).open_aside().expect("it is sound");
+    let Unreplayed { catalog, .. } =
+        recovery::open_overlay(&store_files(&Memory::of(contents.clone()))).expect("it is sound");
     if is_noted {
         let note = acknowledged::bytes_of(catalog.identity, catalog.commit);
         contents.insert(directory().join("inventory.redb.acknowledged"), note.to_vec());
@@ -124,7 +125,7 @@ async fn version(store: &EmbeddedStore) -> Result<i64, String> {
 /// Whether a damaged file gives all, else `None`. `oldest` is the version that it may go back to.
 async fn given(files: &Files, oldest: i64, what: &str) -> Option<i64> {
     let memory = Memory::of(files.clone());
-    let is_sound = match repair::check_at(&location(&memory)) {
+    let is_sound = match repair::check_at(&store_files(&memory)) {
         Ok(findings) => findings.is_sound(),
         Err(error) => {
             assert_refusal(&error, what);
@@ -132,8 +133,8 @@ async fn given(files: &Files, oldest: i64, what: &str) -> Option<i64> {
         }
     };
     let mut given = None;
-    for location in [location(&memory).looked_at(), location(&memory)] {
-        let version = match EmbeddedStore::start(location, &options()) {
+    for files in [store_files(&memory).overlaid(), store_files(&memory)] {
+        let version = match EmbeddedStore::start(files, &options()) {
             Ok(store) => version(&store).await.ok(),
             Err(error) => {
                 assert_refusal(&error, what);

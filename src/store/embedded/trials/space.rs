@@ -10,10 +10,12 @@ use bson::doc;
 use bson::raw::RawDocumentBuf;
 
 use super::memory::Memory;
-use super::{Random, directory, location, options, rounds, start, stored_number, up};
+use super::{Random, directory, options, rounds, start, store_files, stored_number, up};
 use crate::query::{Filter, Sort};
 use crate::store::embedded::EmbeddedStore;
-use crate::store::embedded::open::location::{Found, Location, Ready};
+use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::opening::{self, IfMissing, Ready};
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::options::Options;
 use crate::store::embedded::upkeep::repair;
 use crate::store::embedded::upkeep::space;
@@ -83,8 +85,8 @@ fn sizes(directory: &Path) -> (u64, u64) {
 }
 
 /// The bytes of all documents and keys.
-fn live_bytes(location: &Location) -> u64 {
-    let Found { database, .. } = location.open_aside().expect("it can be opened");
+fn live_bytes(files: &StoreFiles) -> u64 {
+    let Unreplayed { database, .. } = recovery::open_overlay(files).expect("it can be opened");
     let transaction = database.begin_write().expect("a transaction");
     transaction.stats().expect("it can be read").stored_bytes()
 }
@@ -112,9 +114,9 @@ async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_larg
     assert_eq!(store.check().await.expect("it can be read"), Vec::<String>::new());
     drop(store);
     let closed = sizes(directory.path());
-    let location = Location::prepare(directory.path(), &options).expect("it is there");
-    let live = live_bytes(&location);
-    space::compact(&location).expect("it is sound");
+    let files = StoreFiles::prepare(directory.path(), &options).expect("it is there");
+    let live = live_bytes(&files);
+    space::compact(&files).expect("it is sound");
     let percent = |(taken, length): (u64, u64)| (taken * 100 / live, length * 100 / live);
     let compacted = sizes(directory.path());
     eprintln!(
@@ -128,7 +130,7 @@ async fn a_day_of_rewriting_leaves_the_file_at_most_two_and_a_half_times_as_larg
     assert!(rewritten.0.max(closed.0) <= live * 5 / 2 + beside, "the file grew too large");
     // A compacted file ends in the segment of its last page.
     assert!(compacted.1 <= compacted.0 + compacted.0 / 20 + 1024 * 1024, "{compacted:?}");
-    assert_eq!(repair::check_at(&location).expect("it can be opened").problems, []);
+    assert_eq!(repair::check_at(&files).expect("it can be opened").problems, []);
 }
 
 #[tokio::test]
@@ -138,9 +140,9 @@ async fn compacting_pays_when_most_documents_are_gone_and_not_before() {
     filled(&store, 8_000).await;
     drop(store);
     let pays = || {
-        let location = location(&memory);
-        let Ready { database, catalog, .. } = location.open().expect("it can be opened");
-        space::pays(&database, &catalog, location.file_bytes(), 0)
+        let files = store_files(&memory);
+        let Ready { database, catalog, .. } = opening::open(&files, IfMissing::Create).expect("it can be opened");
+        space::pays(&database, &catalog, files.length(), 0)
     };
     assert!(!pays());
     let store = start(&memory, &options());
@@ -153,7 +155,7 @@ async fn compacting_pays_when_most_documents_are_gone_and_not_before() {
     };
     assert_eq!(count(store).await, 500);
     assert!(pays());
-    let done = space::compact(&location(&memory)).expect("it is sound");
+    let done = space::compact(&store_files(&memory)).expect("it is sound");
     assert!(done.after * 2 < done.before, "{done:?}");
     assert!(!pays());
     assert_eq!(count(start(&memory, &options())).await, 500);

@@ -8,7 +8,7 @@ use bson::doc;
 use bson::raw::RawDocumentBuf;
 
 use super::memory::{Fate, Memory, PowerDisk};
-use super::{Random, directory, location, options, start, up};
+use super::{Random, directory, options, start, store_files, up};
 use crate::query::Filter;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::embedded::open::refusal::OpenError;
@@ -42,7 +42,7 @@ fn after_a_loss_of_power(memory: &Arc<Memory>) -> Arc<Memory> {
 }
 
 async fn assert_there(memory: &Arc<Memory>, acknowledged: &[i64], when: &str) {
-    let store = EmbeddedStore::start(location(memory), &options()).unwrap_or_else(|error| panic!("{when}: {error}"));
+    let store = EmbeddedStore::start(store_files(memory), &options()).unwrap_or_else(|error| panic!("{when}: {error}"));
     for id in acknowledged {
         let found = store.count(THINGS, &Filter::equals("public_id", *id), Duration::from_secs(10)).await;
         assert_eq!(found.expect("it can be read"), 1, "{when}: {id} was acknowledged");
@@ -67,7 +67,7 @@ async fn a_sync_that_fails_loses_nothing_where_no_file_can_be_made_to_remember_i
             drop(store);
             memory.set_killed(false);
             // The sync may fail only now.
-            let again = || EmbeddedStore::start(location(&memory), &options());
+            let again = || EmbeddedStore::start(store_files(&memory), &options());
             store = again().or_else(|_| again()).expect("it can be opened");
         }
         acknowledged.extend(insert(&store, 12..16).await);
@@ -88,7 +88,7 @@ async fn a_file_is_not_written_to_before_its_name_is_on_disk() {
     let acknowledged = insert(&store, 0..4).await;
     drop(store);
     memory.set_directory_unsynced(true);
-    let refused = EmbeddedStore::start(location(&memory), &options()).err();
+    let refused = EmbeddedStore::start(store_files(&memory), &options()).err();
     assert!(matches!(refused, Some(OpenError::Io { .. })), "{refused:?}");
     memory.set_directory_unsynced(false);
     assert_there(&memory, &acknowledged, "synced").await;

@@ -13,8 +13,9 @@ use rustix::fs::statvfs;
 use crate::store::StoreError;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::storage::give_to_owner;
-use crate::store::embedded::open::location::Location;
+use crate::store::embedded::open::files::StoreFiles;
 use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::open::{recovery, replace};
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::upkeep::check::Findings;
@@ -53,15 +54,15 @@ pub enum RestoreError {
 ///
 /// # Errors
 /// See [`FileStore::backup`](crate::store::FileStore::backup).
-pub(crate) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
-    room_for_another(location)?;
-    let mut file = location.scratch().map_err(|error| failure::unavailable(&error))?;
+pub(crate) fn copy_of(files: &StoreFiles, snapshot: &Snapshot, longest: Option<Duration>) -> Result<File, StoreError> {
+    room_for_another(files)?;
+    let mut file = files.scratch().map_err(|error| failure::unavailable(&error))?;
     let copied = failure::guarded(|| {
         let until = longest.map(|longest| Instant::now() + longest);
         let backend = FileBackend::new(file.try_clone().map_err(StoreError::backend)?)
             .map_err(|error| failure::of_engine(error.into()))?;
         let mut database = Database::builder()
-            .set_cache_size(location.cache_bytes())
+            .set_cache_size(files.options().cache_bytes)
             .create_with_backend(backend)
             .map_err(|error| failure::of_engine(error.into()))?;
         copy::as_of(snapshot, &mut database, until)
@@ -72,9 +73,9 @@ pub(crate) fn copy_of(location: &Location, snapshot: &Snapshot, longest: Option<
 }
 
 /// A full disk would block all writes.
-fn room_for_another(location: &Location) -> Result<(), StoreError> {
-    let taken = location.taken_bytes();
-    let directory = location.file().parent().unwrap_or(Path::new("."));
+fn room_for_another(files: &StoreFiles) -> Result<(), StoreError> {
+    let taken = files.taken_bytes();
+    let directory = files.paths().directory();
     let free = statvfs(directory).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
     if free < taken.saturating_add(taken / 8) {
         let place = directory.display();
@@ -98,11 +99,11 @@ fn timed_out(error: StoreError) -> StoreError {
 /// # Errors
 /// When there is no store, it is in use or damaged, or the copy cannot be written.
 pub fn backup(directory: &Path, options: &Options) -> Result<File, OpenError> {
-    let location = Location::existing(directory, options)?;
-    let (database, catalog) = location.open_verified()?;
-    let snapshot =
-        Snapshot::take(&database, catalog).map_err(|error| location.unusable(failure::of_engine(error.into())))?;
-    copy_of(&location, &snapshot, None).map_err(|error| location.unusable(error))
+    let files = StoreFiles::existing(directory, options)?;
+    let (database, catalog) = recovery::open_verified(&files)?;
+    let snapshot = Snapshot::take(&database, catalog)
+        .map_err(|error| files.paths().store_error(failure::of_engine(error.into())))?;
+    copy_of(&files, &snapshot, None).map_err(|error| files.paths().store_error(error))
 }
 
 /// Replaces the store in a directory with a backup. It reads and checks the backup completely, and only then replaces
@@ -116,21 +117,21 @@ pub fn restore(
     backup: &mut dyn Read,
     force: bool,
 ) -> Result<Findings, RestoreError> {
-    let location = Location::prepare(directory, options)?;
-    let held = location.hold()?;
+    let files = StoreFiles::prepare(directory, options)?;
+    let held = files.lock()?;
     if held.is_some() && !force {
         return Err(RestoreError::Exists(directory.to_owned()));
     }
-    let new = location.for_replacement();
-    let read = write(new.file(), backup).and_then(|()| check(&new));
+    let new = files.replacement();
+    let read = write(new.paths().file(), backup).and_then(|()| check(&new));
     match read {
         Ok(findings) => {
-            location.take(&new)?;
+            replace::install(&files, &new)?;
             Ok(findings)
         }
         Err(error) => {
             // The next start removes it as well.
-            let _ = std::fs::remove_file(new.file());
+            let _ = std::fs::remove_file(new.paths().file());
             Err(error)
         }
     }
@@ -146,7 +147,7 @@ fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
     copy().map_err(|source| RestoreError::Io { path: path.to_owned(), source })
 }
 
-fn check(new: &Location) -> Result<Findings, RestoreError> {
+fn check(new: &StoreFiles) -> Result<Findings, RestoreError> {
     let findings = repair::check_at(new).map_err(RestoreError::Unusable)?;
     match findings.problems.first() {
         None => Ok(findings),

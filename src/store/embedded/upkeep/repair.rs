@@ -12,8 +12,10 @@ use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::META;
 use crate::store::embedded::failure;
 use crate::store::embedded::index::definitions::{UniqueDefinition, counts_name, data_name, delete_index, table_name};
-use crate::store::embedded::open::location::{Found, Location};
+use crate::store::embedded::open::files::StoreFiles;
+use crate::store::embedded::open::recovery::{self, Unreplayed};
 use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::open::replace;
 use crate::store::embedded::options::Options;
 use crate::store::embedded::read::snapshot::Snapshot;
 use crate::store::embedded::upkeep::check::{self, Damaged, Findings};
@@ -59,7 +61,7 @@ pub struct Repaired {
 /// # Errors
 /// When there is no store, or it is in use. Damage is a finding, even if the store cannot be opened.
 pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError> {
-    check_at(&Location::existing(directory, options)?)
+    check_at(&StoreFiles::existing(directory, options)?)
 }
 
 /// Rebuilds indexes, counters and notes from intact documents. Keeps the old file.
@@ -67,7 +69,7 @@ pub fn check(directory: &Path, options: &Options) -> Result<Findings, OpenError>
 /// # Errors
 /// When documents are damaged, or there is nothing to open. Nothing has changed then.
 pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairError> {
-    repair_at(&Location::existing(directory, options)?)
+    repair_at(&StoreFiles::existing(directory, options)?)
 }
 
 /// Checks the store, and replaces it with a copy without unused space.
@@ -76,52 +78,52 @@ pub fn repair(directory: &Path, options: &Options) -> Result<Repaired, RepairErr
 /// [`OpenError::Damaged`] when it is damaged. After every error the old file is in its place. Only if the directory
 /// could not be synced, the new file may be there, with the same content.
 pub fn compact(directory: &Path, options: &Options) -> Result<Compacted, OpenError> {
-    space::compact(&Location::existing(directory, options)?)
+    space::compact(&StoreFiles::existing(directory, options)?)
 }
 
-pub(crate) fn check_at(location: &Location) -> Result<Findings, OpenError> {
-    let mut found = match location.open_aside() {
-        Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
+pub(crate) fn check_at(files: &StoreFiles) -> Result<Findings, OpenError> {
+    let mut found = match recovery::open_overlay(files) {
+        Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(files, &what)),
         opened => opened?,
     };
-    let pages = location.verify(&mut found.database);
+    let pages = recovery::verify(files, &mut found.database);
     if pages.is_ok() {
-        match location.bring_up(&found) {
-            Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(location, &what)),
+        match recovery::bring_up_to_date(files, &found) {
+            Err(OpenError::Damaged { what, .. }) => return Ok(file_is_damaged(files, &what)),
             brought => found.catalog = brought?,
         }
     }
-    let mut findings = findings(location, &found.database, &found.catalog)?;
+    let mut findings = findings(files, &found.database, &found.catalog)?;
     if let Err(OpenError::Damaged { what, .. }) = &pages {
-        findings.report(Damaged::File, &name(location), what.clone());
+        findings.report(Damaged::File, &name(files), what.clone());
     } else {
         pages?;
     }
     Ok(findings)
 }
 
-fn file_is_damaged(location: &Location, what: &str) -> Findings {
+fn file_is_damaged(files: &StoreFiles, what: &str) -> Findings {
     let mut findings = Findings::default();
-    findings.report(Damaged::File, &name(location), what.to_owned());
+    findings.report(Damaged::File, &name(files), what.to_owned());
     findings
 }
 
-fn name(location: &Location) -> String {
-    location.file().display().to_string()
+fn name(files: &StoreFiles) -> String {
+    files.paths().file().display().to_string()
 }
 
-fn findings(location: &Location, database: &Database, catalog: &Catalog) -> Result<Findings, OpenError> {
+fn findings(files: &StoreFiles, database: &Database, catalog: &Catalog) -> Result<Findings, OpenError> {
     let checked = failure::guarded(|| {
         let snapshot = Snapshot::take(database, catalog.clone()).map_err(|error| failure::of_engine(error.into()))?;
         let mut findings = check::check(&snapshot)?;
         for stranger in strangers(database, catalog).map_err(failure::of_engine)? {
-            findings.report(Damaged::Catalog, &name(location), format!("the table {stranger} belongs to nothing"));
+            findings.report(Damaged::Catalog, &name(files), format!("the table {stranger} belongs to nothing"));
         }
         Ok(findings)
     });
     match checked {
-        Err(StoreError::Corrupt { what }) => Ok(file_is_damaged(location, &what)),
-        Err(error) => Err(location.unusable(error)),
+        Err(StoreError::Corrupt { what }) => Ok(file_is_damaged(files, &what)),
+        Err(error) => Err(files.paths().store_error(error)),
         Ok(findings) => Ok(findings),
     }
 }
@@ -141,33 +143,32 @@ fn strangers(database: &Database, catalog: &Catalog) -> Result<Vec<String>, redb
     Ok(names.filter(|name| !known(name)).collect())
 }
 
-pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
-    let before = check_at(location)?;
+pub(crate) fn repair_at(files: &StoreFiles) -> Result<Repaired, RepairError> {
+    let before = check_at(files)?;
     if before.is_sound() {
         return Ok(Repaired { after: before.clone(), before, kept: None });
     }
-    let is_log = location.is_log()?;
-    let Found { mut database, mut catalog, records } = location.open_aside()?;
-    if before.concern(Damaged::File) && !is_log {
+    let Unreplayed { mut database, mut catalog, records, has_page_checksums } = recovery::open_overlay(files)?;
+    if before.concern(Damaged::File) && !has_page_checksums {
         // Damage may be in indexes alone, so the check is repeated without them. In a log of pages each page is
         // compared with its checksum, so reading the documents is enough.
         drop_indexes(&database, &catalog)
-            .and_then(|()| location.verify(&mut database).ok())
-            .ok_or_else(|| RepairError::Documents(location.file().to_owned()))?;
+            .and_then(|()| recovery::verify(files, &mut database).ok())
+            .ok_or_else(|| RepairError::Documents(files.paths().file().to_owned()))?;
     }
     let readable = replay::store_documents(&database, &mut catalog, &records)
         .and_then(|()| failure::guarded(|| copy::documents_decode(&database, &catalog).map_err(failure::of_engine)));
     let readable = match readable {
         Err(StoreError::Corrupt { .. }) => false,
         // A disk that cannot be read tells nothing about the documents.
-        readable => readable.map_err(|error| location.unusable(error))?,
+        readable => readable.map_err(|error| files.paths().store_error(error))?,
     };
     if before.concern(Damaged::Document) || !readable {
-        return Err(RepairError::Documents(location.file().to_owned()));
+        return Err(RepairError::Documents(files.paths().file().to_owned()));
     }
-    let kept = location.keep_a_copy()?;
+    let kept = replace::keep_copy(files)?;
     let mut duplicate = None;
-    let written = location.write_anew(|target| {
+    let written = replace::write_new(files, |target| {
         copy::rebuilt(&database, &catalog, target).inspect_err(|error| {
             if let StoreError::Duplicate { collection, key } = error {
                 duplicate = Some(RepairError::Duplicate { collection: collection.clone(), key: key.clone() });
@@ -175,11 +176,11 @@ pub(crate) fn repair_at(location: &Location) -> Result<Repaired, RepairError> {
         })
     });
     if let Err(error) = written {
-        location.forget(&kept);
+        replace::forget_copy(files, &kept);
         return Err(duplicate.unwrap_or(RepairError::Open(error)));
     }
     drop(database);
-    Ok(Repaired { before, after: check_at(location)?, kept: Some(kept) })
+    Ok(Repaired { before, after: check_at(files)?, kept: Some(kept) })
 }
 
 /// Drops the indexes; `None` when their pages do not allow that.

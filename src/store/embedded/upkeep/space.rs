@@ -9,8 +9,10 @@ use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::failure;
 use crate::store::embedded::file::pages::BESIDE;
 use crate::store::embedded::index::table::IndexTable;
-use crate::store::embedded::open::location::{Location, Ready};
+use crate::store::embedded::open::files::{Access, StoreFiles};
+use crate::store::embedded::open::opening::{self, IfMissing, Ready};
 use crate::store::embedded::open::refusal::OpenError;
+use crate::store::embedded::open::replace;
 use crate::store::embedded::read::snapshot::Snapshot;
 
 /// Smaller files are left alone when a store is opened.
@@ -32,27 +34,29 @@ pub struct Compacted {
 }
 
 /// Opens a store; compacts it first when more than half of its file is unused.
-pub(crate) fn open_compacted(location: &Location) -> Result<Ready, OpenError> {
-    let opened = location.open()?;
-    if location.is_aside() || !pays(&opened.database, &opened.catalog, location.taken_bytes(), WORTH_FROM_BYTES) {
+pub(crate) fn open_compacted(files: &StoreFiles) -> Result<Ready, OpenError> {
+    let opened = opening::open(files, IfMissing::Create)?;
+    if files.access() == Access::Overlay
+        || !pays(&opened.database, &opened.catalog, files.taken_bytes(), WORTH_FROM_BYTES)
+    {
         return Ok(opened);
     }
     drop(opened);
-    log::info!("more than half of {} is unused; compacting it", location.file().display());
-    match compact(location) {
+    log::info!("more than half of {} is unused; compacting it", files.paths().file().display());
+    match compact(files) {
         Ok(done) => log::info!("compacted from {} to {} MiB", done.before >> 20, done.after >> 20),
         Err(error) => log::warn!("it was not compacted: {error}"),
     }
-    location.open()
+    opening::open(files, IfMissing::Refuse)
 }
 
 /// Copies the store into a new file in the order of its keys, after comparing all checksums.
 ///
 /// redb's own compaction would write to the file. This leaves it intact until the new one is on disk.
-pub(crate) fn compact(location: &Location) -> Result<Compacted, OpenError> {
-    let before = location.taken_bytes();
-    location.make_anew()?;
-    Ok(Compacted { before, after: location.taken_bytes() })
+pub(crate) fn compact(files: &StoreFiles) -> Result<Compacted, OpenError> {
+    let before = files.taken_bytes();
+    replace::rewrite(files)?;
+    Ok(Compacted { before, after: files.taken_bytes() })
 }
 
 /// Whether more than half of a file is unused. A few samples decide for most files. Only if they say yes, all pages are

@@ -22,6 +22,7 @@ use crate::store::embedded::index::gathered::CHUNK;
 use crate::store::embedded::index::keys::keys_of;
 use crate::store::embedded::index::table::Working;
 use crate::store::embedded::index::tables::Tables;
+use crate::store::embedded::options::Options;
 use crate::store::embedded::plan::planner::Wanted;
 use crate::store::embedded::plan::point::Point;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
@@ -49,8 +50,15 @@ pub(crate) enum Undo {
 /// What the units of a batch may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchLimits {
-    /// See [`Options::filter_budget`](crate::store::embedded::options::Options).
+    /// See [`Options::filter_budget`].
     pub(crate) filter_budget: Duration,
+}
+
+impl BatchLimits {
+    /// Those of a store that is opened so.
+    pub(crate) fn of(options: &Options) -> Self {
+        Self { filter_budget: options.filter_budget }
+    }
 }
 
 /// What a batch leaves, see [`Batch::into_parts`].

@@ -15,7 +15,9 @@
 use std::io;
 
 use super::layout::{Content, Place, SLOT, offset};
-use super::log::{Log, page_number, room_at};
+use super::log::{Log, page_number};
+use super::log_writer::Phase;
+use super::parts::room_at;
 use super::records::Record;
 use super::segments::{RESERVE, segment_of};
 
@@ -101,7 +103,7 @@ impl Log {
         writer.records.retain(|record| record.number > number);
         writer.promises.end();
         writer.check()?;
-        if !writer.has_written || writer.is_begun || self.shared().length != writer.floor {
+        if writer.phase != Phase::Written || writer.batch.is_begun() || self.shared().length != writer.floor {
             return Ok(());
         }
         // Pages that are only staged are in no map.
@@ -116,8 +118,8 @@ mod tests {
     use redb::StorageBackend;
     use redb::backends::FileBackend;
 
+    use super::super::backend::{Opened, Pages};
     use super::super::layout::{Found, LAYOUT, SUPERBLOCKS, Superblock};
-    use super::super::log::{Opened, Pages};
     use super::*;
 
     fn file(path: &Path) -> Box<dyn StorageBackend> {

@@ -11,7 +11,8 @@
 use std::io;
 
 use super::layout::{SEGMENT, SLOT};
-use super::log::{Log, MOST_ROUNDS, Shared, Writer, is_full};
+use super::log::{Log, Shared};
+use super::log_writer::{LogWriter, PageBatch, is_full};
 use super::promises::{Promises, Use};
 use super::segments::{RESERVE, segment_of, slots_of};
 
@@ -25,12 +26,15 @@ const LISTED: u64 = 4096;
 /// One slot for so many pages goes to heads of parts and to ends of segments.
 const HEADS: u64 = 32;
 
+/// So often one promise clears segments on a full disk.
+const MOST_ROUNDS: usize = 64;
+
 /// How many slots so many pages take with the heads of their parts, however they come.
 fn slots_for(pages: u64) -> u64 {
     pages.saturating_add(pages / HEADS + 4)
 }
 
-impl Writer {
+impl LogWriter {
     /// The pages of a commit that nobody counts.
     fn fixed(&self, shared: &Shared) -> u64 {
         let pages = shared.map.len() as u64;
@@ -114,7 +118,7 @@ impl Log {
 
     /// Whether so many more pages can be written beside those that were promised, with so many segments left free. Makes the file
     /// longer for that, where there is room.
-    pub(super) fn has_room(&self, writer: &mut Writer, pages: u64, kept: usize) -> io::Result<bool> {
+    pub(super) fn has_room(&self, writer: &mut LogWriter, pages: u64, kept: usize) -> io::Result<bool> {
         let needed = slots_for(writer.owed(&self.shared()).saturating_add(pages));
         while writer.free_slots(kept) < needed {
             match self.add_segment(writer) {
@@ -129,12 +133,11 @@ impl Log {
 
     /// On a full disk: clears segments until there is room, or no more can be won. What redb has written of a transaction that is not
     /// complete becomes durable with that, which redb expects of any file.
-    fn win_room(&self, writer: &mut Writer, slots: u64, kept: usize) -> io::Result<bool> {
+    fn win_room(&self, writer: &mut LogWriter, slots: u64, kept: usize) -> io::Result<bool> {
         for _ in 0..MOST_ROUNDS {
-            if writer.is_changed {
-                self.commit(writer)?;
-            } else {
-                self.checkpoint_if_due(writer)?;
+            match writer.batch {
+                PageBatch::Empty => self.checkpoint_if_due(writer)?,
+                PageBatch::Staged | PageBatch::Begun { .. } => self.commit(writer)?,
             }
             if self.has_room(writer, slots, kept)? {
                 return Ok(true);
@@ -143,7 +146,7 @@ impl Log {
             if self.shared().staged.is_empty() {
                 break;
             }
-            writer.is_changed = true;
+            writer.batch.stage();
         }
         Ok(false)
     }

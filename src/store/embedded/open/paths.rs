@@ -1,0 +1,54 @@
+//! The paths of a store's files. Touches no disk.
+
+use std::path::{Path, PathBuf};
+
+use crate::store::embedded::file::names::{ACKNOWLEDGED, FILE, NEW_FILE, UNSYNCED};
+
+/// The paths of the files in the directory of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct StorePaths {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl StorePaths {
+    /// Those of the store in a directory.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), file: directory.join(FILE) }
+    }
+
+    /// The same, with the file that is to replace the store's in its place.
+    pub(super) fn replacement(&self) -> Self {
+        Self { directory: self.directory.clone(), file: self.new_file() }
+    }
+
+    /// The directory of the store.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The file of the store.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The file that is to replace the store's.
+    pub(super) fn new_file(&self) -> PathBuf {
+        self.directory.join(NEW_FILE)
+    }
+
+    /// The file with the number of the last acknowledged commit.
+    pub(super) fn acknowledged(&self) -> PathBuf {
+        self.directory.join(ACKNOWLEDGED)
+    }
+
+    /// A second name for a damaged file.
+    pub(super) fn damaged_copy(&self, number: u32) -> PathBuf {
+        self.directory.join(format!("{FILE}.damaged-{number}"))
+    }
+
+    /// What a killed process or an older version may have left. Nothing reads these files.
+    pub(super) fn leftovers(&self) -> [PathBuf; 2] {
+        [self.new_file(), self.directory.join(UNSYNCED)]
+    }
+}

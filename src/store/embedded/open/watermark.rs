@@ -1,0 +1,33 @@
+//! The watermark of a store: recovery compares it with what it has found, and the writer moves it on. See
+//! [`acknowledged`] for the file.
+
+use crate::store::embedded::catalog::collections::Catalog;
+use crate::store::embedded::file::acknowledged::{self, Acknowledged};
+use crate::store::embedded::open::files::{Access, StoreFiles};
+use crate::store::embedded::open::refusal::OpenError;
+
+/// An acknowledged commit was on disk. If the last commit that was found is older, something has taken it away since.
+///
+/// # Errors
+/// [`OpenError::Damaged`] then.
+pub(super) fn check(files: &StoreFiles, catalog: &Catalog, last: u64) -> Result<(), OpenError> {
+    let watermark = files.paths().acknowledged();
+    if acknowledged::read(files.storage(), &watermark, catalog.identity) <= last {
+        return Ok(());
+    }
+    Err(files.paths().damaged(&format!(
+        "the last write was acknowledged and is not whole any more (to go on without it, remove {})",
+        watermark.display()
+    )))
+}
+
+/// Opens the watermark of the file that has this catalog, and moves it to the commit of the catalog.
+pub(crate) fn open(files: &StoreFiles, catalog: &Catalog) -> Acknowledged {
+    if files.access() == Access::Overlay {
+        return Acknowledged::nowhere();
+    }
+    let mut watermark = Acknowledged::open(files.storage(), &files.paths().acknowledged(), catalog.identity);
+    // It may speak of an earlier file in this place, or of commits that a restored copy does not have.
+    watermark.note(catalog.commit);
+    watermark
+}
