@@ -44,6 +44,11 @@ const KNOWN: [&str; 12] = [
     "views",
 ];
 
+/// Whether every object may have a member of this name.
+pub fn is_member(name: &str) -> bool {
+    KNOWN.contains(&name)
+}
+
 /// A body that keeps the schema.
 #[derive(Debug, Clone)]
 pub struct ObjectInput {

@@ -215,6 +215,14 @@ pub fn hinted(mut response: HttpResponse, hint: Option<&Hint>) -> HttpResponse {
     response
 }
 
+/// The answer with advice about the question, a header each.
+pub fn advised(mut response: HttpResponse, advice: &[String]) -> HttpResponse {
+    for text in advice.iter().filter_map(|text| HeaderValue::try_from(text).ok()) {
+        response.headers_mut().append(QUERY_HINT, text);
+    }
+    response
+}
+
 /// The list envelope.
 ///
 /// # Errors

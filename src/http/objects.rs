@@ -29,7 +29,7 @@ use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
 use crate::service::resource::{Listed, Objects};
 use crate::service::shown::Shown;
-use crate::service::{Caller, ErrorCode, field_names, references, rendering};
+use crate::service::{Caller, ErrorCode, advice, field_names, references, rendering};
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
@@ -124,6 +124,18 @@ fn seen(params: &ListParams) -> Seen {
 }
 
 async fn answer(
+    state: &web::Data<HttpState>,
+    request: &HttpRequest,
+    caller: &Caller,
+    path: &str,
+    params: &ListParams,
+    listed: Listed,
+) -> Result<HttpResponse, ApiError> {
+    let advice = advice::of(&state.services, caller, &params.query).await?;
+    Ok(envelope::advised(list(state, request, caller, path, params, listed).await?, &advice))
+}
+
+async fn list(
     state: &web::Data<HttpState>,
     request: &HttpRequest,
     caller: &Caller,

@@ -4,6 +4,7 @@
 //! wire format. [`resource`] has the parts that all resources share.
 
 pub mod accounts;
+pub mod advice;
 pub mod api_tokens;
 pub mod bulk;
 pub mod categories;

@@ -13,8 +13,8 @@ use super::services::Services;
 use crate::domain::Violation;
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
-use crate::query::Filter;
-use crate::store::{Change, Condition, Explanation, FindQuery, Page, Pieces, StoreError, Unit};
+use crate::query::{Filter, Limits};
+use crate::store::{Change, Condition, Explanation, FindQuery, Hint, Page, Pieces, StoreError, Unit};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -51,25 +51,44 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
     let hides = question.filter.guarded().is_some();
     if query.explain {
         let explanation = services.store.explain(R::COLLECTION, &question).await?;
+        let hint = sound_hint::<R>(services, explanation.hint.clone()).await?;
+        let explanation = Explanation { hint, ..explanation };
         let explanation = if hides { explanation.without_counts() } else { explanation };
         return Ok(Listed::Explained(Explanation { filter: Some(asked(&question.filter)), ..explanation }));
     }
     if query.limit > MAX_PAGE_IN_MEMORY {
         let pieces = services.store.pieces(R::COLLECTION, &question).await?;
-        return Ok(Listed::Pieces(Pieces { hint: pieces.hint.filter(|_| !hides), ..pieces }));
+        let hint = sound_hint::<R>(services, pieces.hint.filter(|_| !hides)).await?;
+        return Ok(Listed::Pieces(Pieces { hint, ..pieces }));
     }
     question.max_bytes = MAX_PAGE_BYTES;
     match services.store.page(R::COLLECTION, &question).await {
         Err(StoreError::TooLarge) => {
             question.max_bytes = usize::MAX;
             let pieces = services.store.pieces(R::COLLECTION, &question).await?;
-            Ok(Listed::Pieces(Pieces { hint: pieces.hint.filter(|_| !hides), ..pieces }))
+            let hint = sound_hint::<R>(services, pieces.hint.filter(|_| !hides)).await?;
+            Ok(Listed::Pieces(Pieces { hint, ..pieces }))
         }
         page => {
             let page = page?;
-            Ok(Listed::Page(Page { hint: page.hint.filter(|_| !hides), ..page }))
+            let hint = sound_hint::<R>(services, page.hint.filter(|_| !hides)).await?;
+            Ok(Listed::Page(Page { hint, ..page }))
         }
     }
+}
+
+/// The hint without an index on paths of which one leads nowhere in every document: such an index would help nobody.
+async fn sound_hint<R: Resource>(services: &Services, hint: Option<Hint>) -> Result<Option<Hint>, ServiceError> {
+    let Some(mut hint) = hint else { return Ok(None) };
+    for path in &hint.index {
+        let leads = Filter::parse(&doc! { path: { "$exists": true } }, &Limits::NONE)?;
+        let question = FindQuery::new(leads, services.max_time).limited(1);
+        if services.store.find(R::COLLECTION, &question).await?.is_empty() {
+            hint.index.clear();
+            break;
+        }
+    }
+    Ok(Some(hint))
 }
 
 /// The caller's part of a filter, for MongoDB's tools.

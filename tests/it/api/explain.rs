@@ -26,7 +26,7 @@ fn explanation(answer: &Answer) -> Value {
 }
 
 /// Stores many objects at once, of no type.
-async fn many_objects(app: &TestApp) {
+pub(super) async fn many_objects(app: &TestApp) {
     let object = |id: i64| doc! { "_id": id, "public_id": id, "type_id": 1000 + id % 2, "views": id, "fields": [] };
     let insert = |document: Document| Change::Insert {
         collection: "framework.objects",

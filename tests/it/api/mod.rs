@@ -1,5 +1,6 @@
 //! The REST interface, tested through real requests, on each store.
 
+mod advice;
 mod bulk;
 mod categories;
 mod common;

@@ -1,0 +1,191 @@
+//! What to tell a caller whose question about objects is answered, but hardly as it was meant: paths that no object has, and
+//! dates compared with texts.
+//!
+//! *Invariant:* advice rests on the objects and types that the caller may see, so it tells nothing of others.
+
+use std::collections::BTreeSet;
+
+use bson::{Bson, Document, doc};
+
+use super::directory::Caller;
+use super::error::ServiceError;
+use super::list_query::ListQuery;
+use super::services::Services;
+use super::type_catalog::Types;
+use crate::domain::acl::Permission;
+use crate::domain::object_fields::parse_date;
+use crate::domain::object_input;
+use crate::query::{Filter, Limits, STORED, SortKey};
+use crate::store::{FindQuery, collections};
+use crate::suggest;
+
+/// So many paths are looked up for one question.
+const MOST: usize = 3;
+/// The members of objects that hold dates.
+const DATES: [&str; 2] = ["creation_time", "last_edit_time"];
+/// The operators that compare with a value.
+const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"];
+
+/// What is to be said about a question, as plain ASCII that fits a header; mostly nothing.
+///
+/// A path that no known member begins is looked up: one question more to the store, as the caller may ask it.
+///
+/// # Errors
+/// What the store reports.
+pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Vec<String>, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let seen = Seen { types: &types, group_id: caller.group_id };
+    let mut said = Said::default();
+    said.conditions(query.filter.document());
+    let mut advice: Vec<String> = said.texts.iter().filter_map(|(place, text)| seen.dates(place, text)).collect();
+    let mut unknown = BTreeSet::new();
+    let sorted = query.sort.keys().iter().filter_map(|key| match key {
+        SortKey::Path { path, .. } => Some(path.as_str()),
+        SortKey::Entry { name, .. } => {
+            unknown.extend((!seen.has_field(name)).then(|| format!("no type has a field {}", quoted(name))));
+            None
+        }
+    });
+    let sorted: Vec<String> = sorted.map(str::to_owned).collect();
+    advice.extend(unknown);
+    let mut looked_up = BTreeSet::new();
+    for path in said.paths.into_iter().chain(sorted) {
+        let (first, rest) = path.split_once('.').map_or((path.as_str(), None), |(first, rest)| (first, Some(rest)));
+        if first == STORED {
+            advice.extend(rest.and_then(|rest| seen.entries(rest)));
+        } else if !object_input::is_member(first) && looked_up.len() < MOST && looked_up.insert(first.to_owned()) {
+            let question = Filter::parse(&doc! { first: { "$exists": true } }, &Limits::NONE)?;
+            let question = FindQuery::new(types.scope(caller, question), services.max_time).limited(1);
+            if services.store.find(collections::OBJECTS, &question).await?.is_empty() {
+                advice.push(format!("no object has {}; {}", quoted(first), seen.instead_of(first)));
+            }
+        }
+    }
+    Ok(advice)
+}
+
+/// A name as it stands in a header.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.escape_default())
+}
+
+/// A value that is compared with a text: a member of objects, or a field by its name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Member(String),
+    Field(String),
+}
+
+/// What a filter says.
+#[derive(Default)]
+struct Said {
+    paths: BTreeSet<String>,
+    /// The first text that each place is compared with.
+    texts: Vec<(Place, String)>,
+}
+
+impl Said {
+    fn conditions(&mut self, filter: &Document) {
+        for (name, value) in filter {
+            match (name.as_str(), value) {
+                ("$and" | "$or" | "$nor", Bson::Array(parts)) => {
+                    parts.iter().filter_map(Bson::as_document).for_each(|part| self.conditions(part));
+                }
+                (operator, _) if operator.starts_with('$') => {}
+                (STORED, value) => self.entries(value),
+                (path, value) => {
+                    self.paths.insert(path.to_owned());
+                    self.text(|| Place::Member(path.to_owned()), value);
+                }
+            }
+        }
+    }
+
+    /// `{"$elemMatch": {"name": .., "value": ..}}`, also under `$not`.
+    fn entries(&mut self, value: &Bson) {
+        let Some(operators) = value.as_document() else { return };
+        if let Some(negated) = operators.get("$not") {
+            self.entries(negated);
+        }
+        let Ok(entry) = operators.get_document("$elemMatch") else { return };
+        if let (Ok(name), Some(value)) = (entry.get_str("name"), entry.get("value")) {
+            self.text(|| Place::Field(name.to_owned()), value);
+        }
+    }
+
+    fn text(&mut self, place: impl FnOnce() -> Place, value: &Bson) {
+        let text = match value {
+            Bson::Document(operators) => {
+                let compared = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
+                compared.map(|(_, operand)| operand).find_map(text_of)
+            }
+            value => text_of(value),
+        };
+        self.texts.extend(text.map(|text| (place(), text.to_owned())));
+    }
+}
+
+fn text_of(value: &Bson) -> Option<&str> {
+    match value {
+        Bson::String(text) => Some(text),
+        Bson::Array(items) => items.iter().find_map(Bson::as_str),
+        _ => None,
+    }
+}
+
+/// The types whose objects the caller may read.
+struct Seen<'a> {
+    types: &'a Types,
+    group_id: i64,
+}
+
+impl Seen<'_> {
+    /// The kinds of the fields of this name.
+    fn kinds(&self, name: &str) -> Vec<&str> {
+        let entries = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
+        let visible = entries.filter(|entry| entry.object_type.acl.allows(self.group_id, Permission::Read));
+        let of = visible.flat_map(|entry| entry.object_type.fields.iter().filter(|field| field.name == name));
+        of.map(|field| field.kind.as_str()).collect()
+    }
+
+    fn has_field(&self, name: &str) -> bool {
+        !self.kinds(name).is_empty()
+    }
+
+    /// What to ask for in place of a member that no object has.
+    fn instead_of(&self, name: &str) -> String {
+        if self.has_field(name) {
+            return format!("a field is asked for as f.{}", name.escape_default());
+        }
+        let mut known: Vec<&str> = self.types.field_names().filter(|name| self.has_field(name)).collect();
+        known.sort_unstable();
+        match suggest::nearest(name, &known) {
+            Some(nearest) => format!("did you mean the field f.{}?", nearest.escape_default()),
+            None => "fields are asked for as f.<name>".to_owned(),
+        }
+    }
+
+    /// About a path into the list of entries that is no path of entries.
+    fn entries(&self, rest: &str) -> Option<String> {
+        let first = rest.split('.').next().unwrap_or(rest);
+        let is_path = ["name", "value"].contains(&first) || first.bytes().all(|byte| byte.is_ascii_digit());
+        let name = if self.has_field(rest) { rest } else { first };
+        (!is_path).then(|| format!("fields have names and values; {}", self.instead_of(name)))
+    }
+
+    /// About a date that is compared with a text.
+    fn dates(&self, place: &Place, text: &str) -> Option<String> {
+        let what = match place {
+            Place::Member(path) if DATES.contains(&path.as_str()) => path.clone(),
+            Place::Field(name) => {
+                let kinds = self.kinds(name);
+                let holds_dates = !kinds.is_empty() && kinds.iter().all(|kind| *kind == "date");
+                holds_dates.then(|| format!("f.{}", name.escape_default()))?
+            }
+            Place::Member(_) => return None,
+        };
+        let meant = parse_date(text).and_then(|date| date.try_to_rfc3339_string().ok());
+        let example = meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned());
+        Some(format!("{what} holds dates, which are never equal to texts; write {{\"$date\": \"{example}\"}}"))
+    }
+}

@@ -1,0 +1,86 @@
+//! `Inventory-Query-Hint`: what is said of a question that is answered, but hardly as it was meant.
+
+use serde_json::{Value, json};
+
+use super::people::Person;
+use crate::support::app::{Answer, TestApp, on_each_store};
+
+fn hints(answer: &Answer) -> Vec<String> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let hints = answer.headers.get_all("inventory-query-hint").iter();
+    hints.map(|hint| hint.to_str().expect("plain ASCII").to_owned()).collect()
+}
+
+async fn hints_for(app: &TestApp, filter: &Value, sort: &str) -> Vec<String> {
+    hints(&app.get_with("/objects/", &[("filter", &filter.to_string()), ("sort", sort)]).await)
+}
+
+async fn a_rack(app: &TestApp) {
+    let rack = app.create_type("rack", &[("hostname", "text"), ("installed", "date")]).await;
+    app.create_object(rack, &json!({"hostname": "web-1", "installed": "2024-05-06T00:00:00Z"})).await;
+}
+
+on_each_store! {
+    async fn a_path_that_no_object_has_is_told(app) {
+        a_rack(app).await;
+        let told = "no object has \"hostname\"; a field is asked for as f.hostname";
+        assert_eq!(hints_for(app, &json!({"hostname": "web-1"}), "public_id").await, [told]);
+        assert_eq!(hints_for(app, &json!({"$or": [{"hostname.x": 1}, {"type_id": 1}]}), "public_id").await, [told]);
+        assert_eq!(hints_for(app, &json!({}), "hostname").await, [told]);
+        let near = "no object has \"hostnam\"; did you mean the field f.hostname?";
+        assert_eq!(hints_for(app, &json!({}), "-hostnam").await, [near]);
+        let other = "no object has \"farbe\\u{df}\"; fields are asked for as f.<name>";
+        assert_eq!(hints_for(app, &json!({"farbeß": 1}), "public_id").await, [other]);
+        assert_eq!(hints_for(app, &json!({}), "fields.hostnam").await, ["no type has a field \"hostnam\""]);
+        let entries = "fields have names and values; a field is asked for as f.hostname";
+        assert_eq!(hints_for(app, &json!({"fields.hostname": "web-1"}), "public_id").await, [entries]);
+    }
+
+    async fn what_is_asked_as_it_is_stored_is_answered_without_a_word(app) {
+        a_rack(app).await;
+        for filter in [
+            json!({}),
+            json!({"type_id": 1, "public_id": {"$gt": 0}}),
+            json!({"f.hostname": "web-1", "fields.name": "hostname", "fields.0.value": "web-1"}),
+            json!({"f.installed": {"$date": "2024-05-06T00:00:00Z"}}),
+            json!({"creation_time": {"$gt": {"$date": "2020-01-01T00:00:00Z"}}}),
+        ] {
+            assert_eq!(hints_for(app, &filter, "fields.hostname").await, [] as [&str; 0], "{filter}");
+        }
+    }
+
+    async fn a_date_that_is_compared_with_a_text_is_told_with_what_to_write(app) {
+        a_rack(app).await;
+        let of_field = "f.installed holds dates, which are never equal to texts; write {\"$date\": \"2024-05-06T00:00:00Z\"}";
+        for filter in [
+            json!({"f.installed": "2024-05-06T00:00:00Z"}),
+            json!({"f.installed": {"$ne": "2024-05-06T00:00:00Z"}}),
+            json!({"$nor": [{"f.installed": {"$in": ["2024-05-06T00:00:00Z"]}}]}),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [of_field], "{filter}");
+        }
+        let of_member = "creation_time holds dates, which are never equal to texts; write {\"$date\": \"2024-01-01T00:00:00Z\"}";
+        assert_eq!(hints_for(app, &json!({"creation_time": {"$gte": "2024-01-01"}}), "public_id").await, [of_member]);
+    }
+
+    async fn hidden_objects_and_types_leave_no_trace_in_advice(app) {
+        let person = Person::with_rights(app, "visitor", &["base.framework.object.view"]).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "CREATE"]}}});
+        let fields = json!([{"type": "date", "name": "secret", "label": "S"}]);
+        app.created("/types/", &json!({"name": "vault", "author_id": 1, "fields": fields, "acl": acl})).await;
+        let question = |name: &str| format!("/objects/?filter=%7B%22{name}%22%3A%22x%22%7D&sort=fields.{name}");
+        let hidden = hints(&person.get(app, &question("secret")).await);
+        let absent = hints(&person.get(app, &question("sacred")).await);
+        let renamed: Vec<String> = hidden.iter().map(|hint| hint.replace("secret", "sacred")).collect();
+        assert_eq!(renamed, absent);
+    }
+
+    async fn no_index_is_proposed_on_a_path_that_no_document_has(app) {
+        super::explain::many_objects(app).await;
+        let answer = app.get_with("/objects/", &[("filter", r#"{"colour": "red"}"#), ("explain", "true")]).await;
+        assert_eq!(answer.json()["hint"]["index"], json!([]), "{}", answer.text);
+        let told = hints(&answer);
+        assert!(told.iter().all(|hint| !hint.contains("an index")), "{told:?}");
+        assert!(told.contains(&"no object has \"colour\"; fields are asked for as f.<name>".to_owned()), "{told:?}");
+    }
+}
