@@ -1,4 +1,4 @@
-//! The settings below `auth`, with defaults that are safe as they stand.
+//! The settings below `auth`, with safe defaults.
 
 use serde::{Deserialize, Deserializer};
 

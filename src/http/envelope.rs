@@ -218,7 +218,7 @@ pub fn hinted(mut response: HttpResponse, hint: Option<&Hint>) -> HttpResponse {
 /// The list envelope.
 ///
 /// # Errors
-/// When what the client sent cannot be echoed.
+/// When the parameters of the client cannot be echoed.
 pub fn list<W: Wire>(
     state: &HttpState,
     request: &HttpRequest,
@@ -247,7 +247,7 @@ impl ListEnd {
     /// The end of a list, except for its count.
     ///
     /// # Errors
-    /// When what the client sent cannot be echoed.
+    /// When the parameters of the client cannot be echoed.
     pub fn new<W: Wire>(
         state: &HttpState,
         request: &HttpRequest,

@@ -60,8 +60,8 @@ fn write_padded(before: &[u8], number: i64, width: usize, out: &mut Vec<u8>) {
 
 /// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar carried on in both directions.
 ///
-/// Counts in eras of 400 years, which all have the same number of days, with years that begin in March so that
-/// the leap day is the last one.
+/// Counts in eras of 400 years, which all have the same number of days. Years begin in March, so that the leap day is
+/// the last one.
 fn calendar_day(days_since_1970: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
     let days = days_since_1970 + 719_468;
