@@ -115,7 +115,7 @@ impl<'a> Elements<'a> {
     /// The next element; `None` after the last one.
     ///
     /// # Errors
-    /// When the bytes are not BSON. What follows cannot be found then, and the same error comes again.
+    /// When the bytes are not BSON. Later elements cannot be found then, and the same error comes again.
     #[expect(clippy::inline_always, reason = "handing elements over in memory costs as much as finding them")]
     #[inline(always)]
     pub fn next_element(&mut self) -> Result<Option<Element<'a>>, CorruptBson> {

@@ -19,12 +19,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of so many bytes.
+    /// A pool of this many bytes.
     pub fn new(bytes: usize) -> Self {
         Self { free: AtomicUsize::new(bytes), whole: None }
     }
 
-    /// A pool that takes from `whole`, but never more than so many bytes at a time.
+    /// A pool that takes from `whole`, but never holds more than this many bytes.
     pub fn part_of(whole: &Arc<Self>, bytes: usize) -> Self {
         Self { whole: Some(Arc::clone(whole)), ..Self::new(bytes) }
     }

@@ -7,13 +7,14 @@
 //!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
-//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and whoever looks at the clock stops.
+//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
+//!    check of the clock.
 //!
 //! Each request has a [`Ticket`], which belongs to its user. It travels with the request's task, so that the layers between
 //! `http` and the store need not know of users. Without a ticket (commands, the start) nothing is bounded.
 //!
 //! *Invariants:*
-//! - A turn lasts as long as the work on its thread does, also when nobody waits for it any more.
+//! - A turn lasts as long as the work on its thread, even if nobody waits for it any more.
 //! - Nobody holds a turn while waiting for another one.
 
 mod means;

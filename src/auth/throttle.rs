@@ -24,12 +24,12 @@ use super::ThrottleSettings;
 pub enum Verdict {
     /// Look at it after this delay.
     Go {
-        /// Zero for whoever did not fail lately.
+        /// Zero without recent failures.
         delay: Duration,
     },
     /// Do not look at it.
     Refuse {
-        /// When it is worth to come back.
+        /// When a retry makes sense.
         retry_after: Duration,
     },
 }
@@ -133,7 +133,7 @@ impl Throttle {
         Some(Duration::from_secs(seconds))
     }
 
-    /// Drops forgotten entries. If that is not enough, it drops the half with the fewest failures, so that a flood of
+    /// Drops forgotten entries. If that is not enough, it drops the half with the fewest failures. So a flood of
     /// invented names does not evict the names under attack.
     fn make_room(&self, entries: &mut HashMap<Subject, AddressTries>, now: Duration) {
         entries.retain(|_, entry| self.remaining(*entry, now) > 0);

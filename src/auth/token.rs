@@ -1,7 +1,7 @@
 //! The tokens of signed-in users: JSON web tokens, signed with HS256.
 //!
-//! A token is valid when one of the service's keys signed it with exactly this algorithm, it names this service as
-//! issuer, and it has not expired. After that, the directory decides whether its user exists, is active, and has the
+//! A token is valid when one of the service's keys signed it with this algorithm. It must also name this service as
+//! issuer, and must not have expired. After that, the directory decides whether its user exists, is active, and has the
 //! same password (`epoch`).
 
 use std::fmt;

@@ -1,9 +1,9 @@
 //! A cell of a table and the value that it stands for.
 //!
 //! - An empty cell is null.
-//! - If a cell is only `'`, or begins with `'` and then `'` or one of [`FORMULA`], its text is the part after the
-//!   apostrophe. The writer adds an apostrophe to empty text, to text that would otherwise be read this way, and to
-//!   text that looks like a formula.
+//! - An apostrophe at the beginning is not part of the text if the cell ends there, or if `'` or one of [`FORMULA`]
+//!   follows. The writer adds an apostrophe to empty text, to text that would otherwise be read this way, and to text
+//!   that looks like a formula.
 //! - A spreadsheet may split a file at another delimiter. A quote in the middle of a cell then protects nothing. So
 //!   each place after one of [`BREAKS`] is guarded like the beginning. A text with such a place also begins with an
 //!   apostrophe: `a;=1` is `'a;'=1`.

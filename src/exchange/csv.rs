@@ -168,11 +168,11 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
             table.rows.push((line, record));
         }
     }
-    // The line behind the last one is part of a cell.
+    // The line after the last one is part of a cell.
     Err((line, "a quote that opens a cell here, or in one of the lines behind, is not closed".to_owned()))
 }
 
-/// How many bytes of memory rows and cells take beside their text, at the most: each character that may end one counts.
+/// An upper bound of the memory of rows and cells without their text: each character that may end one counts.
 pub fn room_of_cells(bytes: &[u8]) -> usize {
     const CELL: usize = 2 * size_of::<usize>();
     const ROW: usize = 192;
@@ -184,7 +184,7 @@ pub fn room_of_cells(bytes: &[u8]) -> usize {
     bytes.iter().map(of_byte).fold(0, usize::saturating_add)
 }
 
-/// A line that is read behind the last one of a file: unless a quote is open, it is one of its own.
+/// A line that is read after the last one of a file: unless a quote is open, it is a separate record.
 const END: &str = "\nend";
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ use super::cell::Cell;
 use super::csv::Table;
 use super::xlsx::MAX_COLUMNS;
 
-/// Unpacked, a file has so many bytes at the most.
+/// The maximum size of a decompressed file, in bytes.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// The maximum of rows times columns, empty cells included.
 const MOST_CELLS: usize = 20_000_000;
-/// Different texts are so many at the most.
+/// The maximum number of different texts.
 const MOST_TEXTS: u64 = 4_000_000;
 /// What a cell takes beside its text, from the table to the object that it becomes part of.
 const CELL: usize = 48;
@@ -158,7 +158,7 @@ fn number_text(number: f64) -> String {
     Cell::Double(number).as_text().into_owned()
 }
 
-/// A day begins with 1; what is less is a time of no day.
+/// A day begins with 1; a smaller value is a time without a day.
 fn moment_text(moment: ExcelDateTime) -> String {
     let (year, month, day, hour, minute, second, millisecond) = moment.to_ymd_hms_milli();
     if (0.0..1.0).contains(&moment.as_f64()) {

@@ -49,7 +49,7 @@ pub struct Parameters(Vec<(String, String)>);
 /// A list request, understood.
 #[derive(Debug, Clone)]
 pub struct ListParams {
-    /// The question.
+    /// The query.
     pub query: ListQuery,
     /// What was sent, for the pagination URLs.
     pub sent: Parameters,

@@ -3,7 +3,7 @@
 /// How a stored time is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateStyle {
-    /// `{"$date": 1700000000123}`: objects. What is read so can be sent back.
+    /// `{"$date": 1700000000123}`: objects. This form can be sent back.
     Millis,
     /// `2023-11-14T22:13:20.123000`, the fraction only when there is one: types and categories.
     Iso,
