@@ -1,5 +1,5 @@
-//! Parameters of list routes: parses texts into a typed query, and refuses everything unknown. docs/api.md, List
-//! parameters.
+//! Parameters of list routes: parses texts into a typed query, and refuses everything unknown.
+//! See docs/api.md, List parameters.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
