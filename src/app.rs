@@ -1,4 +1,4 @@
-//! Puts the parts together and runs them; the only file that names both stores.
+//! Assembles the parts and runs them; the only file that names both stores.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -86,7 +86,7 @@ pub enum StartError {
     /// The embedded store cannot be opened.
     #[error(transparent)]
     Embedded(#[from] OpenError),
-    /// Its documents are not stored as this version needs them.
+    /// Its documents are not migrated to this version.
     #[error(transparent)]
     Migrations(#[from] MigrationError),
     /// The first users could not be made.
@@ -108,7 +108,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Whether the store is away and may come back.
+    /// Whether the store is unavailable and may come back.
     fn may_pass(&self) -> bool {
         let store = match self {
             Self::Store { source, .. } => source,
@@ -131,7 +131,7 @@ impl Patience {
         Self { until: Instant::now() + bound, pause: FIRST_PAUSE }
     }
 
-    /// How long to wait before the next attempt; nothing when it is not worth it any more.
+    /// How long to wait before the next attempt; nothing when the time is over.
     fn next(&mut self) -> Option<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
         let pause = self.pause.min(left);
@@ -141,7 +141,7 @@ impl Patience {
 }
 
 impl Application {
-    /// Opens the store and gets ready to listen. Waits for a store that is away, as long as `store.start_wait_s` says.
+    /// Opens the store and prepares to listen. Waits up to `store.start_wait_s` for an unavailable store.
     ///
     /// # Errors
     /// [`StartError`], with the remedy.
@@ -165,7 +165,7 @@ impl Application {
         }
     }
 
-    /// The same with any store and clock; `file` is what lies below the store, where that is a file.
+    /// The same with any store and clock; `file` is the store's file, if it has one.
     ///
     /// # Errors
     /// As [`Application::build`].
@@ -268,10 +268,10 @@ impl Application {
         &self.state.services
     }
 
-    /// Answers requests until SIGTERM or SIGINT; then finishes what is under way, for 10 s at most.
+    /// Answers requests until SIGTERM or SIGINT; then finishes running requests, for at most 10 s.
     ///
-    /// The line `listening on http://HOST:PORT` (`https` with TLS) is logged once requests and signals are heard. With
-    /// TLS, SIGHUP reads certificate and key again; without, it does nothing.
+    /// It logs `listening on http://HOST:PORT` (`https` with TLS) as soon as it accepts requests and signals. With TLS,
+    /// SIGHUP reloads certificate and key; without TLS it does nothing.
     ///
     /// # Errors
     /// When the server cannot be started.
@@ -297,7 +297,7 @@ impl Application {
         server.await
     }
 
-    /// Answers `inventory-service backup`, where there is a file to back up.
+    /// Answers `inventory-service backup`, if there is a file to back up.
     fn control(&self) -> Option<Control> {
         let Ok(StoreUri::Embedded(directory)) = self.settings.store.location() else { return None };
         let started = Control::start(Arc::clone(self.file.as_ref()?), &directory);
@@ -308,7 +308,7 @@ impl Application {
             .ok()
     }
 
-    /// The same without an ear for signals and without a log line, for a process that has more than one service in it.
+    /// The same without signals and log line, for a process with several services.
     ///
     /// # Errors
     /// As [`Application::run`].
@@ -356,8 +356,8 @@ fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
 }
 
-/// Reads certificate and key again with each SIGHUP; the old ones stay when the new ones are no good. Without TLS the signal
-/// does nothing, instead of ending the process.
+/// Reloads certificate and key at each SIGHUP; the old ones stay if the new ones are wrong. Without TLS the signal has
+/// no effect, instead of ending the process.
 fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     tokio::spawn(async move {
@@ -376,7 +376,7 @@ fn reload_on_hangup(certificates: Option<Arc<Certificates>>) -> io::Result<()> {
     Ok(())
 }
 
-/// The use cases on a store; makes the first administrator when nobody can sign in yet.
+/// The use cases on a store; creates the first administrator when nobody can sign in yet.
 ///
 /// # Errors
 /// As [`Application::build`].
@@ -390,7 +390,7 @@ pub async fn build_services(
     Ok((services_on(settings, store, clock).await?, first_admin))
 }
 
-/// Makes the first administrator when nobody can sign in yet.
+/// Creates the first administrator when nobody can sign in yet.
 async fn first_admin(
     settings: &Settings,
     store: &dyn Store,
@@ -411,8 +411,8 @@ async fn first_admin(
     Ok(first_admin)
 }
 
-/// Tells the operator how to sign in: at once, as whatever comes next may fail; and while the password lies in its file, at each
-/// start.
+/// Tells the operator how to sign in: at once, because later steps may fail, and at each start while the file with the
+/// password exists.
 fn announce(first_admin: Option<&FirstAdmin>, file: &Path) {
     if let Some(FirstAdmin { user_name, password: Some(password), .. }) = first_admin {
         log::info!("first administrator: user {user_name} with password {}", password.expose());
@@ -422,7 +422,7 @@ fn announce(first_admin: Option<&FirstAdmin>, file: &Path) {
     }
 }
 
-/// The use cases on a store that is ready. Without a key for tokens in the store they make one, unless the settings have it.
+/// The use cases on a prepared store. If neither the store nor the settings have a key for tokens, they create one.
 ///
 /// # Errors
 /// As [`Application::build`].
@@ -448,8 +448,8 @@ pub async fn services_on(
     Ok(Services { store, types, companions, directory, accounts, admission, clock, max_time })
 }
 
-/// Makes what every command needs: collections, indexes, and documents stored as this version does. A store of a newer
-/// version is refused before anything is made in it, as is one that another store is being copied into.
+/// Prepares a store for every command: collections, indexes and migrations. It refuses a store of a newer version
+/// before it changes anything, and a store into which another one is being copied.
 ///
 /// # Errors
 /// As [`Application::build`].
@@ -469,10 +469,10 @@ pub struct Opened {
     pub file: Option<Arc<dyn FileStore>>,
 }
 
-/// Opens the store that the settings name; makes an embedded one where none is.
+/// Opens the store that the settings name; creates an embedded one if there is none.
 ///
 /// # Errors
-/// [`StartError::Store`] with what is wrong and what to do.
+/// [`StartError::Store`] with the error and the remedy.
 pub async fn open(settings: &StoreSettings) -> Result<Opened, StartError> {
     let failed = |source| StartError::Store { uri: without_password(settings), source };
     match settings.location()? {
@@ -487,7 +487,7 @@ pub async fn open(settings: &StoreSettings) -> Result<Opened, StartError> {
     }
 }
 
-/// The same for commands, which need the store alone.
+/// The same for commands, which need only the store.
 ///
 /// # Errors
 /// As [`open`].
@@ -511,10 +511,10 @@ async fn open_embedded(
     }
 }
 
-/// Opens the store that the settings name to change what is in it; makes none.
+/// Opens the store that the settings name for changes; creates none.
 ///
 /// # Errors
-/// As [`open_store`]; when there is no store, or its documents are not stored as this version needs them.
+/// As [`open_store`]; when there is no store, or its documents are not migrated to this version.
 pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = match settings.store.location()? {
         StoreUri::Embedded(directory) if !has_store(&directory)? => return Err(OpenError::NoStore(directory).into()),
@@ -525,8 +525,8 @@ pub async fn open_existing(settings: &Settings) -> Result<Arc<dyn Copying>, Star
     Ok(store)
 }
 
-/// Opens the store that the settings name to look at it, as it is. An embedded store is looked at through memory: its file stays
-/// as it is, and what is written stays in memory.
+/// Opens the store that the settings name for reading. An embedded store is opened in an overlay: its file does not
+/// change, and writes stay in memory.
 ///
 /// # Errors
 /// As [`open_store`]; when there is no store.
@@ -545,11 +545,11 @@ pub async fn open_aside(settings: &StoreSettings) -> Result<Arc<dyn Copying>, St
     }
 }
 
-/// The same for commands that read what this version stores. Indexes that an older version did not make are made for an
-/// embedded store in memory; MongoDB does without.
+/// The same for commands that need documents of this version. Missing indexes of an embedded store are created in
+/// memory; on MongoDB they stay missing.
 ///
 /// # Errors
-/// As [`open_aside`]; when the documents are not stored as this version needs them.
+/// As [`open_aside`]; when the documents are not migrated to this version.
 pub async fn open_to_read(settings: &Settings) -> Result<Arc<dyn Copying>, StartError> {
     let store = open_aside(&settings.store).await?;
     migrations::require_done(&*store, migrations::ALL, settings.query.max_time()).await?;

@@ -1,4 +1,4 @@
-//! The clock that everyone else is given: nothing but this file asks the machine for the time.
+//! The clock: only this file asks the machine for the time.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ pub trait Clock: Send + Sync + 'static {
     /// This moment.
     fn now(&self) -> DateTime<Utc>;
 
-    /// How long it is since some moment before now. Never goes back, also when somebody sets the clock: for waits.
+    /// Monotonic time since some earlier moment, for waits. It never goes back, even if somebody sets the clock.
     fn steady(&self) -> Duration;
 }
 
-/// The moment that the machine's steady time begins with.
+/// The beginning of the machine's monotonic time.
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The clock of the machine.

@@ -1,7 +1,8 @@
-//! The log: a line an event, as text or as JSON, on the standard error output.
+//! The log: one line for each event, as text or as JSON, on standard error.
 //!
-//! Nothing that a client or a server sends can end a line or begin one: control characters are written as escapes. The line of a
-//! request names its route, not its path, and nothing of its query or body: filters hold values that need not be seen.
+//! Input of clients and servers can neither end nor begin a line: control characters are escaped. The line of a request
+//! names its route instead of its path. It contains nothing of the query or body, because filters contain inventory
+//! values.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::clock::{Clock, SystemClock};
 
-/// What the lines of requests are logged as; its level can be set by this name.
+/// The log target of request lines; its level can be set by this name.
 pub const REQUESTS: &str = "inventory_service::http::requests";
 
 /// How lines look.
@@ -72,7 +73,7 @@ pub struct RequestLine<'a> {
     pub trace: Option<Trace<'a>>,
 }
 
-/// Whose work the request is part of (W3C Trace Context).
+/// The trace of the request (W3C Trace Context).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Trace<'a> {
     /// The trace, 32 hexadecimal digits.
@@ -178,7 +179,7 @@ fn write_json(buffer: &mut Formatter, record: &Record<'_>) -> io::Result<()> {
     writeln!(buffer, "{}", serde_json::to_string(&line)?)
 }
 
-/// The text with escapes in the place of what a terminal or a reader of lines would act on.
+/// The text with escapes for characters that affect terminals or line readers.
 fn escaped(text: &str) -> String {
     let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '\u{2028}' | '\u{2029}');
     if text.chars().all(is_plain) {

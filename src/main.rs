@@ -11,7 +11,7 @@ use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
 use mimalloc::MiMalloc;
 
-/// Requests are many small pieces of memory that are soon given back: see `docs/performance.md`.
+/// Requests allocate many small, short-lived pieces of memory: see `docs/performance.md`.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

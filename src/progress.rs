@@ -1,4 +1,4 @@
-//! Shows how far long work has come: a bar on a terminal, a line now and then elsewhere.
+//! Shows the progress of long work: a bar on a terminal, otherwise lines from time to time.
 
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write, stderr};
@@ -9,11 +9,11 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 /// Lines between the first and the last thing.
 const LINES: u64 = 10;
 
-/// Hears how far work has come. One piece of work may follow another.
+/// Receives the progress of work. Several works may follow each other.
 pub trait Progress {
-    /// Work begins: so many things, which are called this, for instance `objects`.
+    /// Work begins: the number and the name of its items, for instance `objects`.
     fn begin(&self, things: &str, total: u64);
-    /// So many more are done; the label says what they are, and may be empty.
+    /// This many more items are done; the label describes them and may be empty.
     fn advance(&self, count: u64, label: &str);
     /// All are done.
     fn end(&self);

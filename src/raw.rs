@@ -1,10 +1,10 @@
-//! A walk over raw BSON: elements in stored order, borrowed, nothing decoded before it is asked for.
+//! A walk over raw BSON: elements in stored order, borrowed and decoded only on demand.
 //!
-//! The only walk of this package: filters and projections look at stored documents with it, JSON is written by it.
-//! Law: no input makes it panic. Bytes that are not BSON end the walk, with [`CorruptBson`] for those who ask.
+//! The only walk of this package: filters, projections and the JSON writer use it. Law: no input makes it panic. Bytes
+//! that are not BSON end the walk, with [`CorruptBson`] for those who ask.
 //!
-//! `RawDocument::iter` checks every element on its way. Stored documents were checked when they were stored, and
-//! most of what is read is passed over, so this walk only finds where elements end.
+//! `RawDocument::iter` checks every element. Stored documents were checked when they were stored, and most elements are
+//! skipped, so this walk only finds where elements end.
 
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
@@ -54,7 +54,7 @@ pub mod kind {
     pub const INT64: u8 = 0x12;
     /// 128-bit decimal floating point.
     pub const DECIMAL: u8 = 0x13;
-    /// Nothing at all. It is never stored; projections hold the places of dropped elements with it.
+    /// No value. It is never stored; projections keep the places of dropped elements with it.
     pub const MISSING: u8 = 0x7E;
     /// Above everything.
     pub const MAX_KEY: u8 = 0x7F;
@@ -74,8 +74,8 @@ pub struct Element<'a> {
 /// A value as it is stored: its type, and exactly the bytes that belong to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Value<'a> {
-    /// The type's tag, a word wide: behind a lone byte there is padding, which gets copied in pieces that are slow
-    /// to put together again (measured: a third of a walk).
+    /// The type's tag, a word wide. After a single byte there would be padding, and copying it in parts is slow
+    /// (measured: a third of a walk).
     tag: u64,
     /// The bytes after the name, length prefix included.
     pub bytes: &'a [u8],
@@ -115,7 +115,7 @@ impl<'a> Elements<'a> {
     /// The next element; `None` after the last one.
     ///
     /// # Errors
-    /// When the bytes are not BSON. What follows cannot be found then, and the same error comes again.
+    /// When the bytes are not BSON. Later elements cannot be found then, and the same error comes again.
     #[expect(clippy::inline_always, reason = "handing elements over in memory costs as much as finding them")]
     #[inline(always)]
     pub fn next_element(&mut self) -> Result<Option<Element<'a>>, CorruptBson> {
@@ -156,7 +156,7 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// What a member that is not there is taken for.
+    /// The stand-in for a missing member.
     pub const NULL: Value<'static> = Value { tag: ElementType::Null as u64, bytes: &[] };
 
     /// A value of these bytes.
@@ -180,7 +180,7 @@ impl<'a> Value<'a> {
     /// The type.
     #[inline]
     pub fn element_type(self) -> ElementType {
-        // The walk lets no other tags through, and nobody writes what is missing.
+        // The walk yields no other tags, and a missing value is never written.
         ElementType::from(self.kind()).unwrap_or(ElementType::Undefined)
     }
 
@@ -226,7 +226,7 @@ impl<'a> Value<'a> {
         if self.element_type() == ElementType::Boolean { self.bytes.first().map(|&byte| byte != 0) } else { None }
     }
 
-    /// The whole number, whatever number type another tool has stored it with.
+    /// The whole number, of any stored number type.
     #[inline]
     pub fn as_integer(self) -> Option<i64> {
         match self.element_type() {
@@ -261,14 +261,14 @@ impl<'a> Value<'a> {
         self.bytes.get(4..self.bytes.len().saturating_sub(1)).unwrap_or_default()
     }
 
-    /// The first `N` bytes; zeros should there be fewer, which the walk has ruled out for the types that are read so.
+    /// The first `N` bytes, or zeros if there are fewer; the walk has excluded that for these types.
     #[inline]
     pub(crate) fn fixed<const N: usize>(self) -> [u8; N] {
         self.bytes.first_chunk().copied().unwrap_or([0; N])
     }
 }
 
-/// The member of that name, for those who read on: nothing where the bytes are not BSON.
+/// The member of that name, without an error: none if the bytes are not BSON.
 #[inline]
 pub fn member<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
     let mut rest = document.get(4..)?;
@@ -285,8 +285,8 @@ pub fn member<'a>(document: &'a [u8], name: &[u8]) -> Option<Value<'a>> {
     }
 }
 
-/// The name and the value of a document of these bytes, if it is just `{name: <text>, value: <anything>}` as most fields of
-/// objects are; tells in a fraction of the time of a walk. `None` says nothing but that a walk has to find out.
+/// The name and the value of a document of the form `{name: <text>, value: <anything>}`, which most fields of objects
+/// have. It takes a fraction of the time of a walk. `None` means that a walk must decide.
 #[inline]
 pub(crate) fn entry(document: &[u8]) -> Option<(&[u8], Value<'_>)> {
     const NAME: &[u8; 6] = b"\x02name\0";

@@ -1,8 +1,8 @@
-//! The settings: typed sections, where they come from, and what they must be.
+//! The settings: typed sections, their sources, and their checks.
 //!
-//! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the
-//! working directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags.
-//! A secret can also stand in a file that `<key>_file` names. A key that does not exist is an error wherever it stands.
+//! Later sources win: compiled-in `config/base.toml`, `config/base.toml` and `config/<environment>.toml` in the working
+//! directory (the environment is named by `INVENTORY_ENVIRONMENT`), variables `INVENTORY__SECTION__KEY`, flags. A
+//! secret can also stand in a file that `<key>_file` names. An unknown key is an error in every source.
 
 mod edge;
 pub mod reference;
@@ -70,8 +70,8 @@ pub struct ServerSettings {
     pub request_timeout_s: u64,
     /// Memory for JSON of objects that lists show again and again, in MiB; 0: none.
     pub json_mib: usize,
-    /// Addresses and networks (`10.0.0.0/8`) of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed,
-    /// separated by commas.
+    /// Addresses and networks (`10.0.0.0/8`) of proxies with trusted `Forwarded` and `X-Forwarded-*` headers, separated
+    /// by commas.
     pub trusted_proxies: String,
     /// What a connection and a request may cost.
     pub limits: LimitSettings,
@@ -184,7 +184,7 @@ pub struct MetricsSettings {
     pub token: Secret,
 }
 
-/// Below this, not even one query has what it may take.
+/// With less, not even one query has enough memory.
 const LEAST_ADMISSION_MIB: usize = 64;
 /// More threads than this do not help any machine.
 const MOST_AT_ONCE: usize = 512;
@@ -432,7 +432,7 @@ impl QuerySettings {
     }
 }
 
-/// The variables of the process, as far as they are ours and text.
+/// The variables of the process that belong to the service and are text.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));

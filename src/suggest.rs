@@ -1,6 +1,6 @@
-//! "Did you mean": the known name that is nearest to a misspelt one.
+//! "Did you mean": the known name that is most similar to a misspelt one.
 
-/// Longer names are no misspelt ones. Comparing takes time in proportion to the length of the name.
+/// Longer names get no suggestion, because comparing takes time in proportion to their length.
 const LONGEST: usize = 64;
 
 /// The nearest of the known names, if it differs in a third of the letters at the most.

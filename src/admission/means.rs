@@ -1,4 +1,4 @@
-//! What work may take beside its time: memory, and as long as somebody waits for it.
+//! The means of work: memory, and the time while somebody waits for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub struct Means {
     ticket: Ticket,
 }
 
-/// Somebody waits for the work; over when this is dropped.
+/// Somebody waits for the work, until this is dropped.
 #[derive(Debug)]
 pub(super) struct StillWanted(Option<Arc<AtomicBool>>);
 
@@ -34,12 +34,12 @@ impl Means {
         self.gone.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed))
     }
 
-    /// Memory for something that grows, and is gone when the share is.
+    /// Memory for a growing value, released with the share.
     pub fn share(&self) -> Share {
         Share::of(self.memory.clone())
     }
 
-    /// Memory for something that stays as long as the request does.
+    /// Memory for a value that lives as long as the request.
     pub fn lasting_share(&self) -> Share {
         self.share().left_to(self.ticket.clone())
     }

@@ -1,4 +1,4 @@
-//! Memory that all requests share: a pool of bytes, parts of it for single users, and shares of one question or request.
+//! Memory that all requests share: a pool of bytes, sub-pools of single users, and shares of one query or request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use super::{Denied, Ticket};
 
 /// What a share takes from its pool at a time, so that counting costs nothing where values are made.
 const CHUNK: usize = 512 * 1024;
-/// So much of a share is not counted: a usual request never gets to the pool.
+/// The uncounted part of a share: an ordinary request never uses the pool.
 const FREE: usize = 256 * 1024;
 
 /// Bytes that may be in use, of all requests or of those of a user.
@@ -19,12 +19,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of so many bytes.
+    /// A pool of this many bytes.
     pub fn new(bytes: usize) -> Self {
         Self { free: AtomicUsize::new(bytes), whole: None }
     }
 
-    /// A pool that takes from `whole`, but never more than so many bytes at a time.
+    /// A pool that takes from `whole`, but never holds more than this many bytes.
     pub fn part_of(whole: &Arc<Self>, bytes: usize) -> Self {
         Self { whole: Some(Arc::clone(whole)), ..Self::new(bytes) }
     }
@@ -51,7 +51,7 @@ impl Pool {
     }
 }
 
-/// Bytes that were taken from a pool. Dropping it gives them back. Without a pool it has no bound.
+/// Bytes taken from a pool. Dropping it returns them. Without a pool it has no bound.
 #[derive(Debug, Default)]
 pub struct Share {
     pool: Option<Arc<Pool>>,
@@ -65,17 +65,17 @@ impl Share {
         Self { pool, taken: 0, heir: None }
     }
 
-    /// The same; what was taken goes on to count as that request's.
+    /// The same; the taken bytes continue to count as that request's.
     #[must_use]
     pub fn left_to(mut self, heir: Ticket) -> Self {
         self.heir = Some(heir);
         self
     }
 
-    /// Takes what is missing of so many bytes. Gives the number up to which nothing more has to be taken.
+    /// Takes the missing part of this many bytes. Returns the number up to which no more must be taken.
     ///
     /// # Errors
-    /// [`Denied::Busy`] when the pool has not so many left; what was taken stays taken.
+    /// [`Denied::Busy`] when the pool has too few left; bytes already taken stay taken.
     pub fn cover(&mut self, bytes: usize) -> Result<usize, Denied> {
         let Some(pool) = &self.pool else { return Ok(usize::MAX) };
         let missing = bytes.saturating_sub(FREE + self.taken).div_ceil(CHUNK).saturating_mul(CHUNK);

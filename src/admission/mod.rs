@@ -1,19 +1,20 @@
-//! Admission: the one place that governs memory and processor time over all requests.
+//! Admission: the one place that bounds memory and processor time of all requests together.
 //!
-//! What is short runs at once on the thread that has the request: an object by its id, a short page in the order of an
-//! index. Everything else is *work*, and goes through [`work`]:
+//! Short operations run on the thread of the request: an object by its id, a short page in the order of an index.
+//! Everything else is *work*, and goes through [`work`]:
 //!
 //! 1. **Turn.** The number of turns is bounded, and one user has at most half of them. Requests wait in the order of arrival,
 //!    first behind those of the same user and then behind those of others. So each user gets the next turn in due time. A
 //!    request that has had no turn yet waits a bounded time. Then it is [`Denied::Busy`].
 //! 2. **Memory.** What work makes is counted in a [`Share`] of a [`Pool`]. One user has three quarters of it at most.
-//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and whoever looks at the clock stops.
+//! 3. **End.** When nobody waits for the work any more, [`Means::is_gone`] says so, and the work stops at its next
+//!    check of the clock.
 //!
 //! Each request has a [`Ticket`], which belongs to its user. It travels with the request's task, so that the layers between
 //! `http` and the store need not know of users. Without a ticket (commands, the start) nothing is bounded.
 //!
 //! *Invariants:*
-//! - A turn lasts as long as the work on its thread does, also when nobody waits for it any more.
+//! - A turn lasts as long as the work on its thread, even if nobody waits for it any more.
 //! - Nobody holds a turn while waiting for another one.
 
 mod means;
@@ -38,7 +39,7 @@ pub fn is_over(end: Instant) -> bool {
     Instant::now() >= end
 }
 
-/// Requests of a user that may wait for their first turn; more are refused at once.
+/// How many requests of a user may wait for their first turn; more are refused at once.
 const WAITING: usize = 256;
 
 tokio::task_local! {
@@ -56,10 +57,10 @@ pub enum Denied {
     Broken(#[from] JoinError),
 }
 
-/// What the process may take for all requests together.
+/// The bounds on all requests together.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes for what is computed, sorted, and waits to be sent.
+    /// Bytes for computed values, sorts, and answers that wait to be sent.
     pub memory: usize,
     /// How much work runs at a time.
     pub at_once: usize,
@@ -91,7 +92,7 @@ struct User {
     waiting: AtomicUsize,
 }
 
-/// The right of a request to take its share.
+/// A request's right to memory and turns.
 #[derive(Debug, Clone, Default)]
 pub struct Ticket(Option<Arc<Request>>);
 
@@ -104,7 +105,7 @@ struct Request {
     held: Mutex<Holding>,
 }
 
-/// What a request holds as long as it lasts.
+/// The resources of a request during its life.
 #[derive(Debug)]
 struct Holding {
     bytes: usize,
@@ -156,12 +157,12 @@ impl Admission {
     }
 }
 
-/// The ticket of the request that is being handled here.
+/// The ticket of the current request.
 pub fn current() -> Ticket {
     TICKET.try_with(Clone::clone).unwrap_or_default()
 }
 
-/// Waits for a turn of the request that is being handled here.
+/// Waits for a turn of the current request.
 ///
 /// # Errors
 /// [`Denied::Busy`].
@@ -169,7 +170,7 @@ pub async fn turn() -> Result<Turn, Denied> {
     current().turn().await
 }
 
-/// Does what may take long or much, on a thread that may block, when it is the request's turn.
+/// Runs expensive work on a thread that may block, in a turn of the request.
 ///
 /// # Errors
 /// [`Denied`].
@@ -177,7 +178,7 @@ pub async fn work<T: Send + 'static>(job: impl FnOnce(&Means) -> T + Send + 'sta
     turn().await?.run(job).await
 }
 
-/// The same stream; what it does counts as the request's that is being handled here, also after its answer has begun.
+/// The same stream; its work counts as that of the current request, even after its answer has begun.
 pub fn kept<S>(items: S) -> impl Stream<Item = S::Item> + use<S>
 where
     S: Stream + Unpin,
@@ -194,7 +195,7 @@ impl Ticket {
         TICKET.scope(self.clone(), work).await
     }
 
-    /// Counts so many more bytes as the request's, as long as it lasts.
+    /// Counts this many more bytes for the request, during its life.
     ///
     /// # Errors
     /// [`Denied::Busy`].
@@ -232,7 +233,7 @@ impl Ticket {
 }
 
 impl Request {
-    /// The user's place first: so no more of a user's requests than may run wait among those of all.
+    /// The user's place first, so that each user has only as many requests in the common queue as may run.
     async fn places(&self) -> Result<[OwnedSemaphorePermit; 2], Denied> {
         let place = async |turns: &Arc<Semaphore>| Arc::clone(turns).acquire_owned().await.map_err(|_| Denied::Busy);
         Ok([place(&self.user.turns).await?, place(&self.admission.turns).await?])
@@ -275,11 +276,11 @@ impl Drop for WaitingRequest<'_> {
     }
 }
 
-/// How nice a thread is that works: the ones that answer requests come first.
+/// The nice value of worker threads: threads that answer requests come first.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// Lets the threads go first that answer requests. Such a thread does nothing but work.
+/// Lowers the priority below that of threads that answer requests. Such a thread only does work.
 #[cfg(target_os = "linux")]
 fn give_way() {
     thread_local! {

@@ -20,7 +20,7 @@ pub enum Authorization {
 }
 
 impl Authorization {
-    /// Reads the value of the header; `None` when it is of no kind that is known here.
+    /// Reads the value of the header; `None` for an unknown scheme.
     pub fn parse(value: &str) -> Option<Self> {
         let value = value.trim();
         match value.split_once(' ') {

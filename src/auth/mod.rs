@@ -1,7 +1,7 @@
-//! Who is calling and what they may do: rights, passwords, tokens, and the brake on guessing.
+//! Authentication and rights: passwords, tokens, rights, and the throttle on guessing.
 //!
 //! Law: nothing in here prints, logs or returns a password, a hash, a key or a token, except the function whose task
-//! that is; types that carry one have a [`Secret`] or a `Debug` of their own.
+//! that is. Types that carry one have a [`Secret`] or their own `Debug`.
 
 pub mod header;
 pub mod password;
@@ -24,31 +24,31 @@ pub use self::token::{SigningKey, TokenError, Tokens};
 /// Why a caller is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// The request names no user: there is no `Authorization` header, or none that can be read.
+    /// The request has no readable `Authorization` header.
     #[error("sign in first: send the header Authorization: Bearer <token>")]
     Missing,
-    /// User name and password do not belong together, or the user is inactive: one answer for all, so that it tells nothing.
+    /// Wrong user name or password, or an inactive user: one answer for all, so that it reveals nothing.
     #[error("the user name or the password is wrong")]
     WrongCredentials,
-    /// The token is not one of ours, or is no longer good because the user changed.
+    /// The token is invalid, or no longer valid because the user changed.
     #[error("the token is not valid")]
     InvalidToken,
-    /// The token was good and its time is over.
+    /// The token has expired.
     #[error("the token has expired")]
     ExpiredToken,
-    /// Too many failed attempts; none is looked at before `retry_after` has passed.
+    /// Too many failed attempts; none is checked before `retry_after` has passed.
     #[error("too many failed attempts, try again later")]
     TooManyAttempts {
         /// How long to stay away.
         retry_after: Duration,
     },
-    /// More sign-ins at once than the machine is to spend its memory on.
+    /// More concurrent sign-ins than the memory bound allows.
     #[error("too many sign-ins at once, try again in a moment")]
     Busy {
         /// How long to stay away.
         retry_after: Duration,
     },
-    /// A hash or a key of ours is damaged, or the machine failed to compute one; for the log, not for the client.
+    /// A stored hash or key is damaged, or the machine failed to compute one; for the log, not for the client.
     #[error("the sign-in failed: {reason}")]
     Internal {
         /// What happened.

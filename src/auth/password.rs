@@ -1,8 +1,8 @@
-//! Passwords as Argon2id hashes, computed off the request threads and never too many at once.
+//! Passwords as Argon2id hashes, computed on separate threads with a bound on their number.
 //!
-//! Three things could make sign-in a weapon, and each is met here: a hash costs memory (a bound on parallel hashes and on
-//! those that wait, in memory that is used again), it costs time (a thread of its own), and skipping it tells which users
-//! exist (it is never skipped).
+//! Three properties of hashes could be abused by sign-ins. A hash costs memory: running and waiting hashes are bounded,
+//! and memory is reused. It costs time: it runs on a separate thread. Skipping it would reveal which users exist: it is
+//! never skipped.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Argon2Settings, AuthSettings, Secret};
 
-/// Why no answer about a password can be given.
+/// Why a password could not be checked or hashed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
     /// Too many others wait for their turn.
@@ -25,7 +25,7 @@ pub enum PasswordError {
     /// The hash could not be computed, for instance for lack of memory.
     #[error("a password could not be hashed: {reason}")]
     Failed {
-        /// What the library said; it never sees more than the cost parameters.
+        /// The library's message, which concerns only the cost parameters.
         reason: String,
     },
 }
@@ -33,7 +33,7 @@ pub enum PasswordError {
 /// What checking a password found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checked {
-    /// Whether it is the password that the hash was made of.
+    /// Whether the password matches the hash.
     pub matches: bool,
     /// Whether the hash was made at another cost than the settings now ask for.
     pub outdated: bool,
@@ -43,16 +43,16 @@ pub struct Checked {
 #[derive(Debug, Clone)]
 pub struct Passwords {
     params: Params,
-    /// A hash that no password has, to be checked in place of one that is missing.
+    /// A hash that no password matches, checked if there is no stored one.
     nobody: Arc<str>,
     workspaces: Workspaces,
-    /// Room for those who hash and those who wait.
+    /// Places for running and waiting hashes.
     places: Arc<Semaphore>,
     /// Room for those who hash.
     workers: Arc<Semaphore>,
 }
 
-/// The turn of one caller: until it is dropped, one fewer hash is computed elsewhere.
+/// The turn of one caller, until it is dropped.
 #[derive(Debug)]
 pub struct HashTurn {
     passwords: Passwords,
@@ -89,7 +89,7 @@ impl Passwords {
         Ok(HashTurn { passwords: self.clone(), permits: Arc::new((place, worker)) })
     }
 
-    /// Hashes a password, as a PHC string with a salt of its own.
+    /// Hashes a password, as a PHC string with a new salt.
     ///
     /// # Errors
     /// As [`Passwords::turn`]; [`PasswordError::Failed`] when the machine cannot compute it.
@@ -132,7 +132,7 @@ impl Passwords {
 }
 
 impl HashTurn {
-    /// Hashes a password, as a PHC string with a salt of its own.
+    /// Hashes a password, as a PHC string with a new salt.
     ///
     /// # Errors
     /// [`PasswordError::Failed`] when the machine cannot compute it.
@@ -148,7 +148,8 @@ impl HashTurn {
         self.work(move |passwords| passwords.check_now(&password, stored.as_deref())).await
     }
 
-    /// Runs on a thread for slow work. The permits go with it: a client that hangs up does not stop the hash that was begun.
+    /// Runs on a thread for slow work. The permits go with it, because a client that hangs up does not stop a running
+    /// hash.
     async fn work<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Passwords) -> Result<T, PasswordError> + Send + 'static,
@@ -163,9 +164,10 @@ impl HashTurn {
     }
 }
 
-/// Memory for hashing, used again and again: as many pieces as hashes run at once.
+/// Reusable memory for hashing: one buffer for each concurrent hash.
 ///
-/// Left to the allocator, every thread that ever hashed keeps a piece, and there are hundreds of threads for slow work.
+/// With the allocator, every thread that ever hashed would keep a buffer, and there are hundreds of threads for slow
+/// work.
 #[derive(Clone, Default)]
 struct Workspaces(Arc<Mutex<Vec<Vec<Block>>>>);
 

@@ -1,4 +1,4 @@
-//! The rights: the fixed catalogue, its tree, and what a group that holds some of them may do.
+//! The rights: the fixed catalogue, its tree, and the rights of a group.
 //!
 //! Names are paths of words, `base.framework.object.view`. One that ends in `.*` is a master right: held, it grants every
 //! right below it, those of later versions included.
@@ -15,7 +15,7 @@ pub const LEVELS: [(&str, i32); 6] =
 /// A right as clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Right {
-    /// How grave it is to hold it, one of the numbers in [`LEVELS`].
+    /// Its security level, one of the numbers in [`LEVELS`].
     pub level: i32,
     /// Its dotted name.
     pub name: &'static str,
@@ -96,7 +96,7 @@ fn last_two_segments(name: &str) -> &str {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
     held: Vec<Box<str>>,
-    /// What bounds them: a token has no right that its user does not have.
+    /// Their bound: a token has no right that its user lacks.
     within: Option<Arc<Rights>>,
 }
 
@@ -124,7 +124,7 @@ impl Rights {
         self.held.iter().map(AsRef::as_ref).find(|held| covers(held, right))
     }
 
-    /// Those of the `wanted` rights that the holder does not have, and so cannot give to others.
+    /// The `wanted` rights that the holder lacks, and so cannot grant to others.
     pub fn missing<'a>(&self, wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         wanted.into_iter().filter(|right| !self.grants(right)).collect()
     }

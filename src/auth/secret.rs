@@ -14,7 +14,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself. Whoever calls this answers for where it goes.
+    /// The text itself. The caller is responsible for its use.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The settings below `auth`, with defaults that are safe as they stand.
+//! The settings below `auth`, with safe defaults.
 
 use serde::{Deserialize, Deserializer};
 
@@ -30,7 +30,7 @@ pub struct AuthSettings {
     pub argon2: Argon2Settings,
     /// How many passwords are hashed at the same time; each takes `auth.argon2.memory_kib` of memory.
     pub max_parallel_hashes: usize,
-    /// How many more sign-ins may wait for their turn; the next one is told to come back later.
+    /// How many more sign-ins may wait for their turn; further ones are refused with `Retry-After`.
     pub max_waiting_hashes: usize,
     /// What slows down guessing.
     pub throttle: ThrottleSettings,
@@ -66,7 +66,7 @@ pub struct ThrottleSettings {
     pub first_refusal_s: u64,
     /// The longest refusal, in seconds.
     pub longest_refusal_s: u64,
-    /// One failure is forgotten each so many seconds.
+    /// After this many seconds one failure is forgotten.
     pub forget_one_after_s: u64,
     /// How many names and addresses are remembered at the most.
     pub max_entries: usize,

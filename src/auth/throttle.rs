@@ -1,14 +1,14 @@
-//! The brake on guessing passwords: the more failures, the longer the wait, by user name and by address.
+//! The throttle on guessing passwords: more failures mean longer waits, by user name and by address.
 //!
-//! A few failures are free. Then each attempt is looked at only after a delay, which doubles; and from a number of failures
-//! on, attempts are refused for a time, which doubles too. One failure is forgotten each `forget_one_after_s`, so a steady
-//! guesser is held to that pace, and whoever stops is forgiven. A success clears the user name, but not the address: else
-//! an account of one's own would be enough to guess others' passwords freely.
+//! A few failures are free. Then each attempt is checked only after a delay, which doubles. From a number of failures
+//! on, attempts are refused for a time, which doubles too. One failure is forgotten each `forget_one_after_s`, which
+//! limits a steady guesser to that rate. A success clears the user name, but not the address: otherwise an attacker
+//! with an account could guess the passwords of others without limit.
 //!
-//! Time is steady time, see [`Clock::steady`](crate::clock::Clock::steady): a clock that is set back or forward lengthens and shortens nothing.
+//! It uses monotonic time, see [`Clock::steady`](crate::clock::Clock::steady): setting the clock changes no wait.
 //!
-//! The price: strangers can keep a user from signing in as long as they keep failing in his name from many addresses.
-//! Tokens that were issued before go on working.
+//! The price: strangers can prevent a user from signing in by repeated failures in the user's name from many addresses.
+//! Existing tokens still work.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -24,12 +24,12 @@ use super::ThrottleSettings;
 pub enum Verdict {
     /// Look at it after this delay.
     Go {
-        /// Zero for whoever did not fail lately.
+        /// Zero without recent failures.
         delay: Duration,
     },
     /// Do not look at it.
     Refuse {
-        /// When it is worth to come back.
+        /// When a retry makes sense.
         retry_after: Duration,
     },
 }
@@ -39,7 +39,7 @@ pub enum Verdict {
 pub struct Attempt<'a> {
     /// The user name as sent; upper and lower case count as one.
     pub user_name: &'a str,
-    /// Where the request comes from, where that is known.
+    /// The address of the client, if known.
     pub address: Option<IpAddr>,
 }
 
@@ -47,7 +47,7 @@ pub struct Attempt<'a> {
 #[derive(Debug)]
 pub struct Throttle {
     settings: ThrottleSettings,
-    /// Keyed at random, so that nobody can choose names that fall together.
+    /// With a random key, so that nobody can choose names that collide.
     hasher: RandomState,
     entries: Mutex<HashMap<Subject, AddressTries>>,
 }
@@ -67,7 +67,7 @@ impl Throttle {
         Self { settings, hasher: RandomState::new(), entries: Mutex::default() }
     }
 
-    /// What may be done with an attempt now, in steady time.
+    /// What to do with an attempt now, in monotonic time.
     pub fn verdict(&self, attempt: Attempt<'_>, now: Duration) -> Verdict {
         let entries = self.entries();
         let mut delay = Duration::ZERO;
@@ -84,7 +84,7 @@ impl Throttle {
         if wait.is_zero() { Verdict::Go { delay } } else { Verdict::Refuse { retry_after: whole_seconds(wait) } }
     }
 
-    /// Notes that an attempt that was looked at failed.
+    /// Notes a failed attempt.
     pub fn failed(&self, attempt: Attempt<'_>, now: Duration) {
         let mut entries = self.entries();
         for (key, _) in self.keys(attempt) {
@@ -133,8 +133,8 @@ impl Throttle {
         Some(Duration::from_secs(seconds))
     }
 
-    /// Drops what is forgotten; if that is not enough, the half that counts least, so that a flood of made-up names does
-    /// not wash away the names that are under attack.
+    /// Drops forgotten entries. If that is not enough, it drops the half with the fewest failures. So a flood of
+    /// invented names does not evict the names under attack.
     fn make_room(&self, entries: &mut HashMap<Subject, AddressTries>, now: Duration) {
         entries.retain(|_, entry| self.remaining(*entry, now) > 0);
         if entries.len() < self.settings.max_entries {
@@ -153,7 +153,7 @@ impl Throttle {
     }
 }
 
-/// What one household or host has for itself: an IPv4 address, or the upper half of an IPv6 address.
+/// The address of one household or host: an IPv4 address, or the upper half of an IPv6 address.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

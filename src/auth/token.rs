@@ -1,7 +1,8 @@
 //! The tokens of signed-in users: JSON web tokens, signed with HS256.
 //!
-//! A token is good when one of our keys signed it with exactly that algorithm, it names us as issuer, and its time is not
-//! over. Whether its user is still there, active, and has the same password (`epoch`) is asked of the directory after that.
+//! A token is valid when one of the service's keys signed it with this algorithm. It must also name this service as
+//! issuer, and must not have expired. After that, the directory decides whether its user exists, is active, and has the
+//! same password (`epoch`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use sha2::{Digest, Sha256};
 
 use super::{AuthSettings, Secret};
 
-/// Ours have some 250 bytes. What is longer is not worth a look.
+/// Valid tokens have some 250 bytes. Longer ones are refused unread.
 const LONGEST_TOKEN: usize = 2048;
 
-/// A new key signs only after this time, when every instance has had time to learn of it.
+/// A new key signs only after this time, when every instance knows it.
 const KEY_GRACE: TimeDelta = TimeDelta::seconds(5);
 
 /// Why a token does not open the door.
@@ -83,7 +84,7 @@ pub struct IssuedToken {
     pub token: Secret,
     /// From when, in unix seconds.
     pub issued_at: i64,
-    /// Until when, in unix seconds; at that second it is no longer good.
+    /// The expiry, in unix seconds; at that second it is no longer valid.
     pub expires_at: i64,
 }
 
@@ -92,7 +93,7 @@ pub struct IssuedToken {
 pub struct TokenClaims {
     /// The user's `public_id`.
     pub user_id: i64,
-    /// Which password of the user it was given for.
+    /// The epoch of the user's password when it was issued.
     pub epoch: i64,
     /// From when, in unix seconds.
     pub issued_at: i64,
@@ -118,7 +119,7 @@ pub struct Tokens {
     ring: ArcSwap<KeyRing>,
 }
 
-/// The keys in use, with what they found good. New keys bring a new cache, so that no token outlives its key.
+/// The keys in use, with a cache of valid tokens. New keys bring a new cache, so that no token outlives its key.
 struct KeyRing {
     /// Oldest first.
     keys: Vec<ReadyKey>,
@@ -140,7 +141,7 @@ impl Tokens {
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_issuer(&[&settings.issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "sub"]);
-        // The time is compared here, against the clock that everyone else uses, and to the second.
+        // The time is compared here, with the service's clock, to the second.
         validation.validate_exp = false;
         Self {
             issuer: settings.issuer.clone(),
@@ -175,7 +176,7 @@ impl Tokens {
         Ok(IssuedToken { token: token.into(), issued_at: iat, expires_at: exp })
     }
 
-    /// What a token says, if it is good at this moment.
+    /// The claims of a token, if it is valid now.
     ///
     /// # Errors
     /// [`TokenError::Invalid`] or [`TokenError::Expired`].
@@ -221,7 +222,7 @@ impl KeyRing {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// The newest key that every instance knows; the oldest when all are too new for that.
+    /// The newest key that every instance knows; the oldest if all are too new.
     fn signing_key(&self, now: DateTime<Utc>) -> Option<&ReadyKey> {
         self.keys.iter().rev().find(|key| key.created_at + KEY_GRACE <= now).or(self.keys.first())
     }

@@ -15,7 +15,7 @@ use crate::store::embedded::{Options, maintenance};
 use super::Outcome;
 use super::output::{note, stdout};
 
-/// What stands for the standard output and input.
+/// The name for standard output and input.
 pub(super) const STANDARD: &str = "-";
 
 /// Where to write to.
@@ -23,7 +23,7 @@ pub(super) const STANDARD: &str = "-";
 pub struct BackupCommand {
     /// A new file, or - for the standard output.
     file: PathBuf,
-    /// Put it in the place of a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
 }
@@ -78,7 +78,7 @@ fn write_draft(
     options: &Options,
     draft: &Path,
 ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-    // What a backup that was killed left; a file of somebody else's making would keep its owner and mode.
+    // Removes the leftover of a killed backup, because an existing file would keep its owner and mode.
     match std::fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}

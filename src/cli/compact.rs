@@ -1,4 +1,4 @@
-//! `inventory-service compact`: gives the space that an embedded store does not use back to the disk.
+//! `inventory-service compact`: frees the unused space of an embedded store.
 
 use clap::Args;
 

@@ -21,7 +21,7 @@ use super::{Outcome, reading_services};
 pub struct ExportCommand {
     /// A new directory.
     directory: PathBuf,
-    /// Put it in the place of an earlier export.
+    /// Replace an earlier export.
     #[arg(long)]
     force: bool,
     /// Write the objects of each type as a table too: objects/TYPE.csv.
@@ -34,16 +34,16 @@ pub struct ExportCommand {
 /// How tables are written, as the parameters of the export over REST say it.
 #[derive(Debug, Args)]
 struct StyleOptions {
-    /// What stands between two cells: comma, semicolon, tab or pipe.
+    /// The delimiter of cells: comma, semicolon, tab or pipe.
     #[arg(long, value_name = "NAME", requires = "csv", default_value = "comma")]
     delimiter: String,
-    /// Which cells are in quotes: those that need it, or all.
+    /// Which cells have quotes: those that need them, or all.
     #[arg(long, value_name = "WHICH", requires = "csv", default_value = NECESSARY, value_parser = [NECESSARY, ALL])]
     quoting: String,
-    /// How characters are bytes: utf-8, utf-16le, windows-1252 or latin1.
+    /// The encoding: utf-8, utf-16le, windows-1252 or latin1.
     #[arg(long, value_name = "NAME", requires = "csv", default_value = "utf-8")]
     encoding: String,
-    /// Begin each table with a byte-order mark, by which spreadsheets tell the encoding.
+    /// Begin each table with a byte-order mark, from which spreadsheets recognise the encoding.
     #[arg(long, requires = "csv")]
     bom: bool,
 }

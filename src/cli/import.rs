@@ -24,10 +24,10 @@ pub struct ImportCommand {
     /// Say what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Replace what is in the store with another content; without this it is an error.
+    /// Replace documents that the store has with other content; without this they are errors.
     #[arg(long)]
     update: bool,
-    /// Take objects too whose values, references or authors the types and users of today do not allow.
+    /// Accept objects with values, references or authors that are not valid any more.
     #[arg(long)]
     accept_unclean: bool,
     #[command(flatten)]

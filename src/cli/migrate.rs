@@ -1,5 +1,5 @@
-//! `inventory-service migrate`: copies everything from one store into another one, or says which changes of how documents are
-//! stored were made.
+//! `inventory-service migrate`: copies everything from one store into another one, or lists the migrations of stored
+//! documents.
 
 use std::time::Instant;
 
@@ -14,19 +14,19 @@ use crate::settings::{Settings, StoreUri};
 use super::Outcome;
 use super::output::say;
 
-/// From where to where; what is not said is the store that `store.uri` names.
+/// Source and target; the default of each is the store that `store.uri` names.
 #[derive(Debug, Args)]
 pub struct MigrateCommand {
     /// The store to copy: embedded:DIRECTORY, or a mongodb:// URI.
     #[arg(long, value_name = "URI", required_unless_present_any = ["to", "status"])]
     from: Option<String>,
-    /// The store to fill, which nobody may use meanwhile.
+    /// The store to fill. Nobody may use it meanwhile.
     #[arg(long, value_name = "URI", required_unless_present_any = ["from", "status"])]
     to: Option<String>,
-    /// Let what the target holds give way.
+    /// Replace the contents of the target.
     #[arg(long)]
     force: bool,
-    /// List the changes of how documents are stored: those that were made, and those that the next start makes.
+    /// List the migrations of stored documents: the completed ones, and those of the next start.
     #[arg(long, conflicts_with_all = ["from", "to", "force"])]
     status: bool,
 }

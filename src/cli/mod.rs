@@ -29,7 +29,7 @@ use crate::store::{Copying, Store};
 
 use self::user::UserCommandError;
 
-/// How a command ended: well, or with a sentence for whoever typed it and an exit code that is not 0.
+/// How a command ended: successfully, or with a sentence for the user and an exit code other than 0.
 pub type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// An inventory of types, objects and categories over REST.
@@ -54,7 +54,7 @@ pub enum Command {
     Serve,
     /// Say whether the settings and the store are in order, or whether the running service is ready.
     Check(check::CheckCommand),
-    /// Give the space that an embedded store does not use back to the disk.
+    /// Free the unused space of an embedded store.
     Compact(compact::CompactCommand),
     /// Fill an empty store with a data centre to try things out on.
     Demo(demo::DemoCommand),
@@ -62,18 +62,18 @@ pub enum Command {
     Export(export::ExportCommand),
     /// Read what `export` wrote into the store, or objects of one type from a table.
     Import(import::ImportCommand),
-    /// Copy an embedded store into a file, also while the service works on it.
+    /// Copy an embedded store into a file, also while the service runs.
     Backup(backup::BackupCommand),
-    /// Put a backup in the place of an embedded store.
+    /// Replace an embedded store with a backup.
     Restore(restore::RestoreCommand),
-    /// Copy everything from one store into another one, of whatever kind.
+    /// Copy everything from one store into another one of any kind.
     Migrate(migrate::MigrateCommand),
     /// Print the description of the interface, in OpenAPI 3.1.
     Openapi,
     /// Manage users and the key of their tokens directly in the store.
     #[command(subcommand)]
     User(user::UserCommand),
-    /// Print what makes a shell complete the commands and their options.
+    /// Print shell completions of the commands and their options.
     Completions {
         /// The shell.
         shell: Shell,
@@ -87,7 +87,7 @@ impl Command {
     /// more with each program that uses it.
     ///
     /// # Errors
-    /// With a sentence for whoever typed it.
+    /// With a sentence for the user.
     pub fn run(self, settings: Settings) -> Outcome {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(self.carry_out(settings))

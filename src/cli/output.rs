@@ -1,4 +1,4 @@
-//! What commands print, and what becomes of them when nobody takes it.
+//! The output of commands, and its end when nobody reads it.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ fn not_written(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), NotWritten(error))
 }
 
-/// Whether a command ended because whoever read its output had enough, as `head` has.
+/// Whether a command ended because the reader of its output closed it, as `head` does.
 pub fn is_closed_pipe(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let Some(error) = error.downcast_ref::<io::Error>() else { return false };
     let written = error.get_ref().and_then(|inner| inner.downcast_ref::<NotWritten>());
@@ -50,7 +50,7 @@ pub(crate) fn note(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Prints a line of the answer to a command, and ends the function with an error when nobody takes it.
+/// Prints a line of the answer to a command, and returns an error when nobody reads it.
 macro_rules! say {
     ($($text:tt)*) => { $crate::cli::output::line(format_args!($($text)*))? };
 }

@@ -1,4 +1,4 @@
-//! `inventory-service restore`: puts a backup in the place of the embedded store.
+//! `inventory-service restore`: replaces the embedded store with a backup.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ use super::output::say;
 pub struct RestoreCommand {
     /// The file that `backup` wrote, or - for the standard input.
     file: PathBuf,
-    /// Put it in the place of the store that is there.
+    /// Replace an existing store.
     #[arg(long)]
     force: bool,
 }

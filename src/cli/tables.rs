@@ -21,16 +21,16 @@ pub(super) struct TableOptions {
     /// first sheet), anything else as CSV.
     #[arg(long = "type", value_name = "NAME", conflicts_with_all = ["update", "accept_unclean"])]
     pub(super) type_name: Option<String>,
-    /// Create the objects of a file without ids and key once more, though the same file was imported within the last day.
+    /// Create the objects of a file without ids and key again, although the same file was imported within the last day.
     #[arg(long, requires = "type_name")]
     again: bool,
-    /// The field by whose value objects are found, instead of its id.
+    /// The field whose value identifies objects, instead of their id.
     #[arg(long, value_name = "FIELD", requires = "type_name")]
     key: Option<String>,
-    /// What stands between two cells: comma, semicolon, tab or pipe; without it the header tells.
+    /// The delimiter of cells: comma, semicolon, tab or pipe; by default the most frequent one in the header.
     #[arg(long, value_name = "NAME", requires = "type_name")]
     delimiter: Option<String>,
-    /// How characters are bytes, for instance utf-8, utf-16le, windows-1252; without it a byte-order mark tells, else utf-8.
+    /// The encoding, for instance utf-8, utf-16le, windows-1252; by default that of the byte-order mark, else utf-8.
     #[arg(long, value_name = "NAME", requires = "type_name")]
     encoding: Option<String>,
 }

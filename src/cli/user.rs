@@ -1,4 +1,4 @@
-//! `inventory-service user`: the way in for an operator who locked himself out.
+//! `inventory-service user`: manages users when nobody can sign in.
 //!
 //! The embedded store has one process at a time; stop the service before using this on it. On MongoDB the service may run.
 
@@ -24,7 +24,7 @@ use crate::store::{FindQuery, StoreError};
 /// What can be done with users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Add a user. The password is read from the standard input, or made up and printed.
+    /// Add a user. The password is read from standard input, or generated and printed.
     Add {
         /// What the user signs in as.
         user_name: String,
@@ -35,7 +35,7 @@ pub enum UserCommand {
         #[arg(long)]
         generate: bool,
     },
-    /// Give a user another password; everybody who is signed in as this user is signed out.
+    /// Give a user another password, and end all sessions of the user.
     Passwd {
         /// What the user signs in as.
         user_name: String,
@@ -55,9 +55,9 @@ pub enum UserCommand {
         /// What the user signs in as.
         user_name: String,
     },
-    /// Sign tokens with a new key from now on; tokens of the old one are good until they end.
+    /// Sign tokens with a new key from now on; tokens of the old one stay valid until they expire.
     RotateKey {
-        /// Drop the old keys at once, which signs everybody out: for a key that fell into wrong hands.
+        /// Drop the old keys at once, which signs everybody out: for a leaked key.
         #[arg(long)]
         drop_old: bool,
     },
@@ -92,7 +92,7 @@ impl From<StoreError> for UserCommandError {
 }
 
 impl UserCommand {
-    /// Carries the command out; `typed` asks for a password, and `output` gets what is to be seen.
+    /// Runs the command; `typed` asks for a password, and `output` receives the output.
     ///
     /// # Errors
     /// [`UserCommandError`], with a sentence for the operator.
@@ -135,7 +135,7 @@ impl UserCommand {
     }
 }
 
-/// Whoever can open the store may do everything anyway.
+/// An operator who can open the store may do everything.
 fn operator() -> Caller {
     let rights = std::sync::Arc::new(Rights::new(["base.*"]));
     Caller { user_id: OPERATOR, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }

@@ -71,7 +71,7 @@ pub enum DemoError {
     },
 }
 
-/// Fills an empty store with so many objects, their types and categories.
+/// Fills an empty store with this many objects, their types and categories.
 ///
 /// # Errors
 /// [`DemoError`], with the remedy.

@@ -23,8 +23,8 @@ pub const SERVERS_PER_HYPERVISOR: u32 = 5;
 
 /// The size of the inventory, kind by kind.
 ///
-/// Ids are given out from 1 in the order in which the kinds are loaded, so everything that a thing refers to has an id
-/// below its own, and the id of any thing is known without looking at the others.
+/// Ids begin at 1, in the order in which the kinds are loaded. So every reference leads to a smaller id, and each id is
+/// known without the other things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DemoPlan {
     counts: [u32; DemoKind::ALL.len()],

@@ -1,13 +1,13 @@
 //! A cell of a table and the value that it stands for.
 //!
 //! - An empty cell is null.
-//! - A cell that begins with `'` and then ends, or goes on with `'` or one of [`FORMULA`], is the text behind the
-//!   apostrophe. The writer puts one before text that is empty or would otherwise be read so, and before text that begins
-//!   with what spreadsheets take for a formula.
-//! - A spreadsheet may split a file at another character than the one that it was written with. A quote in the middle of a
-//!   cell then holds nothing together. So each place behind one of [`BREAKS`] is guarded like the beginning, and a
-//!   text with such a place has an apostrophe at its beginning, too: `a;=1` is `'a;'=1`.
-//! - Values that the kind of a field has no cells for, which other tools may have stored, are written as JSON.
+//! - An apostrophe at the beginning is not part of the text if the cell ends there, or if `'` or one of [`FORMULA`]
+//!   follows. The writer adds an apostrophe to empty text, to text that would otherwise be read this way, and to text
+//!   that looks like a formula.
+//! - A spreadsheet may split a file at another delimiter. A quote in the middle of a cell then protects nothing. So
+//!   each place after one of [`BREAKS`] is guarded like the beginning. A text with such a place also begins with an
+//!   apostrophe: `a;=1` is `'a;'=1`.
+//! - Values that do not fit the kind of a field, which other tools may have stored, are written as JSON.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub enum Cell<'a> {
     Double(f64),
     /// Yes or no.
     Flag(bool),
-    /// Text as it stands in the cell, with its apostrophe if it needs one.
+    /// Text as written in the cell, with its apostrophe if it needs one.
     Text(Cow<'a, str>),
 }
 
@@ -145,7 +145,7 @@ pub fn guarded(text: &str) -> Cow<'_, str> {
     Cow::Owned(cell)
 }
 
-/// What spreadsheets take for the beginning of a formula, in both widths.
+/// Characters that begin a formula in spreadsheets, in both widths.
 const SIGNS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
 /// The same, with what some pass over at the beginning of a cell.
@@ -163,7 +163,7 @@ fn behind_breaks(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(BREAKS).map(|(place, found)| &text[place + found.len()..])
 }
 
-/// Whether an apostrophe says here that what follows is text.
+/// Whether an apostrophe here marks the rest as text.
 fn is_guard(rest: &str) -> bool {
     rest.strip_prefix('\'').is_some_and(|behind| behind.starts_with(is_special))
 }
@@ -210,7 +210,7 @@ fn text(value: Value<'_>) -> Result<&str, CorruptBson> {
     value.as_str().ok_or(CorruptBson("text that is not UTF-8"))
 }
 
-/// Whether a cell of this text would be read as something else than text.
+/// Whether a cell of this text would not be read as text.
 fn is_like_json(text: &str) -> bool {
     begins_like_json(text) || json::read::value_from_str(text).is_ok()
 }

@@ -45,7 +45,7 @@ const OWN: [(Own, &str, ValueKind, bool); 9] = [
     (Own::Views, "views", ValueKind::Number, false),
 ];
 
-/// What names of fields begin with that are also names of own columns.
+/// The prefix of a field's column if the field has the name of another column.
 const FIELDS: &str = "fields.";
 
 impl Own {
@@ -75,8 +75,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The columns of a type: `all` those that objects have beside their fields, too. Password fields only for those who
-    /// may see their values.
+    /// The columns of a type; with `all` also those that are not fields. Password fields only for callers who may see
+    /// their values.
     pub fn of(object_type: &Arc<ObjectType>, all: bool, passwords: bool) -> Self {
         let own = OWN.iter().filter(|(.., always)| all || *always).map(|(own, ..)| *own).collect();
         let fields = object_type.fields.iter().enumerate();
@@ -168,7 +168,7 @@ pub enum Heading {
 }
 
 impl Heading {
-    /// What a header cell of a type's table stands for.
+    /// The meaning of a header cell of a type's table.
     ///
     /// # Errors
     /// What is wrong with it, for people.

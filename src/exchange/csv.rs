@@ -33,7 +33,7 @@ impl Default for CsvStyle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delimiter(u8);
 
-/// What may stand between two cells: the names by which parameters and options call it, and the byte.
+/// The delimiters: their names in parameters and options, and their bytes.
 const DELIMITERS: [(&str, u8); 9] = [
     (",", b','),
     (";", b';'),
@@ -55,7 +55,7 @@ impl Delimiter {
         DELIMITERS.iter().find(|(known, _)| *known == name).map(|(_, byte)| Self(*byte))
     }
 
-    /// The one that parts a line into most cells.
+    /// The delimiter that splits a line into the most cells.
     pub fn guess(line: &str) -> Self {
         let candidates = DELIMITERS[..4].iter().map(|(_, byte)| *byte);
         let count = |byte: &u8| line.bytes().filter(|other| other == byte).count();
@@ -131,8 +131,8 @@ pub struct Table {
     pub rows: Vec<(u64, StringRecord)>,
 }
 
-/// Reads a table; without a delimiter the one that the header has most of. Empty lines are passed over. Rows may have
-/// more or fewer cells than the header.
+/// Reads a table; without a given delimiter it uses the most frequent one in the header. Empty lines are skipped. Rows
+/// may have more or fewer cells than the header.
 ///
 /// # Errors
 /// A line and a sentence for people, when there is no header, or a quote that opens a cell is never closed.
@@ -168,11 +168,11 @@ pub fn read(text: &str, delimiter: Option<Delimiter>) -> Result<Table, (u64, Str
             table.rows.push((line, record));
         }
     }
-    // The line behind the last one is part of a cell.
+    // The line after the last one is part of a cell.
     Err((line, "a quote that opens a cell here, or in one of the lines behind, is not closed".to_owned()))
 }
 
-/// How many bytes of memory rows and cells take beside their text, at the most: each character that may end one counts.
+/// An upper bound of the memory of rows and cells without their text: each character that may end one counts.
 pub fn room_of_cells(bytes: &[u8]) -> usize {
     const CELL: usize = 2 * size_of::<usize>();
     const ROW: usize = 192;
@@ -184,7 +184,7 @@ pub fn room_of_cells(bytes: &[u8]) -> usize {
     bytes.iter().map(of_byte).fold(0, usize::saturating_add)
 }
 
-/// A line that is read behind the last one of a file: unless a quote is open, it is one of its own.
+/// A line that is read after the last one of a file: unless a quote is open, it is a separate record.
 const END: &str = "\nend";
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl TextEncoding {
     }
 }
 
-/// The text of a file. A byte-order mark is not part of it, and says what the encoding is where nobody else does.
+/// The text of a file, without its byte-order mark, which decides about the encoding if no option does.
 ///
 /// # Errors
 /// When the bytes are not of that encoding: the line, from 1, and a sentence for people.

@@ -1,7 +1,7 @@
-//! The forms in which objects leave and come: tables (CSV, xlsx) and lines of JSON.
+//! File formats of export and import: tables (CSV, xlsx) and lines of JSON.
 //!
-//! Laws: nothing here knows of stores or requests. What a cell is written as reads back as the same value, and no cell
-//! is a formula to whatever opens the table.
+//! Laws: nothing here knows stores or requests. A written cell reads back as the same value, and no cell is a formula
+//! in any spreadsheet.
 
 pub mod cell;
 pub mod columns;
@@ -11,7 +11,7 @@ pub mod ndjson;
 pub mod sheet;
 pub mod xlsx;
 
-/// What keeps objects from being written in a form.
+/// Why objects cannot be written in a format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// A stored object is damaged.
@@ -25,7 +25,7 @@ pub enum WriteError {
         /// The first character that it lacks.
         character: char,
     },
-    /// The form has a limit that the objects go beyond.
+    /// The objects exceed a limit of the format.
     #[error("{0}")]
     TooLarge(String),
     /// The file on its way to the client could not be written.

@@ -1,4 +1,4 @@
-//! Objects as lines of JSON, in the form in which they are stored: what is read so can be sent back.
+//! Objects as lines of JSON, in their stored form, which can be sent back.
 
 use bson::raw::RawDocument;
 use bson::{Bson, Document, RawDocumentBuf};

@@ -1,7 +1,7 @@
 //! Tables from xlsx: the cells of the first sheet as the text that a CSV file would have in their place.
 //!
-//! Such a file is packed, and says itself how large it is and where its cells are. So it is unpacked once, up to a bound, before
-//! anything is read from it; cells are read one after the other, and how many there may be is bounded, too.
+//! Such a file is compressed, and states its own size and the places of its cells. So it is decompressed once, up to a
+//! bound, before anything is read from it. Cells are read one after the other, and their number is bounded too.
 
 use std::io::{self, Cursor, Read};
 
@@ -13,11 +13,11 @@ use super::cell::Cell;
 use super::csv::Table;
 use super::xlsx::MAX_COLUMNS;
 
-/// Unpacked, a file has so many bytes at the most.
+/// The maximum size of a decompressed file, in bytes.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// Rows times columns, empty cells included, are so many at the most.
+/// The maximum of rows times columns, empty cells included.
 const MOST_CELLS: usize = 20_000_000;
-/// Different texts are so many at the most.
+/// The maximum number of different texts.
 const MOST_TEXTS: u64 = 4_000_000;
 /// What a cell takes beside its text, from the table to the object that it becomes part of.
 const CELL: usize = 48;
@@ -25,11 +25,10 @@ const CELL: usize = 48;
 const GROWTH: usize = 4;
 /// Memory is counted when it is so much.
 const COUNTED: usize = 256 * 1024;
-/// Whole numbers beyond this are not told apart: a cell holds doubles.
+/// Whole numbers beyond this are not exact: a cell holds doubles.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads the first sheet. Rows of empty cells are passed over. `room` counts memory before it is taken, and says whether
-/// there is some.
+/// Reads the first sheet. Rows of empty cells are skipped. `room` reserves memory, and returns whether there is enough.
 ///
 /// # Errors
 /// A line and a sentence for people.
@@ -84,8 +83,8 @@ fn too_much() -> String {
     format!("more than {} MiB", MOST_BYTES >> 20)
 }
 
-/// Unpacks the texts that cells share. The part says itself how many they are, and whoever reads it makes room for so many
-/// first; so this looks at what it says.
+/// Decompresses the texts that cells share. The part states their number, and the reader allocates memory for it first,
+/// so this checks the number.
 fn unpack_texts(part: &mut impl Read) -> Result<u64, String> {
     const NAME: &[u8] = b"uniqueCount";
     /// The name, a sign, two quotes and as many digits as make sense.
@@ -159,7 +158,7 @@ fn number_text(number: f64) -> String {
     Cell::Double(number).as_text().into_owned()
 }
 
-/// A day begins with 1; what is less is a time of no day.
+/// A day begins with 1; a smaller value is a time without a day.
 fn moment_text(moment: ExcelDateTime) -> String {
     let (year, month, day, hour, minute, second, millisecond) = moment.to_ymd_hms_milli();
     if (0.0..1.0).contains(&moment.as_f64()) {

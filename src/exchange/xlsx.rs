@@ -1,4 +1,4 @@
-//! Tables as xlsx, written row by row to a temporary file: the memory that it takes does not grow with the rows.
+//! Tables as xlsx, written row by row to a temporary file, in constant memory.
 //!
 //! Cells are those of CSV, also the apostrophes: text stays text when somebody saves the table as CSV.
 

@@ -226,7 +226,7 @@ pub fn advised(mut response: HttpResponse, advice: &[String]) -> HttpResponse {
 /// The list envelope.
 ///
 /// # Errors
-/// When what the client sent cannot be echoed.
+/// When the parameters of the client cannot be echoed.
 pub fn list<W: Wire>(
     state: &HttpState,
     request: &HttpRequest,
@@ -255,7 +255,7 @@ impl ListEnd {
     /// The end of a list, except for its count.
     ///
     /// # Errors
-    /// When what the client sent cannot be echoed.
+    /// When the parameters of the client cannot be echoed.
     pub fn new<W: Wire>(
         state: &HttpState,
         request: &HttpRequest,

@@ -1,6 +1,5 @@
 //! Parameters of list routes: parses texts into a typed query, and refuses everything unknown.
-//!
-//! docs/api.md, List parameters.
+//! See docs/api.md, List parameters.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -50,7 +49,7 @@ pub struct Parameters(Vec<(String, String)>);
 /// A list request, understood.
 #[derive(Debug, Clone)]
 pub struct ListParams {
-    /// The question.
+    /// The query.
     pub query: ListQuery,
     /// What was sent, for the pagination URLs.
     pub sent: Parameters,

@@ -123,7 +123,7 @@ pub struct Routes {
     routes: BTreeMap<&'static str, Vec<Route>>,
 }
 
-/// What is known of all routes.
+/// The facts about all routes.
 pub fn infos() -> &'static [RouteInfo] {
     static INFOS: LazyLock<Vec<RouteInfo>> = LazyLock::new(|| all().infos);
     &INFOS

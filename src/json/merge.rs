@@ -14,12 +14,12 @@ pub enum MergeError {
     /// The stored document is damaged.
     #[error(transparent)]
     Corrupt(#[from] CorruptBson),
-    /// What the patch makes of it is no Extended JSON, for instance `{"$date": null}`.
+    /// The patched document is not Extended JSON, for instance `{"$date": null}`.
     #[error(transparent)]
     Unreadable(#[from] JsonError),
 }
 
-/// What the patch makes of the document as clients see it, which is without `_id`.
+/// The patched document as clients see it, without `_id`.
 ///
 /// # Errors
 /// See [`MergeError`].
@@ -31,7 +31,7 @@ pub fn merged(stored: &RawDocument, patch: &Value) -> Result<Document, MergeErro
     Ok(trusted_document_from_str(&body.to_string())?)
 }
 
-/// Puts what the patch says into the target: `null` takes a member away, an object is merged, anything else replaces.
+/// Applies the patch to the target: `null` removes a member, an object is merged, anything else replaces.
 pub fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         target.clone_from(patch);

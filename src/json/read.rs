@@ -1,9 +1,9 @@
 //! Reads MongoDB Extended JSON v2, relaxed and canonical, into BSON.
 //!
-//! Laws: members keep their order, a repeated member is an error, every error of a text has its place.
-//! `{"$regex": .., "$options": ..}` is left alone: in a filter it is an operator. `{"$date": <integer>}` is
-//! read besides the forms of the specification. What clients send is counted while it is read: what has too many values
-//! is never built.
+//! Laws: members keep their order, a repeated member is an error, every error of a text has its place. `{"$regex": ..,
+//! "$options": ..}` stays as it is, because in a filter it is an operator. `{"$date": <integer>}` is accepted in
+//! addition to the forms of the specification. Values of clients are counted while reading, so a document with too many
+//! values is never built.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,11 +14,12 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Most values in one document of a client: objects, arrays and what is in them. Each takes some hundred bytes of memory,
-/// however few it takes of a text.
+/// Most values in one document of a client: objects, arrays and their content. Each takes some hundred bytes of memory,
+/// even if its text is short.
 pub const MOST_VALUES: usize = 50_000;
 
-/// Most values in a list of documents whose text has so many bytes: even short fields have more than 6 bytes a value.
+/// Most values in a list of documents with a text of this many bytes: even short fields have more than 6 bytes per
+/// value.
 pub fn most_values(bytes: usize) -> usize {
     (bytes / 6).max(MOST_VALUES)
 }
@@ -163,8 +164,8 @@ pub fn array_items<'de, R: serde_json::de::Read<'de>>(
     }
 }
 
-/// Reads a document a line, as long as `each` wants more; empty lines are passed over. What is wrong with a line is its own matter, unless there are too
-/// many values.
+/// Reads one document per line, as long as `each` wants more; empty lines are skipped. An error concerns only its line,
+/// unless there are too many values.
 ///
 /// # Errors
 /// See [`ListError`].
@@ -262,7 +263,7 @@ pub fn bson_from_value(value: serde_json::Value) -> Result<Bson, JsonError> {
     Ok(JsonReader { left: &Cell::new(MOST_VALUES) }.deserialize(value)?)
 }
 
-/// Reads a value, and takes each value in it off those that are left.
+/// Reads a value, and subtracts each value in it from the rest.
 #[derive(Clone, Copy)]
 struct JsonReader<'b> {
     left: &'b Cell<usize>,
@@ -338,7 +339,7 @@ impl<'de> Visitor<'de> for JsonReader<'_> {
     }
 }
 
-/// Turns `{"$oid": ..}` and its like into the value they stand for; other documents stay.
+/// Converts `{"$oid": ..}` and similar documents into their values; other documents stay.
 fn special(document: Document) -> Result<Bson, String> {
     let mut members = document.iter();
     let value = match (members.next(), members.next(), members.next()) {

@@ -1,6 +1,6 @@
-//! What a monitor can ask: counts and times of requests and of store calls, in the text format of Prometheus.
+//! Metrics: counts and times of requests and of store calls, in the text format of Prometheus.
 //!
-//! One set for each service, made with it. Noting something costs a look into a map and an atomic addition or two.
+//! One set for each service. An update costs a look-up in a map and one or two atomic additions.
 
 mod sign_ins;
 mod tally;
@@ -18,7 +18,7 @@ use prometheus::{
 pub use self::sign_ins::{SignIn, SignIns};
 pub use self::tally::Tally;
 
-/// Upper bounds of the times that are told apart, in seconds: from what memory answers to what a time budget ends.
+/// Upper bounds of the histogram of times, in seconds: from answers out of memory to ends of time budgets.
 const SECONDS: [f64; 14] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 /// Upper bounds of the numbers of units that share a commit.
 const UNITS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
@@ -34,7 +34,7 @@ pub struct Metrics {
     cache_lookups: IntCounterVec,
     panics: IntCounter,
     sign_ins: IntCounterVec,
-    /// Made by the first figure: there are none on another store.
+    /// Created by the first figure; other stores have none.
     embedded: OnceLock<Embedded>,
 }
 
@@ -50,14 +50,14 @@ struct Embedded {
     group_units: Histogram,
 }
 
-/// What the embedded store says of itself at a moment.
+/// The figures of the embedded store at a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedFigures {
     /// The length of its file.
     pub file_bytes: u64,
     /// What the file takes on disk: less, where it is longer than what was ever written.
     pub disk_bytes: u64,
-    /// About how much of that held nothing when it was last measured.
+    /// The estimated unused part of it at the last measurement.
     pub unused_bytes: u64,
     /// How long ago that was.
     pub unused_age: Duration,
@@ -131,7 +131,7 @@ impl Metrics {
         }
     }
 
-    /// A request begins; it is under way until what this gives is dropped.
+    /// A request begins; it runs until the returned value is dropped.
     pub fn begin(&self) -> UnderWay {
         self.under_way.inc();
         UnderWay(self.under_way.clone())

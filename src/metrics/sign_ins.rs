@@ -9,7 +9,7 @@ pub enum SignIn {
     Accepted,
     /// They were not, or the user is locked.
     Refused,
-    /// There were too many failures before; nothing was looked at.
+    /// Refused unchecked after too many failures.
     HeldBack,
 }
 

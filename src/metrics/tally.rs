@@ -10,7 +10,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A question was put to the cache.
+    /// Notes a look-up in the cache.
     pub fn note(&self, hit: bool) {
         let counter = if hit { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);

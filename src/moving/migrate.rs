@@ -27,7 +27,7 @@ const MAX_TIME: Duration = Duration::from_mins(1);
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const BATCH_DOCUMENTS: usize = 10_000;
 
-/// What was copied.
+/// The outcome of a migration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Migrated {
     /// Each collection with the number of its documents, all of them verified in the target.

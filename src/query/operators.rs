@@ -1,4 +1,4 @@
-//! Parses what a filter says about one field: a plain value, or a document of operators.
+//! Parses the condition on one field: a plain value, or a document of operators.
 
 use bson::{Bson, Document};
 

@@ -89,8 +89,8 @@ impl Path {
 
     /// Calls `visit` with every value at the path, `None` for a missing one, until it returns true.
     ///
-    /// With each value comes the position in the outermost array that was walked through, unless the path names it. Returns whether
-    /// `visit` returned true.
+    /// With each value `visit` gets the position in the outermost array on the path, unless the path names it. Returns
+    /// whether `visit` returned true.
     #[inline]
     pub fn any<'a, F>(&self, document: &'a RawDocument, leaf: Leaf, visit: &mut F) -> bool
     where
@@ -133,7 +133,7 @@ where
     false
 }
 
-/// `rest` is what remains of the path behind the array.
+/// `rest` is the rest of the path after the array.
 fn any_in_array<'a, F>(array: Value<'a>, rest: &[Part], leaf: Leaf, outer: Option<usize>, visit: &mut F) -> bool
 where
     F: FnMut(Option<Value<'a>>, Option<usize>) -> bool,

@@ -22,7 +22,7 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// The question to the store.
+    /// The query to the store.
     pub fn to_find(&self, services: &Services) -> FindQuery {
         FindQuery {
             filter: self.filter.clone(),

@@ -51,7 +51,7 @@ pub struct Cleaning {
 /// One page of the objects that the caller may see, or the explanation of its query.
 ///
 /// # Errors
-/// What the store reports.
+/// Errors of the store.
 pub async fn list_objects(
     services: &Services,
     caller: &Caller,
@@ -442,7 +442,7 @@ pub async fn set_state(
 /// Narrows a list to the unclean objects of a type: those whose field names are not exactly the type's.
 ///
 /// # Errors
-/// [`ErrorCode::TypeNotFound`], and what the store reports.
+/// [`ErrorCode::TypeNotFound`], and errors of the store.
 pub async fn list_unclean(
     services: &Services,
     caller: &Caller,
@@ -458,7 +458,7 @@ pub async fn list_unclean(
 /// Cleans the unclean objects of a type; version and edit time stay.
 ///
 /// # Errors
-/// [`ErrorCode::TypeNotFound`], a missing ACL entry, an inactive type, and what the store reports.
+/// [`ErrorCode::TypeNotFound`], a missing ACL entry, an inactive type, and errors of the store.
 pub async fn clean_objects(services: &Services, caller: &Caller, type_id: i64) -> Result<Cleaning, ServiceError> {
     let entry = existing_type(services, type_id).await?;
     entry.permit(caller, Permission::Update)?;

@@ -44,7 +44,7 @@ const MAX_PAGE_BYTES: usize = 256 * 1024;
 /// One page of documents with the total, in chunks if it may be long, or the explanation of its query.
 ///
 /// # Errors
-/// What the store reports.
+/// Errors of the store.
 pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     let mut question = query.to_find(services);
     // Counts of examined documents would reveal documents that the guard hides.
@@ -100,7 +100,7 @@ fn asked(filter: &Filter) -> serde_json::Value {
 /// The document with this id, if there is one.
 ///
 /// # Errors
-/// What the store reports.
+/// Errors of the store.
 pub async fn find<R: Resource>(services: &Services, id: i64) -> Result<Option<RawDocumentBuf>, ServiceError> {
     let query = FindQuery::new(Filter::equals("public_id", id), services.max_time).limited(1);
     let found = services.store.find(R::COLLECTION, &query).await?;
@@ -110,7 +110,7 @@ pub async fn find<R: Resource>(services: &Services, id: i64) -> Result<Option<Ra
 /// The document with this id.
 ///
 /// # Errors
-/// [`Resource::NOT_FOUND`], and what the store reports.
+/// [`Resource::NOT_FOUND`], and errors of the store.
 pub async fn get<R: Resource>(services: &Services, id: i64) -> Result<RawDocumentBuf, ServiceError> {
     find::<R>(services, id).await?.ok_or_else(|| ServiceError::not_found(R::NOT_FOUND, id))
 }

@@ -20,7 +20,7 @@ use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError
 /// All settings of a user, by identifier, in chunks.
 ///
 /// # Errors
-/// [`ErrorCode::UserNotFound`], and what the store reports.
+/// [`ErrorCode::UserNotFound`], and errors of the store.
 pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, ServiceError> {
     user_exists(services, user_id).await?;
     Ok(services.store.pieces(UserSettings::COLLECTION, &question(services, user_id)).await?)
@@ -29,7 +29,7 @@ pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, S
 /// A page of the settings of a user.
 ///
 /// # Errors
-/// [`ErrorCode::UserNotFound`], and what the store reports.
+/// [`ErrorCode::UserNotFound`], and errors of the store.
 pub async fn list_settings(services: &Services, user_id: i64, query: &ListQuery) -> Result<Listed, ServiceError> {
     user_exists(services, user_id).await?;
     let filter = query.filter.clone().and(Filter::equals("user_id", user_id));
@@ -53,7 +53,7 @@ fn question(services: &Services, user_id: i64) -> FindQuery {
 /// One setting of a user.
 ///
 /// # Errors
-/// [`ErrorCode::UserNotFound`], [`ErrorCode::SettingNotFound`], and what the store reports.
+/// [`ErrorCode::UserNotFound`], [`ErrorCode::SettingNotFound`], and errors of the store.
 pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) -> Result<RawDocumentBuf, ServiceError> {
     let filter = Filter::equals("user_id", user_id).and(Filter::equals("identifier", identifier));
     let found =

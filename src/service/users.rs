@@ -32,7 +32,7 @@ const ADMINISTRATORS: &str = "management.users.administrators";
 /// One page of users.
 ///
 /// # Errors
-/// [`ErrorCode::PasswordNotReadable`] when filter or sort touch the password, and what the store reports.
+/// [`ErrorCode::PasswordNotReadable`] when filter or sort touch the password, and errors of the store.
 pub async fn list_users(services: &Services, query: &ListQuery) -> Result<Listed, ServiceError> {
     refuse_password(query.filter.document(), &query.sort)?;
     resource::list::<Users>(services, query).await
@@ -191,7 +191,7 @@ pub(super) async fn may_place(
 /// What ends for moved users: nothing, unless the new group exceeds the old one.
 ///
 /// # Errors
-/// What the store reports.
+/// Errors of the store.
 pub(super) async fn ends_by_moving(
     services: &Services,
     caller: &Caller,

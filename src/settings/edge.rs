@@ -1,4 +1,4 @@
-//! The settings of the edge: what a connection, a request and a client may cost, TLS, and other origins.
+//! The settings of the edge: limits of connections, requests and clients, TLS, and other origins.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{SettingsError, invalid, positive};
 
-/// The HTTP parser holds the whole head of a request in this many bytes and cannot be told otherwise.
+/// The HTTP parser holds the whole head of a request in this many bytes, which is fixed.
 const LARGEST_HEAD: usize = 128 * 1024;
 
 /// The longest URI that the HTTP parser takes.

@@ -1,4 +1,4 @@
-//! What settings there are: read from `config/base.toml`, whose comments are their documentation.
+//! The list of settings, from `config/base.toml`, whose comments are their documentation.
 
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
 pub(super) fn nearest(name: &str) -> Option<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &Setting| {
-        // A right name in a wrong section is nearer than a similar name in the right one.
+        // A correct name in a wrong section is more similar than a misspelt name in the right one.
         let moved = suggest::distance(&last(name), &last(&known.name));
         (suggest::distance(name, &known.name).min(moved + 2), known.name.len())
     };

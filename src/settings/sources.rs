@@ -9,10 +9,10 @@ use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKin
 use super::reference::{keys, nearest};
 use super::{BASE, SettingsError};
 
-/// Settings that nobody should see. Each can stand in a file that `<key>_file` names.
+/// Secret settings. Each can come from a file that `<key>_file` names.
 pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.initial_admin_password", "metrics.token"];
 
-/// What a variable begins with that sets a setting.
+/// The prefix of variables that are settings.
 const PREFIX: &str = "INVENTORY__";
 /// The variable that names the settings file beside `base.toml`.
 pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
@@ -24,7 +24,7 @@ pub(super) fn variable(key: &str) -> String {
 
 /// One place that settings come from.
 pub(super) struct Layer {
-    /// Key, value, and what to call it in front of people.
+    /// Key, value, and its name in messages.
     entries: Vec<(String, Value, String)>,
 }
 
@@ -75,7 +75,7 @@ fn flatten(prefix: &str, table: Map<String, Value>, name: &str, entries: &mut Ve
     }
 }
 
-/// Variables that look as if they were meant to set something, and do not.
+/// Variables that look like settings but are not.
 pub(super) fn misspelt(variables: &[(String, String)]) -> Vec<String> {
     let bare = |name: &str| name.replace('_', "");
     let known: BTreeMap<String, String> = keys()

@@ -150,7 +150,7 @@ pub trait Store: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 }
 
-/// A question to a collection.
+/// A query on a collection.
 #[derive(Debug, Clone)]
 pub struct FindQuery {
     /// Which documents.
@@ -175,7 +175,7 @@ impl FindQuery {
         Self { filter, projection: None, sort: Sort::default(), skip: 0, limit: 0, max_time, max_bytes: usize::MAX }
     }
 
-    /// The same question with an order.
+    /// The same query with a sort.
     #[must_use]
     pub fn sorted(mut self, sort: Sort) -> Self {
         self.sort = sort;
@@ -270,7 +270,7 @@ impl<'a> FromIterator<&'a RawDocument> for Documents {
     }
 }
 
-/// One page of a question's answer.
+/// One page of a query's answer.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// The documents of this page.

@@ -1,4 +1,4 @@
-//! `check --deep` and `check --repair`: an embedded store read from end to end, and made anew from its documents.
+//! `check --deep` and `check --repair`: reads an embedded store completely, or rebuilds it from its documents.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::store::embedded::maintenance;
 use super::super::output::say;
 use super::Outcome;
 
-/// Says what is wrong with the store in the directory; ends well when nothing is, or nothing is any more.
+/// Prints the errors of the store in the directory; succeeds if there are none, or none any more.
 pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool) -> Outcome {
     let (path, options) = (directory.to_owned(), settings.embedded_options());
     if repair {

@@ -18,13 +18,14 @@ use super::output::say;
 /// What is to be checked; without a flag: the settings and the store.
 #[derive(Debug, Args)]
 pub struct CheckCommand {
-    /// Ask the service that runs on this machine whether it is ready; ends with 0 if so. For health checks of containers.
+    /// Ask the service on this machine whether it is ready; the exit code is 0 if it is. For health checks of
+    /// containers.
     #[arg(long, conflicts_with_all = ["deep", "repair"])]
     ready: bool,
     /// Read every document and every index of an embedded store; the service must not run on it.
     #[arg(long)]
     deep: bool,
-    /// Put in order what `--deep` finds, as far as that can be done.
+    /// Repair what `--deep` finds, as far as possible.
     #[arg(long)]
     repair: bool,
 }

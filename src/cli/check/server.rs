@@ -6,7 +6,7 @@ use crate::http::edge::tls::Certificates;
 use crate::settings::Settings;
 use crate::store::inspection::Finding;
 
-/// What the start would stumble over. Takes no port: another instance may run.
+/// Finds problems that would stop the start. Opens no port, because another instance may run.
 pub(super) async fn look(settings: &Settings) -> Result<Vec<Finding>, Box<dyn std::error::Error + Send + Sync>> {
     let address = format!("{}:{}", settings.server.host, settings.server.port);
     let monitor = settings.metrics.address.clone();

@@ -1,4 +1,4 @@
-//! `check` without a flag: directory, store, what is in it; one after the other, as far as each leads to the next.
+//! `check` without a flag: the directory, the store, and its contents, one after the other until one fails.
 
 use bson::DateTime;
 
@@ -12,7 +12,7 @@ use crate::store::{Store, StoreError, collections};
 
 use super::directory;
 
-/// Everything there is to say about the place that `store.uri` names.
+/// All findings about the store that `store.uri` names.
 pub(super) async fn look(settings: &Settings, clock: &dyn Clock) -> Result<Vec<Finding>, SettingsError> {
     let mut findings = Vec::new();
     if let StoreUri::Embedded(place) = settings.store.location()? {
@@ -86,7 +86,7 @@ fn migrated(state: &migrations::MigrationState) -> Finding {
     }
 }
 
-/// The first start makes an administrator, and has to tell the password to somebody.
+/// The first start creates an administrator, and must be able to write the password to a file.
 fn first_password(settings: &Settings) -> Finding {
     let made = "nobody can sign in yet; the first start makes the user admin";
     if settings.auth.initial_admin_password.is_some() {

@@ -1,5 +1,5 @@
 //! The API description (OpenAPI 3.1), made from the code. Its sources are the table of routes, `operation!` at the
-//! handlers, the tables that check bodies, the structs of answers, and the table of error codes.
+//! handlers, the tables of bodies, the structs of answers, and the table of error codes.
 //!
 //! [`finish`] adds the parts that all operations share.
 

@@ -20,15 +20,15 @@ macro_rules! named {
 named! {
     /// A new object.
     NewObject,
-    /// What an object is to be.
+    /// The new state of an object.
     ObjectBody,
     /// What to change of an object.
     ObjectPatch,
-    /// Whether an object is to be active.
+    /// Whether an object becomes active.
     StateBody,
     /// The parameters of a list of objects.
     ObjectQuery,
-    /// A type, new or as it is to be.
+    /// A new type, or the new state of one.
     TypeBody,
     /// What to change of a type.
     TypePatch,
@@ -36,25 +36,25 @@ named! {
     TypeField,
     /// How objects of a type are rendered.
     RenderMeta,
-    /// A category, new or as it is to be.
+    /// A new category, or the new state of one.
     CategoryBody,
     /// What to change of a category.
     CategoryPatch,
     /// A new user.
     NewUser,
-    /// What a user is to be.
+    /// The new state of a user.
     UserBody,
     /// What to change of a user.
     UserPatch,
     /// A new password.
     PasswordBody,
-    /// A group, new or as it is to be.
+    /// A new group, or the new state of one.
     GroupBody,
     /// What to change of a group.
     GroupPatch,
     /// A new setting.
     NewSetting,
-    /// What a setting is to be.
+    /// The new state of a setting.
     SettingBody,
     /// What to change of a setting.
     SettingPatch,

@@ -13,7 +13,7 @@ pub struct Listing {
     /// A MongoDB filter as Extended JSON (relaxed or canonical).
     #[param(required = false, format = "mongodb-filter", default = "{}")]
     pub filter: String,
-    /// The path of a field; several keys with commas between them, each with `-` in front for descending. On objects
+    /// The path of a field, or several keys separated by commas; `-` before a key means descending. On objects
     /// `fields.<name>` sorts by the value of that field.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
@@ -35,7 +35,7 @@ pub struct Listing {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Paging {
-    /// The path of a field; several keys with commas between them, each with `-` in front for descending.
+    /// The path of a field, or several keys separated by commas; `-` before a key means descending.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
     /// Upwards or downwards.
@@ -74,7 +74,7 @@ pub struct ExportParameters {
     /// `true` leaves out inactive objects.
     #[param(required = false, default = false)]
     pub active: bool,
-    /// For tables: id, state and fields, or everything that objects have.
+    /// For tables: id, state and fields, or all members of objects.
     #[param(required = false, schema_with = export_columns)]
     pub columns: String,
     /// For CSV: what stands between two cells.
@@ -212,7 +212,7 @@ pub struct GroupMembers {
     pub group_id: i64,
 }
 
-/// Which route a question is about.
+/// The route to explain.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RouteInQuestion {

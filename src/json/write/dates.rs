@@ -3,7 +3,7 @@
 /// How a stored time is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateStyle {
-    /// `{"$date": 1700000000123}`: objects. What is read so can be sent back.
+    /// `{"$date": 1700000000123}`: objects. This form can be sent back.
     Millis,
     /// `2023-11-14T22:13:20.123000`, the fraction only when there is one: types and categories.
     Iso,
@@ -60,8 +60,8 @@ fn write_padded(before: &[u8], number: i64, width: usize, out: &mut Vec<u8>) {
 
 /// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar carried on in both directions.
 ///
-/// Counts in eras of 400 years, which all have the same number of days, with years that begin in March so that
-/// the leap day is the last one.
+/// Counts in eras of 400 years, which all have the same number of days. Years begin in March, so that the leap day is
+/// the last one.
 fn calendar_day(days_since_1970: i64) -> (i64, i64, i64) {
     const ERA: i64 = 146_097;
     let days = days_since_1970 + 719_468;

@@ -20,8 +20,7 @@ pub use self::text::{write_f64, write_i64, write_string};
 pub use crate::raw::CorruptBson;
 use crate::raw::{Elements, Value};
 
-/// Levels of documents within documents that are followed. MongoDB stores at most 100;
-/// deeper bytes are an attempt on the stack.
+/// The maximum nesting of documents. MongoDB stores at most 100 levels; deeper bytes are an attack on the stack.
 const MAX_DEPTH: u32 = 200;
 
 /// How a document is shown.

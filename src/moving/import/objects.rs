@@ -20,7 +20,7 @@ use super::lines::{Batches, Line};
 use super::rules::{self, integer};
 use super::{Import, LineAction, MAX_TIME, Summary, UNIT_BYTES, carry_out};
 
-/// How many objects one question is about.
+/// How many objects one query covers.
 const QUESTION: usize = 5000;
 
 /// A reference to an object that has had no line yet.

@@ -12,7 +12,7 @@ pub(in crate::query) struct Divisor {
 }
 
 impl Divisor {
-    /// From a number that is not zero or below; what is not a number is taken, see [`Divisor::is_finite`].
+    /// From a number above zero. NaN is accepted, see [`Divisor::is_finite`].
     pub(in crate::query) fn new(value: &Bson) -> Option<Self> {
         let divisor = Number::of(value)?.to_decimal();
         (!divisor.is_zero() && !divisor.is_negative()).then_some(Self { divisor })

@@ -143,7 +143,7 @@ impl Translator {
         hit
     }
 
-    /// The text up to `end`, which is passed over.
+    /// The text up to `end`; consumes `end` too.
     pub(super) fn until(&mut self, end: char) -> Option<String> {
         let length = self.chars[self.at..].iter().position(|&char| char == end)?;
         let text = self.chars[self.at..self.at + length].iter().collect();

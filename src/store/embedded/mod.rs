@@ -5,11 +5,11 @@
 //! | room | what lives there |
 //! |---|---|
 //! | [`failure`], [`options`] | errors of the engine as errors of the store; how a store is opened |
-//! | [`file`](mod@file) | bytes on disk: the log of pages, the files beside it, what is only looked at |
-//! | [`catalog`] | what the file says of itself: collections, indexes, versions |
+//! | [`file`](mod@file) | bytes on disk: the log of pages, the files beside it, read-only views |
+//! | [`catalog`] | the catalog: collections, indexes, versions |
 //! | [`index`] | keys, entries, their tables and numbers |
-//! | [`plan`] | from a question to the way it is answered: the ranges of an index |
-//! | [`read`] | a plan is run on a snapshot |
+//! | [`plan`] | plans a query: the ranges of an index |
+//! | [`read`] | runs a plan on a snapshot |
 //! | [`write`](mod@write) | units become changes of tables and records of the log |
 //! | [`open`] | a file becomes a store: recovery, older formats, refusals |
 //! | [`upkeep`] | check, repair, compact, backup |

@@ -9,7 +9,7 @@ use crate::store::embedded::plan::point::{Point, Points};
 /// A short answer skips and reads at most this many keys.
 const MAX_PASSED: u64 = 1024;
 
-/// How a question is answered.
+/// How a query is answered.
 pub(crate) enum Way {
     /// One key of a unique index is looked up.
     Point(Point),

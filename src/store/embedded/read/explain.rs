@@ -15,7 +15,7 @@ use crate::store::{Explanation, FindQuery, IndexUse, KeyUse, SortedBy, Step, Sto
 /// See [`Store::kind`](crate::store::Store::kind).
 pub(crate) const KIND: &str = "embedded";
 
-/// Asks the question and tells how.
+/// Runs the query and explains it.
 pub(crate) fn explain(
     snapshot: &Snapshot,
     name: &str,

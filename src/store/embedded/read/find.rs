@@ -26,7 +26,7 @@ const EXCEEDED_MEMORY_LIMIT: i32 = 292;
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) documents: Documents,
-    /// How many documents match in all, if that was asked.
+    /// How many documents match in all, if the caller needs it.
     pub(crate) total: Option<u64>,
     pub(crate) work: Work,
     /// The hint about the work, if it was much.
@@ -45,7 +45,7 @@ impl Answer {
 pub(crate) struct Rows {
     /// In the order of the answer.
     pub(crate) list: Vec<u64>,
-    /// How many documents match in all, if that was asked.
+    /// How many documents match in all, if the caller needs it.
     pub(crate) matched: u64,
     pub(crate) work: Work,
 }

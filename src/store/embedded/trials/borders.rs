@@ -1,4 +1,4 @@
-//! Files that become longer than 1 GiB and 4 GiB while they are written to. They begin with a hole, so that this takes no hours.
+//! Files that grow beyond 1 GiB and 4 GiB. They begin with a hole, so that this is fast.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ async fn grown(directory: &Path, length: u64) {
     }
 }
 
-/// Has another process write, and kills it. Gives the ids of the documents that it was told of.
+/// Lets another process write, and kills it. Returns the ids of the acknowledged documents.
 fn write_until(directory: &Path, is_enough: impl Fn(usize) -> bool) -> Vec<i64> {
     let mut writer = Command::new(std::env::current_exe().expect("this test has a binary"))
         .args(["--exact", "store::embedded::trials::borders::writer", "--nocapture"])

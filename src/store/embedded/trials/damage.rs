@@ -1,5 +1,5 @@
-//! Damage: bytes of a real store's file are changed at random places. Each question is then answered rightly or with
-//! an error, or the deep check says beforehand that the file is not sound; and nothing makes it worse.
+//! Damage: bytes of a real store's file are changed at random places. Each query then gets a correct answer or an
+//! error, or the deep check has reported the file before. Nothing makes the damage worse.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -166,7 +166,7 @@ async fn round(files: &Files, right: &Answers, kind: usize, random: &mut Random)
     let repair = repair(&damaged, right).await;
     let opened = EmbeddedStore::start(store_files(&memory), &options());
     let (answers, writes) = match opened {
-        // Damage to the catalog is met after the storage has opened the file, which closing it then writes to.
+        // Damage to the catalog shows only after the storage has opened the file; closing then writes to the file.
         Err(
             OpenError::Damaged { .. }
             | OpenError::UnknownFormat(_)
@@ -261,7 +261,7 @@ async fn damage_is_found_and_never_made_worse() {
     try_damage(used_store(true).await, 11).await;
 }
 
-/// Here the storage recovers, which verifies all pages, and may find that the last commit is not whole.
+/// Here the storage recovers. Recovery verifies all pages, and may find that the last commit is incomplete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_to_the_file_of_a_killed_process_is_found_and_loses_no_acknowledged_write() {
     try_damage(used_store(false).await, 12).await;

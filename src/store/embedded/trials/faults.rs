@@ -110,7 +110,7 @@ pub(super) struct Faults {
     unsynced: AtomicBool,
     /// Asking for a length panics.
     panicking: AtomicBool,
-    /// After so many files were opened, another one takes the place of the next at once, as a compaction puts it there.
+    /// After this many opened files, the next one is replaced at once, as by a compaction.
     opened_before_replaced: AtomicU64,
     /// The file cannot grow beyond this.
     room: AtomicU64,
@@ -340,7 +340,7 @@ async fn a_storage_that_fails_and_recovers_loses_nothing() {
             let found = store.count("things", &Filter::equals("_id", id), BUDGET).await.expect("it works again");
             assert_eq!(found, 1, "{id}");
         }
-        // What was refused as unavailable may have reached the disk all the same, but nothing else did.
+        // Writes refused as unavailable may have reached the disk all the same, but no other ones.
         let all = count(&store).await.expect("it works again").cast_signed();
         assert!((acknowledged..=acknowledged + 1).contains(&all), "{all}");
         assert!(store.revision("things") > revision);
@@ -450,7 +450,7 @@ async fn a_writer_that_panicked_is_noticed_and_loses_nothing() {
 
 const BY_TEXT: &[IndexSpec] = &[IndexSpec::plain("text", &[IndexKey { path: "text", descending: false }])];
 
-/// Stores small documents by several clients at once until all are refused; gives the ids of those that were acknowledged.
+/// Stores small documents by several clients at once until all are refused. Returns the acknowledged ids.
 async fn fill(store: &Arc<EmbeddedStore>, from: i64) -> Vec<i64> {
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..8 {
@@ -513,7 +513,7 @@ async fn a_revision_is_never_one_that_there_was_before() {
     insert(&store, 1, 10).await.expect("nothing is wrong");
     let mut seen = vec![store.revision("things")];
     drop(store);
-    // The next process remembers what it reads, somebody changes it, and then the storage goes away.
+    // The next process caches a document, somebody changes it, and then the storage fails.
     let store = EmbeddedStore::open(directory.path(), &Options::default()).expect("it is sound");
     seen.push(store.revision("things"));
     insert(&store, 2, 10).await.expect("nothing is wrong");

@@ -56,7 +56,7 @@ pub(super) fn set_format(memory: &Arc<Memory>, version: i64) {
     });
 }
 
-/// A closed store of 300 documents as a build of format 1 may have left it: with counts that nobody kept right.
+/// A closed store of 300 documents as a build of format 1 may have left it: with wrong counts.
 async fn of_format_1() -> Arc<Memory> {
     let memory = Memory::of(BTreeMap::new());
     let store = start(&memory, &options());
@@ -81,12 +81,12 @@ async fn of_format_1() -> Arc<Memory> {
     memory
 }
 
-/// Makes the tables those of a build of format 3, in which each entry of an index with arrays has a row of its own.
+/// Converts the tables to format 3, in which each entry of an index with arrays has its own row in the table.
 pub(super) fn set_format_3(memory: &Arc<Memory>) {
     set_format_with_marks(memory, 3);
 }
 
-/// Makes the tables those of a build of format 3 or 4: of the newest rows the indexes with arrays have no entries.
+/// Converts the tables to format 3 or 4: indexes with arrays lack the entries of the newest rows.
 fn set_format_with_marks(memory: &Arc<Memory>, version: i64) {
     tamper(memory, |transaction| {
         let mut meta = transaction.open_table(META).expect("it is there");

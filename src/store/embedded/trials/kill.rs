@@ -1,5 +1,4 @@
-//! Kills a process that writes, again and again: what it acknowledged must be there, nothing by half, and the store
-//! whole.
+//! Kills a writing process repeatedly: all acknowledged writes must be there, none of them half, and the store intact.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

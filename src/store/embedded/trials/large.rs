@@ -1,6 +1,6 @@
-//! How long a large store takes to open after a kill, and what saving for that costs each commit. Not part of the gate:
-//! it runs when told how many documents to make, and prints the figures that `docs/performance.md` and the default of
-//! `quick_repair_from_bytes` rest on.
+//! How long a large store takes to open after a kill, and what saving the list of free pages costs each commit. It is
+//! not part of the gate, and runs only with a number of documents. It prints the figures behind the default of
+//! `quick_repair_from_bytes`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Changes of very many documents: in pieces inside one transaction, with everything that a small change promises.
+//! Changes of very many documents: in parts of one transaction, with the same promises as a small change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

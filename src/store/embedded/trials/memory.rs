@@ -1,5 +1,5 @@
-//! Files in memory, which remember each write, sync and rename, so that any moment can be shown as a disk would
-//! have it after a loss of power.
+//! Files in memory that record each write, sync and rename. So a trial can build the state of a disk after a loss of
+//! power at any moment.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub(super) enum Event {
     /// What is written from here on is not what the sync makes durable.
     SyncBegun(PathBuf),
     Sync(PathBuf),
-    /// The operating system failed to write pages, says so once, and calls them clean from then on.
+    /// The operating system failed to write pages, reports it once, and treats them as clean from then on.
     SyncFailed(PathBuf),
     /// On disk when it returns, like the rename and the sync of the directory that it is.
     Replace(PathBuf, PathBuf),
@@ -53,7 +53,7 @@ pub(super) struct Memory {
     sync_takes: Arc<AtomicU64>,
     /// Syncs do not return any more: nobody learns what became of them.
     is_killed: Arc<AtomicBool>,
-    /// A file that is put in the place of another one is there, and the directory cannot be synced.
+    /// A file has replaced another one, but the directory cannot be synced.
     is_directory_unsynced: AtomicBool,
     /// No file can be made.
     is_directory_unwritable: AtomicBool,
@@ -98,7 +98,8 @@ impl Memory {
         self.sync_takes.store(u64::try_from(time.as_micros()).expect("it is short"), Ordering::SeqCst);
     }
 
-    /// Has no sync return any more, or return again: as for a process that is killed in one, and the next process.
+    /// Lets no sync return any more, or lets them return again: as for a process killed in a sync, and for the next
+    /// process.
     pub(super) fn set_killed(&self, is_killed: bool) {
         self.is_killed.store(is_killed, Ordering::SeqCst);
     }
@@ -347,7 +348,7 @@ pub(super) struct PowerDisk {
 impl PowerDisk {
     pub(super) fn follow(&mut self, event: &Event) {
         match event {
-            // The entry of a new file is there or not; its users have to expect both, and an empty file is the worse.
+            // The entry of a new file may exist or not. Users must expect both, and an empty file is the worse case.
             Event::Create(name) => drop(self.durable.insert(name.clone(), Vec::new())),
             Event::Write(name, ..) | Event::SetLen(name, _) => {
                 self.pending.entry(name.clone()).or_default().push(event.clone());

@@ -1,4 +1,4 @@
-//! The store under what a store has to bear: failing and lying disks, loss of power, kills, damage, years of rewriting.
+//! The store under failing and lying disks, loss of power, kills, damage and years of rewriting.
 //!
 //! Each trial has a small number of rounds here and a variable for more.
 

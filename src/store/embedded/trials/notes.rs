@@ -1,4 +1,4 @@
-//! The note of the last acknowledged commit, when it lies beside a file that it does not speak of.
+//! The watermark beside a file that it does not belong to.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

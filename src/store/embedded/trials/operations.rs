@@ -1,5 +1,5 @@
-//! Each operation on storage fails once, alone or with all that come after it. What was acknowledged is there then, what was
-//! refused is there as a whole or not at all, and a disk that works again is written again.
+//! Each operation on storage fails once, alone or with all later ones. Then acknowledged writes are there, and refused
+//! ones are there as a whole or not at all. A disk that works again takes writes again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl Work {
         plan.lasts && !plan.failed.is_empty()
     }
 
-    /// Does something until it is done, which takes two times at the most where one operation fails.
+    /// Repeats an action until it succeeds, at most twice if one operation fails.
     fn twice<T>(&self, what: impl Fn() -> Result<T, OpenError>) -> Option<T> {
         let mut done = what();
         if let Err(error) = &done {
@@ -250,7 +250,7 @@ impl Work {
         Some(())
     }
 
-    /// Leaves a table that belongs to nothing, as a process with a fault might. The disk is well meanwhile.
+    /// Leaves a table that belongs to nothing, as a faulty process might. The disk works meanwhile.
     fn damage(&self) {
         let ready = opening::open(&store_files(&self.memory), IfMissing::Create).expect("it is sound");
         let transaction = ready.database.begin_write().expect("it works");
@@ -269,7 +269,7 @@ fn assert_is_of_the_storage(error: &OpenError) {
     assert!(matches!(error, OpenError::Io { .. } | OpenError::NoRoom { .. }), "{error:?}");
 }
 
-/// On a disk that is well again: all is there, nothing is there by half, and it is written again, with these ids.
+/// On a disk that works again: everything is there, nothing is half there, and new writes with these ids succeed.
 async fn verify(memory: &Arc<Memory>, possible: &BTreeSet<State>, ids: [i64; 2]) -> Client {
     match repair::check_at(&store_files(memory)) {
         Ok(findings) if findings.problems.iter().any(|problem| problem.what.contains(NOBODYS)) => {
@@ -326,8 +326,8 @@ async fn round(plan: Plan) -> Plan {
     let cut = without_power(&memory);
     let restarted = verify(&memory, &client.possible, [61, 62]).await;
     if [Operation::Sync, Operation::Create].iter().all(|operation| plan.failed.contains(operation)) {
-        // No mark could be made of a sync that failed. What was read may have been in memory alone, and no other process can
-        // know that.
+        // No mark of the failed sync could be made. The bytes that were read may have been only in memory, and no other
+        // process can know that.
         client.possible = client.answered;
     } else {
         verify(&without_power(&memory), &restarted.possible, [63, 64]).await;

@@ -1,4 +1,4 @@
-//! The log of pages below redb: against a row of bytes, through losses of power, with damage, and for a long time.
+//! The log of pages below redb: against a byte array, through losses of power, with damage, and for a long time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,7 +42,7 @@ fn content(pages: &Pages) -> Vec<u8> {
     bytes
 }
 
-/// Does the same to a log and to a row of bytes: mostly what redb does, at times what it may do.
+/// Applies the same operations to a log and to a byte array: mostly those of redb, at times others that it may use.
 fn change(pages: &Pages, model: &mut Vec<u8>, random: &mut Random) {
     let count = model.len() / PAGE;
     match random.below(100) {
@@ -163,14 +163,14 @@ impl State {
     }
 }
 
-/// The bytes of the record of this number; some are longer than what is left of a segment, or than one.
+/// The bytes of the record of this number; some are longer than the rest of a segment, or than a segment.
 fn record(number: u64) -> Vec<u8> {
     let mut random = Random(number);
     let length = [1, 100, 5_000, 20_000, 300_000, 1_500_000][random.below(60).saturating_sub(54)] + random.below(5_000);
     filled(length, &mut random)
 }
 
-/// Sessions of a log that end by closing it, by a kill, and by a kill in a sync; and each state that was to be durable.
+/// Sessions of a log that end by closing, by a kill, or by a kill in a sync; and each state that should be durable.
 struct History {
     memory: Arc<Memory>,
     pages: Pages,
@@ -354,7 +354,7 @@ fn a_superblock_whose_sync_failed_is_made_durable_before_the_chain_in_front_of_i
     }
 }
 
-/// What is left can be worked with, and what the lost batch left behind is not taken for a part of the log.
+/// The rest is usable, and leftovers of the lost batch do not count as a part of the log.
 fn go_on(memory: &Arc<Memory>, mut state: State, random: &mut Random) {
     let pages = open(memory);
     let mut model = (*state.content).clone();
@@ -429,7 +429,8 @@ fn a_log_that_is_written_for_a_long_time_does_not_grow_with_what_is_written() {
         }
     }
     let length = memory.contents()[file()].len();
-    // What counts, garbage, a batch and what was cleared for it, what a checkpoint and the next one hold on to, maps.
+    // Live slots, garbage, a batch and the segments cleared for it, room of this checkpoint and the next one, page
+    // maps.
     let most = count * PAGE * 3 / 2 + 2048 * PAGE + 3 * 1000 * PAGE + 2 * 512 * PAGE + 5 * 1024 * 1024;
     assert!(length < most, "{length} of {most}");
 }

@@ -1,4 +1,4 @@
-//! What each operation does on the day on which documents are damaged, or the directory cannot be written any more.
+//! The behaviour of each operation when documents are damaged, or when the directory is not writable any more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ async fn damage_refuses_what_meets_it_and_nothing_else() {
     assert_corrupt(read_one(&store, DAMAGED).await);
 }
 
-/// Deleting joins a page with the one beside it. Where that one is damaged, its documents must not go with it.
+/// Deleting merges a page with the one beside it. If that one is damaged, its documents must not be lost.
 #[tokio::test]
 async fn what_is_deleted_beside_a_damaged_page_takes_nothing_with_it() {
     let files = damaged().await;

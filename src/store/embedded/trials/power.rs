@@ -1,5 +1,5 @@
-//! Loss of power: a recorded history of writes and syncs is cut, what was not synced is lost, kept at random or torn,
-//! and a store is opened on what is left.
+//! Loss of power: a recorded history of writes and syncs is cut. Unsynced writes are lost, kept at random or torn. Then
+//! a store is opened on the rest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ fn sound(found: Result<Findings, OpenError>) -> Result<(), String> {
     if findings.is_sound() { Ok(()) } else { Err(format!("{:?}", findings.problems)) }
 }
 
-/// Loses the power at these moments; how often that was, and how many acknowledged writes were looked for.
+/// Loses the power at these moments. Returns the number of losses, and of acknowledged writes that it looked for.
 async fn lose_power(events: &[Event], mut moments: Vec<usize>, fates: &[Fate]) -> (usize, u64) {
     moments.sort_unstable();
     let (mut moment, mut at, mut acknowledged, mut random) = (Moment::default(), 0, 0, Random(7));

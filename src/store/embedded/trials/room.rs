@@ -1,4 +1,4 @@
-//! A full disk: what does not fit is refused, and nothing else happens. Reading and deleting go on.
+//! A full disk: writes that do not fit are refused, and nothing else happens. Reading and deleting go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ async fn what_was_deleted_on_a_full_disk_makes_room() {
     }
 }
 
-/// Many entries come into pages all over an index: redb cannot keep all of these in memory until the commit.
+/// Many entries go into pages all over an index: redb cannot keep all these pages in memory until the commit.
 #[tokio::test]
 async fn many_documents_at_once_fit_as_a_whole_or_are_refused() {
     let memory = Memory::of(BTreeMap::new());

@@ -1,5 +1,5 @@
-//! Files of redb's own, as backups are: it notes its last two commits in two slots at their beginning. Whatever happens to these,
-//! such a file gives all that was committed, or is refused.
+//! Files of redb's own, as backups are. redb notes its last two commits in two slots at the beginning. Whatever happens
+//! to the slots, such a file gives all committed documents, or is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const FLAGS: usize = 9;
 const SLOTS: [usize; 2] = [64, 192];
 const SLOT: usize = 128;
 const PAGE: usize = 4096;
-/// The last commit makes this the version of each document, and the one before it the number below.
+/// The last commit gives each document this version, and the commit before it the version below.
 const LAST: i64 = 5;
 
 const COLLECTIONS: &[CollectionSpec] =
@@ -79,8 +79,8 @@ fn id_of(document: &RawDocument) -> i64 {
     document.get_i64("public_id").expect("a number")
 }
 
-/// A file that was rewritten a few times, as a process leaves it that closes it or is killed, with the note that its last
-/// commit was acknowledged or without one.
+/// A file that was rewritten a few times, by a process that then closes it or is killed. Its watermark names the last
+/// commit, or is missing.
 async fn rewritten(is_closed: bool, is_noted: bool) -> Files {
     let memory = Memory::of(Files::new());
     let store = start(&memory, &options());
@@ -122,7 +122,7 @@ async fn version(store: &EmbeddedStore) -> Result<i64, String> {
     Ok(versions.into_iter().next().unwrap_or_default())
 }
 
-/// Whether a damaged file gives all, else `None`. `oldest` is the version that it may go back to.
+/// Whether a damaged file gives all documents, else `None`. `oldest` is the version that it may go back to.
 async fn given(files: &Files, oldest: i64, what: &str) -> Option<i64> {
     let memory = Memory::of(files.clone());
     let is_sound = match repair::check_at(&store_files(&memory)) {
@@ -223,7 +223,7 @@ async fn a_changed_byte_in_a_file_of_redbs_own_is_never_an_answer() {
     assert!(refused > 10, "{refused}");
 }
 
-/// redb up to 4.5 went back to a slot that was not what was written, and could find no documents there.
+/// redb up to 4.5 went back to a damaged slot, and could find no documents there.
 #[tokio::test]
 async fn a_damaged_page_beside_a_torn_slot_is_refused() {
     let files = rewritten(false, false).await;

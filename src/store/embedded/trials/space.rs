@@ -77,8 +77,8 @@ pub(super) async fn filled(store: &EmbeddedStore, documents: usize) {
     }
 }
 
-/// What a file takes on disk, and its length. redb doubles the length of a file when it is full; what was never written
-/// to takes no room.
+/// The disk space of a file, and its length. redb doubles the length of a full file; parts that were never written take
+/// no space.
 fn sizes(directory: &Path) -> (u64, u64) {
     let file = fs::metadata(directory.join("inventory.redb")).expect("it is there");
     (file.blocks() * 512, file.len())

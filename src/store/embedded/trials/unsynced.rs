@@ -1,4 +1,4 @@
-//! Syncs that fail. The operating system says so once, takes the pages for written from then on, and they are not.
+//! Syncs that fail. The operating system reports it once, and then treats the pages as written, although they are not.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What runs where, and that waiting for a thread is part of a question's time.
+//! What runs where, and that waiting for a thread is part of a query's time.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -47,7 +47,7 @@ fn occupy() -> Sender<()> {
     sender
 }
 
-/// Whether a question is answered on the thread that asks: the other one is busy.
+/// Whether a query is answered on the thread of its caller: the other one is busy.
 async fn is_answered_here<T>(ask: impl Future<Output = Result<T, StoreError>>) -> bool {
     let busy = occupy();
     let mut ask = std::pin::pin!(ask);
@@ -80,7 +80,7 @@ fn one_document_by_its_key_is_answered_here_and_what_clients_compute_is_not() {
     });
 }
 
-/// Asks while the thread is busy, until the question's time is over.
+/// Runs a query while the thread is busy, until its time is over.
 async fn after_its_time<T>(ask: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let (busy, mut ask) = (occupy(), std::pin::pin!(ask));
     assert!(poll!(ask.as_mut()).is_pending());
@@ -93,7 +93,7 @@ async fn after_its_time<T>(ask: impl Future<Output = Result<T, StoreError>>) -> 
     ask.await
 }
 
-/// Plenty for a question about 20 documents that has a thread.
+/// Plenty for a query on 20 documents that has a thread.
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]

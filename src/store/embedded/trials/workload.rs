@@ -1,7 +1,7 @@
 //! Mixed load by several clients, each with documents of its own, so that what must be found later is known.
 //!
-//! A client does one operation after the other. Whatever happens, its documents are those after the last operation
-//! that was acknowledged, or after the one that was under way: nothing else, and never a part of one.
+//! A client does one operation after the other. Whatever happens, its documents are those after the last acknowledged
+//! operation, or after the one in progress. They are never anything else, and never a part of an operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) const COLLECTIONS: &[CollectionSpec] = &[
     CollectionSpec { name: PARTS, indexes: &[PUBLIC_ID, IndexSpec::plain("client", &[up("client")])] },
 ];
 
-/// The documents of a client: collection and id, the version, and the version that they were written anew at.
+/// The documents of a client: collection and id, the version, and the version at which they were last rewritten.
 pub(super) type Documents = BTreeMap<(String, i64), (i64, i64)>;
 
 /// Who is told what clients do.
@@ -100,7 +100,7 @@ pub(super) async fn run<S: Store>(store: &Arc<S>, journal: &Arc<impl Journal + '
     tasks.join_all().await;
 }
 
-/// Has a client store many small documents, and rewrite some of them with each of so many units.
+/// Lets a client store many small documents, and rewrite some of them in each of this many units.
 pub(super) async fn rewrite<S: Store>(store: &S, journal: &impl Journal, number: usize, units: usize) {
     let random = Random(number as u64);
     let mut client = Client { number, random, version: 1, documents: Documents::new() };
