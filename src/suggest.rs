@@ -20,6 +20,16 @@ pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -
     near.into_iter().take(most).map(|(_, name)| name).collect()
 }
 
+/// The known name that this one is most likely a misspelling of: within two edits, which change half of it at the most.
+pub fn misspelt<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if name.len() > LONGEST {
+        return None;
+    }
+    let measured = known.iter().map(|candidate| (distance(name, candidate), *candidate));
+    let near = measured.filter(|(edits, _)| *edits <= 2 && edits * 2 <= name.chars().count());
+    near.min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
+}
+
 /// `, did you mean $regex?` when a known name is near, else nothing.
 pub fn hint(name: &str, known: &[&str]) -> String {
     nearest(name, known).map(|candidate| format!(", did you mean {candidate}?")).unwrap_or_default()
@@ -41,6 +51,10 @@ mod tests {
         assert_eq!(nearest("LIMITS", &known), Some("limit"));
         assert_eq!(nearest("colour", &known), None);
         assert_eq!(nearest(&"limit".repeat(20), &known), None);
+        assert_eq!(misspelt("feilds", &["fields", "label"]), Some("fields"));
+        assert_eq!(misspelt("Fields", &["fields"]), Some("fields"));
+        assert_eq!(misspelt("url", &["tel", "ref"]), None);
+        assert_eq!(misspelt("dat", &["date"]), Some("date"));
         assert_eq!(hint("pgae", &known), ", did you mean page?");
     }
 }

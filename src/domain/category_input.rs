@@ -2,12 +2,12 @@
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::schema::{Kind, Member, Schema};
+use super::schema::{Kind, Member, Schema, Unknown};
 use super::{Violations, default_to, title_case};
 
 const META: Schema = Schema {
     members: &[Member::optional("icon", Kind::Text), Member::optional("order", Kind::Integer).or_null()],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// The body of a category.
@@ -20,7 +20,7 @@ pub const CATEGORY: Schema = Schema {
         Member::optional("types", Kind::List(&Kind::Integer)),
         Member::optional("meta", Kind::Map(&META)),
     ],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// Members that the service owns; everything else on a stored category came from other tools.

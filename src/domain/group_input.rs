@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use validator::Validate;
 
 use super::rules::{broken, not_blank};
-use super::schema::{Kind, Member, Schema};
+use super::schema::{Kind, Member, Schema, Unknown};
 use super::violation::quoted;
 use super::{Violation, Violations, default_to, title_case};
 
@@ -16,7 +16,7 @@ pub const GROUP: Schema = Schema {
         Member::optional("label", Kind::Text),
         Member::optional("rights", Kind::List(&Kind::Any)),
     ],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// Rules for the values of a body.

@@ -248,17 +248,32 @@ impl FieldRule {
     }
 }
 
+/// The known kinds of fields, and what they hold.
+const KINDS: [(&str, ValueKind); 13] = [
+    ("text", ValueKind::Text),
+    ("password", ValueKind::Text),
+    ("textarea", ValueKind::Text),
+    ("select", ValueKind::Text),
+    ("radio", ValueKind::Text),
+    ("email", ValueKind::Text),
+    ("tel", ValueKind::Text),
+    ("href", ValueKind::Text),
+    ("number", ValueKind::Number),
+    ("checkbox", ValueKind::Checkbox),
+    ("ref", ValueKind::Reference),
+    ("ref-section-field", ValueKind::Reference),
+    ("date", ValueKind::Date),
+];
+
+/// The names of the known kinds of fields.
+pub fn kinds() -> [&'static str; 13] {
+    KINDS.map(|(name, _)| name)
+}
+
 impl ValueKind {
     /// The kind of a field of this `type`; unknown types hold any value.
     pub fn named(kind: &str) -> Self {
-        match kind {
-            "text" | "password" | "textarea" | "select" | "radio" | "email" | "tel" | "href" => Self::Text,
-            "number" => Self::Number,
-            "checkbox" => Self::Checkbox,
-            "ref" | "ref-section-field" => Self::Reference,
-            "date" => Self::Date,
-            _ => Self::Any,
-        }
+        KINDS.iter().find(|(name, _)| *name == kind).map_or(Self::Any, |(_, kind)| *kind)
     }
 
     /// What a value must be, for people.

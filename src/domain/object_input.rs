@@ -3,12 +3,12 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::FieldValue;
-use super::schema::{Kind, Member, Schema, version_numbers};
-use super::{DEFAULT_VERSION, Violations, keep_foreign};
+use super::schema::{Kind, Member, Schema, Unknown, push_segment, version_numbers};
+use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign};
 
 const FIELD: Schema = Schema {
     members: &[Member::required("name", Kind::FieldName), Member::required("value", Kind::Any).or_null()],
-    strict: false,
+    unknown: Unknown::Dropped,
 };
 
 /// The body of an object.
@@ -22,10 +22,10 @@ pub const OBJECT: Schema = Schema {
         Member::optional("creation_time", Kind::Moment).or_null(),
         Member::optional("last_edit_time", Kind::Moment).or_null(),
         Member::optional("active", Kind::Boolean),
-        Member::optional("fields", Kind::List(&Kind::Map(&FIELD))),
+        Member::optional("fields", Kind::Entries(&FIELD)),
         Member::optional("views", Kind::Integer),
     ],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// Members that the service owns; everything else on a stored object came from other tools.
@@ -66,6 +66,8 @@ pub struct ObjectInput {
     pub active: Option<bool>,
     /// The fields, in the body's order.
     pub fields: Vec<FieldValue>,
+    /// Whether the body has them as a map from name to value.
+    is_map: bool,
     /// A counter of the client's.
     pub views: Option<i64>,
 }
@@ -82,9 +84,26 @@ impl ObjectInput {
             author_id: accepted.get_i64("author_id").unwrap_or_default(),
             active: accepted.get_bool("active").ok(),
             fields: read_fields(accepted.get("fields")),
+            is_map: matches!(body.get("fields"), Some(Bson::Document(_))),
             views: accepted.get_i64("views").ok(),
         };
         (input, violations)
+    }
+
+    /// The violations of [`FieldRules`](super::object_fields::FieldRules) at their places in the body.
+    #[must_use]
+    pub fn placed(&self, violations: Violations) -> Violations {
+        if !self.is_map {
+            return violations;
+        }
+        violations.map(|violation| {
+            let position = violation.pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
+            let field = position.and_then(|position: usize| self.fields.get(position));
+            let Some(field) = field else { return violation };
+            let mut pointer = "/fields".to_owned();
+            push_segment(&mut pointer, &field.name);
+            Violation::new(pointer, violation.message)
+        })
     }
 
     /// The stored document of a new object.

@@ -3,18 +3,44 @@
 //! Each schema is in the file that reads the body; docs/api.md shows them as tables. Unknown members are dropped unless
 //! the schema refuses them. Integers are JSON integers only: `true`, `"1"` and `1.0` are refused.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use super::{Violation, Violations};
+use crate::suggest;
 
 /// The members that a document may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Its members, in the order in which they are stored.
     pub members: &'static [Member],
-    /// Whether members that are not listed are refused; otherwise they are dropped.
-    pub strict: bool,
+    /// What happens to members that are not listed.
+    pub unknown: Unknown,
 }
+
+/// What happens to members that a schema does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// They are refused.
+    Refused,
+    /// They are refused by [`Schema::unknown_members`], except for [`READ_ONLY`] and what the stored document has.
+    RefusedUnlessRead,
+    /// They are dropped. [`Schema::unknown_members`] refuses those that look like a misspelt member.
+    Dropped,
+}
+
+/// Members that reads show and the service sets, and those of old clients: bodies may repeat them, and nothing uses them.
+pub const READ_ONLY: [&str; 10] = [
+    "public_id",
+    "creation_time",
+    "last_edit_time",
+    "editor_id",
+    "registration_time",
+    "status",
+    "clean_db",
+    "access",
+    "category_id",
+    "views",
+];
 
 /// One member of a document.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +85,8 @@ pub enum Kind {
     OpenMap,
     /// A list of these.
     List(&'static Kind),
+    /// A list of entries with a `name` and a `value`, or the same as a map from name to value; a list once it is accepted.
+    Entries(&'static Schema),
 }
 
 impl Member {
@@ -115,10 +143,49 @@ impl Schema {
             }
             pointer.truncate(length);
         }
-        if self.strict {
+        if self.unknown == Unknown::Refused {
             self.refuse_unknown(body, pointer, violations);
         }
         accepted
+    }
+
+    /// Members of a client's body that the schema does not list and does not let pass, see [`Unknown`]. `stored` is the document
+    /// that the body changes: members that it has anywhere pass.
+    pub fn unknown_members(&self, body: &Document, stored: Option<&Document>) -> Violations {
+        let mut violations = Violations::new();
+        self.find_unknown(body, stored, &mut String::new(), &mut violations);
+        violations
+    }
+
+    fn find_unknown(
+        &self,
+        body: &Document,
+        stored: Option<&Document>,
+        pointer: &mut String,
+        violations: &mut Violations,
+    ) {
+        let length = pointer.len();
+        for (name, value) in body {
+            push_segment(pointer, name);
+            if let Some(member) = self.members.iter().find(|member| member.name == name) {
+                member.kind.find_unknown(value, stored, pointer, violations);
+            } else if !READ_ONLY.contains(&name.as_str()) && !stored.is_some_and(|stored| has_member(stored, name)) {
+                violations.extend(self.stranger(name, pointer));
+            }
+            pointer.truncate(length);
+        }
+    }
+
+    /// What is said of a member that is not listed.
+    fn stranger(&self, name: &str, pointer: &str) -> Option<Violation> {
+        let known: Vec<&str> = self.members.iter().map(|member| member.name).collect();
+        match (self.unknown, suggest::misspelt(name, &known)) {
+            (Unknown::Refused, _) | (Unknown::Dropped, None) => None,
+            (_, Some(meant)) => Some(Violation::new(pointer, format!("is unknown here; did you mean {meant}?"))),
+            (Unknown::RefusedUnlessRead, None) => {
+                Some(Violation::new(pointer, format!("is unknown here; known are {}", known.join(", "))))
+            }
+        }
     }
 
     fn refuse_unknown(&self, body: &Document, pointer: &str, violations: &mut Violations) {
@@ -131,7 +198,59 @@ impl Schema {
     }
 }
 
+/// Whether the document has a member of this name, at whatever depth.
+fn has_member(document: &Document, name: &str) -> bool {
+    fn within(value: &Bson, name: &str) -> bool {
+        match value {
+            Bson::Document(document) => has_member(document, name),
+            Bson::Array(items) => items.iter().any(|item| within(item, name)),
+            _ => false,
+        }
+    }
+    document.contains_key(name) || document.values().any(|value| within(value, name))
+}
+
+/// A client's body that `read` understood, unless it has members that the schema does not let pass.
+///
+/// # Errors
+/// What `read` found, and [`Schema::unknown_members`].
+pub fn without_unknown(
+    schema: &Schema,
+    body: &Document,
+    stored: Option<&Document>,
+    read: Result<Document, Violations>,
+) -> Result<Document, Violations> {
+    let unknown = schema.unknown_members(body, stored);
+    match read {
+        read if unknown.is_empty() => read,
+        Ok(_) => Err(unknown),
+        Err(mut found) => {
+            found.append(unknown);
+            Err(found)
+        }
+    }
+}
+
 impl Kind {
+    fn find_unknown(&self, value: &Bson, stored: Option<&Document>, pointer: &mut String, violations: &mut Violations) {
+        match (self, value) {
+            (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => {
+                schema.find_unknown(body, stored, pointer, violations);
+            }
+            (Self::List(Self::Map(schema)) | Self::Entries(schema), Bson::Array(items)) => {
+                let length = pointer.len();
+                for (index, item) in items.iter().enumerate() {
+                    push_segment(pointer, &index.to_string());
+                    if let Bson::Document(body) = item {
+                        schema.find_unknown(body, stored, pointer, violations);
+                    }
+                    pointer.truncate(length);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn check(&self, value: &Bson, pointer: &mut String, violations: &mut Violations) -> Bson {
         let accepted = match (self, value) {
             (Self::Integer, Bson::Int32(number)) => Some(Bson::Int64(i64::from(*number))),
@@ -151,6 +270,10 @@ impl Kind {
                 Some(schema.check(body, pointer, violations).into())
             }
             (Self::List(kind), Bson::Array(items)) => Some(check_items(kind, items, pointer, violations)),
+            (Self::Entries(schema), Bson::Array(items)) => {
+                Some(check_items(&Self::Map(schema), items, pointer, violations))
+            }
+            (Self::Entries(_), Bson::Document(map)) => Some(check_map(map, pointer, violations)),
             _ => None,
         };
         accepted.unwrap_or_else(|| {
@@ -172,6 +295,7 @@ impl Kind {
             Self::Any => "a JSON value",
             Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap => "an object",
             Self::List(_) => "an array",
+            Self::Entries(_) => "an array of names and values, or an object from name to value",
         }
     }
 }
@@ -185,6 +309,20 @@ fn check_items(kind: &Kind, items: &[Bson], pointer: &mut String, violations: &m
         pointer.truncate(length);
     }
     Bson::Array(accepted)
+}
+
+/// The entries that a map from name to value stands for.
+fn check_map(map: &Document, pointer: &mut String, violations: &mut Violations) -> Bson {
+    let length = pointer.len();
+    let mut entries = Vec::with_capacity(map.len());
+    for (name, value) in map {
+        push_segment(pointer, name);
+        let name = Kind::FieldName.check(&Bson::String(name.clone()), pointer, violations);
+        let value = Kind::Any.check(value, pointer, violations);
+        entries.push(Bson::Document(doc! { "name": name, "value": value }));
+        pointer.truncate(length);
+    }
+    Bson::Array(entries)
 }
 
 /// Refuses values that JSON cannot express: BSON types in Extended JSON, and `$` names, which would read back
@@ -256,14 +394,14 @@ mod tests {
 
     use super::*;
 
-    const INNER: Schema = Schema { members: &[Member::required("a", Kind::Integer)], strict: true };
+    const INNER: Schema = Schema { members: &[Member::required("a", Kind::Integer)], unknown: Unknown::Refused };
     const OUTER: Schema = Schema {
         members: &[
             Member::required("name", Kind::Name),
             Member::optional("list", Kind::List(&Kind::Map(&INNER))),
             Member::optional("note", Kind::Text).or_null(),
         ],
-        strict: false,
+        unknown: Unknown::Dropped,
     };
 
     #[test]

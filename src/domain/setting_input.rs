@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use validator::{Validate, ValidationError};
 
 use super::rules::broken;
-use super::schema::{Kind, Member, Schema};
+use super::schema::{Kind, Member, Schema, Unknown};
 use super::violation::quoted;
 use super::{Violation, Violations, default_to};
 
@@ -16,7 +16,7 @@ pub const SETTING: Schema = Schema {
         Member::optional("payload", Kind::OpenMap),
         Member::required("setting_type", Kind::Text),
     ],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// What `setting_type` may be.

@@ -7,7 +7,7 @@ use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use validator::Validate;
 
 use super::rules::{broken, not_blank};
-use super::schema::{Kind, Member, Schema};
+use super::schema::{Kind, Member, Schema, Unknown};
 use super::violation::quoted;
 use super::{Violation, Violations};
 
@@ -18,7 +18,7 @@ pub const TOKEN: Schema = Schema {
         Member::optional("expires_at", Kind::Any).or_null(),
         Member::optional("rights", Kind::List(&Kind::Text)).or_null(),
     ],
-    strict: true,
+    unknown: Unknown::Refused,
 };
 
 const LONGEST_NAME: u64 = 256;

@@ -4,15 +4,19 @@ use std::collections::HashSet;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, push_segment};
+use super::object_fields::kinds;
+use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown, push_segment};
 use super::violation::quoted;
 use super::{DEFAULT_VERSION, Violation, Violations, default_to, title_case};
+use crate::suggest;
 
 /// The permissions that an ACL can give a group.
 pub const PERMISSIONS: [&str; 4] = ["CREATE", "READ", "UPDATE", "DELETE"];
 
-const OPTION: Schema =
-    Schema { members: &[Member::required("name", Kind::Text), Member::required("label", Kind::Text)], strict: false };
+const OPTION: Schema = Schema {
+    members: &[Member::required("name", Kind::Text), Member::required("label", Kind::Text)],
+    unknown: Unknown::Dropped,
+};
 
 const REFERENCE_SUMMARY: Schema = Schema {
     members: &[
@@ -23,7 +27,7 @@ const REFERENCE_SUMMARY: Schema = Schema {
         Member::required("icon", Kind::Text),
         Member::optional("prefix", Kind::Boolean),
     ],
-    strict: false,
+    unknown: Unknown::Dropped,
 };
 
 /// A field of a type.
@@ -43,7 +47,7 @@ pub const FIELD: Schema = Schema {
         Member::optional("ref_types", Kind::List(&Kind::Integer)),
         Member::optional("summaries", Kind::List(&Kind::Map(&REFERENCE_SUMMARY))),
     ],
-    strict: false,
+    unknown: Unknown::Dropped,
 };
 
 const SECTION_REFERENCE: Schema = Schema {
@@ -52,7 +56,7 @@ const SECTION_REFERENCE: Schema = Schema {
         Member::required("section_name", Kind::Text),
         Member::optional("selected_fields", Kind::List(&Kind::Text)),
     ],
-    strict: true,
+    unknown: Unknown::Refused,
 };
 
 const SECTION: Schema = Schema {
@@ -63,7 +67,7 @@ const SECTION: Schema = Schema {
         Member::optional("reference", Kind::EmptyOr(&SECTION_REFERENCE)),
         Member::optional("fields", Kind::List(&Kind::Text)),
     ],
-    strict: true,
+    unknown: Unknown::Refused,
 };
 
 const EXTERNAL: Schema = Schema {
@@ -74,10 +78,11 @@ const EXTERNAL: Schema = Schema {
         Member::required("icon", Kind::Text),
         Member::optional("fields", Kind::List(&Kind::Text)),
     ],
-    strict: true,
+    unknown: Unknown::Refused,
 };
 
-const SUMMARY: Schema = Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], strict: true };
+const SUMMARY: Schema =
+    Schema { members: &[Member::optional("fields", Kind::List(&Kind::Text))], unknown: Unknown::Refused };
 
 /// How objects of a type are rendered.
 pub const RENDER_META: Schema = Schema {
@@ -87,7 +92,7 @@ pub const RENDER_META: Schema = Schema {
         Member::optional("externals", Kind::List(&Kind::Map(&EXTERNAL))),
         Member::optional("summary", Kind::Map(&SUMMARY)),
     ],
-    strict: true,
+    unknown: Unknown::Refused,
 };
 
 /// The body of a type.
@@ -105,7 +110,7 @@ pub const TYPE: Schema = Schema {
         Member::optional("render_meta", Kind::Map(&RENDER_META)),
         Member::optional("acl", Kind::OpenMap),
     ],
-    strict: false,
+    unknown: Unknown::Dropped,
 };
 
 /// Members that the service owns; everything else on a stored type came from other tools.
@@ -158,6 +163,40 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
     // Each place is reported once, for the first rule that it breaks.
     violations.keep_first_of_each_place();
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+}
+
+/// The accepted body, unless the kind of a field looks like a misspelt one. `stored` is the type that it changes: kinds that it
+/// has pass.
+///
+/// # Errors
+/// The places of these kinds.
+pub fn without_misspelt_kinds(accepted: Document, stored: Option<&Document>) -> Result<Document, Violations> {
+    let mut violations = Violations::new();
+    let before: HashSet<&str> =
+        stored.map(|stored| unknown_kinds(stored).map(|(_, kind)| kind).collect()).unwrap_or_default();
+    for (index, kind) in unknown_kinds(&accepted).filter(|(_, kind)| !before.contains(kind)) {
+        if let Some(meant) = suggest::misspelt(kind, &kinds()) {
+            let message = format!("{} is no known kind of field; did you mean {meant}?", quoted(kind));
+            violations.push(Violation::new(format!("/fields/{index}/type"), message));
+        }
+    }
+    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+}
+
+/// What to say of a stored type: a kind of field that nobody knows holds any value.
+pub fn warnings(stored: &Document) -> Vec<String> {
+    let warning = |(index, kind): (usize, &str)| {
+        let kind = kind.escape_default();
+        format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON")
+    };
+    unknown_kinds(stored).map(warning).collect()
+}
+
+/// The positions of fields of unknown kinds, and these kinds.
+fn unknown_kinds(object_type: &Document) -> impl Iterator<Item = (usize, &str)> {
+    let fields = object_type.get_array("fields").into_iter().flatten().enumerate();
+    let kinds_of = fields.filter_map(|(index, field)| Some((index, field.as_document()?.get_str("type").ok()?)));
+    kinds_of.filter(|(_, kind)| !kinds().contains(kind))
 }
 
 /// The stored document after an update by `editor`; creation time, id and foreign members stay.

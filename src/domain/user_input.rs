@@ -5,7 +5,7 @@ use validator::{Validate, ValidationError};
 
 use super::group::USER_GROUP;
 use super::rules::broken;
-use super::schema::{Kind, Member, Schema};
+use super::schema::{Kind, Member, Schema, Unknown};
 use super::user::{LOCAL_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
 use super::{Violation, Violations};
 
@@ -24,7 +24,7 @@ pub const USER: Schema = Schema {
         Member::optional("first_name", Kind::Text).or_null(),
         Member::optional("last_name", Kind::Text).or_null(),
     ],
-    strict: false,
+    unknown: Unknown::RefusedUnlessRead,
 };
 
 /// Members that need `base.user-management.user.edit`, even on the caller's own user.

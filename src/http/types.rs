@@ -1,7 +1,9 @@
 //! Routes of types: docs/api.md, Types.
 
 use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
+use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
@@ -16,9 +18,13 @@ use super::schema::{
     operation,
 };
 use super::state::HttpState;
+use crate::domain::type_input;
 use crate::json::write::DateStyle;
 use crate::service::resource::{self, Types};
 use crate::service::types as service;
+
+/// What was taken, but may not be what was meant.
+const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
 
@@ -52,6 +58,16 @@ pub(super) async fn get_type(
     envelope::single::<Types>(&state, &request, &found)
 }
 
+/// The answer with a header for each field of an unknown kind.
+fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpResponse, ApiError> {
+    for text in type_input::warnings(&resource::decode(stored)?) {
+        if let Ok(text) = HeaderValue::try_from(text) {
+            response.headers_mut().append(WARNING, text);
+        }
+    }
+    Ok(response)
+}
+
 operation! {
     /// Create a type.
     create_type: request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
@@ -63,7 +79,7 @@ pub(super) async fn create_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let created = service::create_type(&state.services, &body.0).await?;
-    envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)
+    warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, &created)
 }
 
 operation! {
@@ -80,7 +96,7 @@ pub(super) async fn update_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_type(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
-    envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)
+    warned(envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)?, &updated)
 }
 
 operation! {
@@ -100,7 +116,7 @@ pub(super) async fn patch_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_type(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
-    envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)
+    warned(envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)?, &updated)
 }
 
 operation! {

@@ -24,7 +24,7 @@ use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
-use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
@@ -333,6 +333,7 @@ fn checked_change(
     stored: &Document,
 ) -> Result<(ObjectInput, Accepted), Violations> {
     let (input, mut violations) = ObjectInput::read(body);
+    violations.append(OBJECT.unknown_members(body, Some(stored)));
     if input.public_id.is_some_and(|other| other != id) {
         violations.push(Violation::new("/public_id", "cannot be changed; leave it out"));
     }
@@ -340,14 +341,14 @@ fn checked_change(
         violations.push(Violation::new("/type_id", "the type of an object cannot change"));
     }
     if violations.has_below("/fields") {
-        return Err(violations);
+        return Err(input.placed(violations));
     }
     match entry.rules.check(&input.fields, &object_input::read_fields(stored.get("fields"))) {
         Ok(accepted) if violations.is_empty() => Ok((input, accepted)),
-        Ok(_) => Err(violations),
+        Ok(_) => Err(input.placed(violations)),
         Err(found) => {
             violations.append(found);
-            Err(violations)
+            Err(input.placed(violations))
         }
     }
 }
@@ -426,6 +427,7 @@ async fn drafts_of(
 impl BulkItem {
     fn read(types: &Types, caller: &Caller, body: &Document, now: DateTime) -> Result<Self, ServiceError> {
         let (input, mut violations) = ObjectInput::read(body);
+        violations.append(OBJECT.unknown_members(body, None));
         let entry = input.type_id.and_then(|type_id| types.get(type_id));
         if let Some(entry) = entry {
             entry.permit(caller, Permission::Create)?;
@@ -448,7 +450,7 @@ impl BulkItem {
             None => RawDocumentBuf::new(),
         };
         let (wanted, author_id, references) = (input.public_id, input.author_id, accepted.references);
-        Ok(Self { wanted, author_id, type_id, references, violations, document })
+        Ok(Self { wanted, author_id, type_id, references, violations: input.placed(violations), document })
     }
 
     fn draft(

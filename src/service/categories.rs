@@ -12,7 +12,9 @@ use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Resource};
 use super::services::Services;
 use super::type_catalog::{self, TypeEntry};
+use crate::domain::category_input::CATEGORY;
 use crate::domain::document::integer;
+use crate::domain::schema::without_unknown;
 use crate::domain::{self, Violation, Violations, category_input};
 use crate::query::{Filter, Sort, Update};
 use crate::store::{Change, Condition, Documents, Explanation, FindQuery, StoreError, Unit, scope_version};
@@ -43,7 +45,8 @@ pub struct Forest {
 /// # Errors
 /// Violations of the body, a parent or a type that does not exist, a taken name or id.
 pub async fn create_category(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = category_input::read(body).map_err(ServiceError::Violations)?;
+    let accepted =
+        without_unknown(&CATEGORY, body, None, category_input::read(body)).map_err(ServiceError::Violations)?;
     let wanted = accepted.get_i64("public_id").ok();
     let now = services.now();
     for _ in 0..resource::DECISIONS {
@@ -90,10 +93,12 @@ async fn change_category(
     body_for: impl AsyncFn(&RawDocument) -> Result<Document, ServiceError>,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
-        let accepted = category_input::read(&body_for(before).await?).map_err(ServiceError::Violations)?;
+        let (body, stored) = (body_for(before).await?, resource::decode(before)?);
+        let accepted = without_unknown(&CATEGORY, &body, Some(&stored), category_input::read(&body))
+            .map_err(ServiceError::Violations)?;
         resource::same_id(&accepted, id)?;
         let conditions = check_links(services, &accepted, Some(id)).await?;
-        let after = category_input::updated(accepted, &resource::decode(before)?, services.now());
+        let after = category_input::updated(accepted, &stored, services.now());
         let mut decision = Decision::replace::<Categories>(before, &after)?;
         decision.unit.conditions = conditions;
         Ok(decision)

@@ -17,7 +17,8 @@ use crate::auth::Rights;
 use crate::auth::rights as catalogue;
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
-use crate::domain::group_input;
+use crate::domain::group_input::{self, GROUP};
+use crate::domain::schema::without_unknown;
 use crate::query::{Filter, Update};
 use crate::service::resource::Resource;
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
@@ -45,7 +46,7 @@ pub async fn create_group(
     caller: &Caller,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = read(body)?;
+    let accepted = read(body, None)?;
     rights::may_give(caller, names(&accepted), "the group would hold")?;
     let wanted = accepted.get_i64("public_id").ok();
     resource::create::<Groups>(services, wanted, Vec::new(), |id| group_input::created(&accepted, id)).await
@@ -103,7 +104,8 @@ async fn replace_group(
     body: &Document,
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
-    let accepted = read(body)?;
+    let stored = resource::decode(before)?;
+    let accepted = read(body, Some(&stored))?;
     resource::same_id(&accepted, id)?;
     // Rights that the group already holds are not newly granted.
     let held = Rights::new(right_names(before));
@@ -112,7 +114,7 @@ async fn replace_group(
         let message = "group 1 keeps the right base.*: without it nobody could give rights any more";
         return Err(ServiceError::violation("/rights", message));
     }
-    let after = group_input::updated(&accepted, &resource::decode(before)?);
+    let after = group_input::updated(&accepted, &stored);
     let mut decision = Decision::replace::<Groups>(before, &after)?;
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
     if set(&right_names(before)) != set(&right_names(&decision.after)) {
@@ -229,8 +231,9 @@ fn members(group_id: i64) -> Filter {
     Filter::equals("group_id", group_id)
 }
 
-fn read(body: &Document) -> Result<Document, ServiceError> {
-    group_input::read(body, |name| catalogue::find(name).is_some()).map_err(ServiceError::Violations)
+fn read(body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
+    let read = group_input::read(body, |name| catalogue::find(name).is_some());
+    without_unknown(&GROUP, body, stored, read).map_err(ServiceError::Violations)
 }
 
 fn names(accepted: &Document) -> impl Iterator<Item = &str> {

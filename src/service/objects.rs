@@ -20,7 +20,7 @@ use super::type_catalog::{TypeEntry, inactive};
 use crate::domain::acl::Permission;
 use crate::domain::document::{flag, integer, text};
 use crate::domain::object_fields::{Accepted, FieldRules, Reference};
-use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
@@ -104,6 +104,7 @@ pub(super) async fn seen(
 /// Violations of the body and of the type's rules, an inactive type, a missing ACL entry, a taken id.
 pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
+    violations.append(OBJECT.unknown_members(body, None));
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = input.type_id.and_then(|type_id| types.get(type_id));
     if let Some(entry) = entry {
@@ -118,7 +119,9 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
     if has_author && !services.directory.user_exists(input.author_id).await? {
         violations.push(Violation::new("/author_id", format!("user {} does not exist", input.author_id)));
     }
-    let Some(entry) = entry.filter(|_| violations.is_empty()) else { return Err(ServiceError::Violations(violations)) };
+    let Some(entry) = entry.filter(|_| violations.is_empty()) else {
+        return Err(ServiceError::Violations(input.placed(violations)));
+    };
     let (type_id, now) = (entry.object_type.public_id, services.now());
     let mut conditions = vec![takes_objects(type_id)];
     conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
@@ -257,6 +260,8 @@ async fn replace_object(
     let stored = resource::decode(before)?;
     let type_id = entry.object_type.public_id;
     let is_read = shown::may_read(services, caller, before).await?;
+    // Which members an object has is told to those alone who may read it.
+    violations.append(OBJECT.unknown_members(body, Some(&stored).filter(|_| is_read)));
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {
         let known = if is_read { format!("is {other}, but the object is of type {type_id}; ") } else { String::new() };
         violations.push(Violation::new("/type_id", format!("{known}the type of an object cannot change")));
@@ -267,7 +272,7 @@ async fn replace_object(
     };
     let accepted = check_fields(services, caller, Some(entry), check, &mut violations).await?;
     if !violations.is_empty() {
-        return Err(ServiceError::Violations(violations));
+        return Err(ServiceError::Violations(input.placed(violations)));
     }
     let after = input.updated(&stored, &accepted.fields, caller.user_id, services.now());
     let mut decision = Decision::replace::<Objects>(before, &after)?;

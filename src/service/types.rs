@@ -10,6 +10,7 @@ use super::precondition::IfMatch;
 use super::resource::{self, Categories, Decision, Objects, Resource, Types};
 use super::services::Services;
 use crate::domain::acl::Permission;
+use crate::domain::schema::without_unknown;
 use crate::domain::{self, type_input};
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, StoreError, Unit};
@@ -29,7 +30,7 @@ pub struct TypeRemoval {
 /// # Errors
 /// Violations of the body, a taken name or id.
 pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = type_input::read(body).map_err(ServiceError::Violations)?;
+    let accepted = read(body, None)?;
     let wanted = accepted.get_i64("public_id").ok();
     let now = services.now();
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
@@ -78,10 +79,16 @@ fn replace_type(
     body: &Document,
     before: &RawDocument,
 ) -> Result<Decision, ServiceError> {
-    let accepted = type_input::read(body).map_err(ServiceError::Violations)?;
+    let stored = resource::decode(before)?;
+    let accepted = read(body, Some(&stored))?;
     resource::same_id(&accepted, id)?;
-    let after = type_input::updated(accepted, &resource::decode(before)?, caller.user_id, services.now());
+    let after = type_input::updated(accepted, &stored, caller.user_id, services.now());
     Decision::replace::<Types>(before, &after)
+}
+
+fn read(body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
+    let read = type_input::read(body).and_then(|accepted| type_input::without_misspelt_kinds(accepted, stored));
+    without_unknown(&type_input::TYPE, body, stored, read).map_err(ServiceError::Violations)
 }
 
 /// Removes a type. One that has objects is refused unless `cascade` removes them too; categories lose its id.

@@ -13,7 +13,8 @@ use super::quota::Quota;
 use super::reach;
 use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::services::Services;
-use crate::domain::setting_input;
+use crate::domain::schema::without_unknown;
+use crate::domain::setting_input::{self, SETTING};
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};
 
@@ -75,7 +76,8 @@ pub async fn create_setting(
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
     user_exists(services, user_id).await?;
-    let accepted = setting_input::read(body, user_id, None).map_err(ServiceError::Violations)?;
+    let read = setting_input::read(body, user_id, None);
+    let accepted = without_unknown(&SETTING, body, None, read).map_err(ServiceError::Violations)?;
     let mut document = doc! {"_id": ObjectId::new()};
     document.extend(accepted);
     let document = resource::encode(&document)?;
@@ -162,8 +164,9 @@ async fn change_setting(
         let before = get_setting(services, user_id, identifier).await?;
         if_match.check(&before)?;
         let body = body_for(&before)?;
-        let accepted = setting_input::read(&body, user_id, Some(identifier)).map_err(ServiceError::Violations)?;
         let mut after = resource::decode(&before)?;
+        let read = setting_input::read(&body, user_id, Some(identifier));
+        let accepted = without_unknown(&SETTING, &body, Some(&after), read).map_err(ServiceError::Violations)?;
         after.extend(accepted);
         let after = resource::encode(&after)?;
         let sizes = (before.as_bytes().len(), after.as_bytes().len());

@@ -17,7 +17,9 @@ use super::services::Services;
 use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
+use crate::domain::schema::without_unknown;
 use crate::domain::user::FIRST_ADMIN;
+use crate::domain::user_input::USER;
 use crate::domain::{document, user_input};
 use crate::query::{Filter, Sort, SortKey};
 use crate::store::collections::{CREDENTIALS, IMPORTS, SETTINGS, TOKENS, USERS};
@@ -47,7 +49,7 @@ pub async fn create_user(
     caller: &Caller,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = user_input::read_new(body).map_err(ServiceError::Violations)?;
+    let accepted = without_unknown(&USER, body, None, user_input::read_new(body)).map_err(ServiceError::Violations)?;
     let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
     // Checked before the slow hash of the password. Each attempt checks again.
     may_place(services, caller, group_id).await?;
@@ -217,9 +219,10 @@ async fn change_user(
     let hash = OnceCell::new();
     let decide = async |before: &RawDocument| {
         let body = body_for(before)?;
-        let accepted = user_input::read(&body).map_err(ServiceError::Violations)?;
-        resource::same_id(&accepted, id)?;
         let stored = resource::decode(before)?;
+        let accepted =
+            without_unknown(&USER, &body, Some(&stored), user_input::read(&body)).map_err(ServiceError::Violations)?;
+        resource::same_id(&accepted, id)?;
         check_own(caller, id, &accepted, &stored)?;
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;

@@ -12,6 +12,7 @@ const EXPOSED: [&str; 12] = [
     "Location",
     "X-Total-Count",
     "Inventory-Query-Hint",
+    "Inventory-Warning",
     "X-Request-ID",
     "X-API-Version",
     "Retry-After",

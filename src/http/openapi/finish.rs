@@ -75,7 +75,8 @@ fn add_components(document: &mut Value) {
     components["headers"] = json!({
         "X-API-Version": text("The version of the interface, 1.0."),
         "X-Request-ID": text("The id of the request: the client's own, when it sent a short and plain one."),
-        "Inventory-Query-Hint": text("What would make the list less work, where it was much for little."),
+        "Inventory-Query-Hint": text("Advice about the question: paths that no object has, an index that would help."),
+        "Inventory-Warning": text("A place in the body that was taken, but may not be what was meant."),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
         "Location": text("The URL of the resource."),
@@ -251,6 +252,7 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         let schema = response["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
         let kind = schema.rsplit('/').next().unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
         let is_written = kind.starts_with("Inserted") || kind == "Updated";
+        let is_type = schema.ends_with("_Type");
         let mut names = vec!["X-API-Version", "X-Request-ID"];
         if kind == "ListOf" {
             names.push("X-Total-Count");
@@ -262,6 +264,9 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         }
         if is_written {
             names.push("Location");
+        }
+        if is_written && is_type {
+            names.push("Inventory-Warning");
         }
         if is_written || facts.takes("If-None-Match") && matches!(status.as_str(), "200" | "304") {
             names.push("ETag");

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::auth::rights;
-use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema};
+use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, READ_ONLY, Schema, Unknown};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
 use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
 use crate::json::merge;
@@ -115,7 +115,13 @@ fn object(table: &Schema, used: Use) -> Value {
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
-    if table.strict && used == Use::Body {
+    if used == Use::Body && table.unknown == Unknown::RefusedUnlessRead {
+        let described = json!({"description": "Set by the service, or sent by old clients: taken and not used."});
+        for name in READ_ONLY.iter().filter(|name| table.members.iter().all(|member| member.name != **name)) {
+            schema["properties"][name] = described.clone();
+        }
+    }
+    if used == Use::Body && table.unknown != Unknown::Dropped {
         schema["additionalProperties"] = json!(false);
     }
     schema
@@ -139,6 +145,10 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Map(table) => object(table, used),
         Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
         Kind::OpenMap => json!({"type": "object"}),
+        Kind::Entries(entry) => {
+            let list = json!({"type": "array", "items": object(entry, used)});
+            json!({"anyOf": [list, {"type": "object", "description": "From name to value."}]})
+        }
         Kind::List(items) => json!({"type": "array", "items": self::kind(items, used)}),
     }
 }

@@ -1,0 +1,135 @@
+//! Bodies: what they do not know is refused or told, and fields may be a map.
+
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, on_each_store};
+
+fn a_type(field: &Value) -> Value {
+    json!({"name": "rack", "author_id": 1, "fields": [field]})
+}
+
+on_each_store! {
+    async fn a_misspelt_member_is_refused_with_its_place_and_the_right_name(app) {
+        let kind = app.create_type("rack", &[("a", "text")]).await;
+        let object = app.create_object(kind, &json!({"a": "x"})).await;
+        let field = json!({"type": "text", "name": "b", "label": "B"});
+        let cases = [
+            (format!("/objects/{object}"), json!({"feilds": []}), "/feilds", "did you mean fields?"),
+            (format!("/objects/{object}"), json!({"colour": "red"}), "/colour", "known are public_id"),
+            (format!("/types/{kind}"), json!({"feilds": [field]}), "/feilds", "did you mean fields?"),
+            (
+                format!("/types/{kind}"),
+                json!({"fields": [{"type": "text", "name": "b", "label": "B", "requried": true}]}),
+                "/fields/0/requried",
+                "did you mean required?",
+            ),
+            (
+                format!("/types/{kind}"),
+                json!({"fields": [{"type": "nubmer", "name": "b", "label": "B"}]}),
+                "/fields/0/type",
+                "did you mean number?",
+            ),
+            ("/users/1".to_owned(), json!({"username": "x"}), "/username", "did you mean user_name?"),
+            ("/users/1".to_owned(), json!({"nickname": "x"}), "/nickname", "is unknown here"),
+            ("/groups/2".to_owned(), json!({"lable": "x"}), "/lable", "did you mean label?"),
+        ];
+        for (path, patch, pointer, words) in cases {
+            let before = app.get(&path).await.text;
+            let refused = app.patch(&path, &patch).await;
+            let body = refused.error(400, "violations");
+            assert_eq!(refused.pointers(), [pointer], "{body}");
+            let message = body["errors"][0]["message"].as_str().expect("a message");
+            assert!(message.contains(words), "{message}");
+            assert_eq!(strip_time(&app.get(&path).await.text), strip_time(&before));
+        }
+        let new = json!({"name": "hall", "parnet": 1});
+        assert_eq!(app.post("/categories/", &new).await.pointers(), ["/parnet"]);
+        let settings = json!({"identifier": "a", "setting_type": "GLOBAL", "paylod": {}});
+        assert_eq!(app.post("/users/1/settings/", &settings).await.pointers(), ["/paylod"]);
+        let bulk = app.post("/objects/bulk", &json!([{"type_id": kind, "author_id": 1, "feilds": []}])).await;
+        assert_eq!(bulk.json()["results"][0]["errors"][0]["pointer"], "/feilds", "{}", bulk.text);
+    }
+
+    async fn what_reads_show_can_be_sent_back(app) {
+        let kind = app.create_type("rack", &[("a", "text")]).await;
+        let object = app.create_object(kind, &json!({"a": "x"})).await;
+        let category = app.created("/categories/", &json!({"name": "hall", "types": [kind]})).await;
+        for (path, pointer) in [
+            (format!("/objects/{object}/native"), ""),
+            (format!("/types/{kind}"), "/result"),
+            (format!("/categories/{category}"), "/result"),
+            ("/groups/2".to_owned(), "/result"),
+        ] {
+            let shown = app.get(&path).await.json();
+            let mut shown = shown.pointer(pointer).filter(|it| it.is_object()).unwrap_or(&shown).clone();
+            if let Some(results) = shown.get("results") {
+                shown = results[0].clone();
+            }
+            let path = path.trim_end_matches("/native");
+            let answer = app.put(path, &shown).await;
+            assert!(answer.status.is_success(), "{path}: {} {shown}", answer.text);
+        }
+        let old = json!({
+            "name": "switch", "author_id": 1, "status": true, "clean_db": false, "category_id": 1,
+            "access": {"groups": "", "users": ""}, "fields": [], "note": "dropped, as no member is like it",
+        });
+        let answer = app.post("/types/", &old).await;
+        assert_eq!(answer.status, 201, "{}", answer.text);
+    }
+
+    async fn members_that_other_tools_stored_are_no_mistake(app) {
+        let kind = app.create_type("rack", &[]).await;
+        let object = app.create_object(kind, &json!({})).await;
+        super::common::set_stored(app, "framework.objects", object, "feilds", "by hand").await;
+        let shown = app.get(&format!("/objects/{object}/native")).await.json();
+        assert_eq!(shown["feilds"], "by hand");
+        let answer = app.put(&format!("/objects/{object}"), &shown).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        assert_eq!(app.get(&format!("/objects/{object}/native")).await.json()["feilds"], "by hand");
+    }
+
+    async fn an_unknown_kind_of_field_is_taken_with_a_warning(app) {
+        let created = app.post("/types/", &a_type(&json!({"type": "geo-point", "name": "a", "label": "A"}))).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let warning = "fields/0/type: \"geo-point\" is no known kind of field; its values can be any JSON";
+        assert_eq!(created.header("inventory-warning"), warning);
+        let known = app.put(
+            &format!("/types/{}", created.json()["result_id"]),
+            &a_type(&json!({"type": "text", "name": "a", "label": "A"})),
+        );
+        assert_eq!(known.await.header("inventory-warning"), "");
+        let misspelt = app.post("/types/", &a_type(&json!({"type": "txet", "name": "a", "label": "A"}))).await;
+        assert_eq!(misspelt.pointers(), ["/fields/0/type"]);
+    }
+
+    async fn the_fields_of_an_object_may_be_a_map(app) {
+        let kind = app.create_type("rack", &[("hostname", "text"), ("units", "number")]).await;
+        let body = |fields: Value| json!({"type_id": kind, "author_id": 1, "fields": fields});
+        let object = app.created("/objects/", &body(json!({"hostname": "web-1", "units": null}))).await;
+        let fields = async || app.get(&format!("/objects/{object}/native")).await.json()["fields"].clone();
+        let of = |hostname: &str, units: Value| {
+            json!([{"name": "hostname", "value": hostname}, {"name": "units", "value": units}])
+        };
+        assert_eq!(fields().await, of("web-1", json!(null)));
+        let path = format!("/objects/{object}");
+        assert_eq!(app.put(&path, &body(json!({"units": 3}))).await.status, 200);
+        assert_eq!(fields().await, of("web-1", json!(3)));
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2"}})).await.status, 202);
+        assert_eq!(fields().await, of("web-2", json!(3)));
+        let wrong = app.patch(&path, &json!({"fields": {"hostname": "web-3", "units": "many"}})).await;
+        wrong.error(400, "violations");
+        assert_eq!(wrong.pointers(), ["/fields/units"]);
+        let unknown = app.post("/objects/", &body(json!({"hostnam": "web-1"}))).await;
+        assert_eq!(unknown.pointers(), ["/fields/hostnam"]);
+        assert_eq!(fields().await, of("web-2", json!(3)));
+    }
+}
+
+fn strip_time(text: &str) -> String {
+    let mut body: Value = serde_json::from_str(text).expect("JSON");
+    if let Some(members) = body.as_object_mut() {
+        members.remove("time");
+        members.remove("current_render_time");
+    }
+    body.to_string()
+}
