@@ -97,7 +97,8 @@ impl ObjectInput {
             return violations;
         }
         violations.map(|violation| {
-            let position = violation.pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
+            let position =
+                violation.pointer.strip_prefix("/fields/").and_then(|rest| rest.split('/').next()?.parse().ok());
             let field = position.and_then(|position: usize| self.fields.get(position));
             let Some(field) = field else { return violation };
             let mut pointer = "/fields".to_owned();

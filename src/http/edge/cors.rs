@@ -7,7 +7,7 @@ use actix_web::middleware::Condition;
 use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
-const EXPOSED: [&str; 12] = [
+const EXPOSED: [&str; 13] = [
     "ETag",
     "Location",
     "X-Total-Count",

@@ -1,8 +1,11 @@
 //! Bodies: what they do not know is refused or told, and fields may be a map.
 
+use bson::doc;
+use bson::raw::RawDocumentBuf;
+use inventory_service::store::{Change, Unit};
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, on_each_store};
+use crate::support::app::on_each_store;
 
 fn a_type(field: &Value) -> Value {
     json!({"name": "rack", "author_id": 1, "fields": [field]})
@@ -36,7 +39,7 @@ on_each_store! {
         for (path, patch, pointer, words) in cases {
             let before = app.get(&path).await.text;
             let refused = app.patch(&path, &patch).await;
-            let body = refused.error(400, "violations");
+            let body = refused.error(400, "validation_failed");
             assert_eq!(refused.pointers(), [pointer], "{body}");
             let message = body["errors"][0]["message"].as_str().expect("a message");
             assert!(message.contains(words), "{message}");
@@ -79,8 +82,14 @@ on_each_store! {
 
     async fn members_that_other_tools_stored_are_no_mistake(app) {
         let kind = app.create_type("rack", &[]).await;
-        let object = app.create_object(kind, &json!({})).await;
-        super::common::set_stored(app, "framework.objects", object, "feilds", "by hand").await;
+        let object = 900;
+        let stored = doc! {
+            "_id": 900, "public_id": 900_i64, "type_id": kind, "author_id": 1_i64, "version": "1.0.0", "active": true,
+            "fields": [], "feilds": "by hand",
+        };
+        let document = RawDocumentBuf::try_from(stored).expect("it is BSON");
+        let insert = Change::Insert { collection: "framework.objects", document };
+        app.store.commit(Unit::of(insert)).await.expect("the object can be stored");
         let shown = app.get(&format!("/objects/{object}/native")).await.json();
         assert_eq!(shown["feilds"], "by hand");
         let answer = app.put(&format!("/objects/{object}"), &shown).await;
@@ -93,11 +102,9 @@ on_each_store! {
         assert_eq!(created.status, 201, "{}", created.text);
         let warning = "fields/0/type: \"geo-point\" is no known kind of field; its values can be any JSON";
         assert_eq!(created.header("inventory-warning"), warning);
-        let known = app.put(
-            &format!("/types/{}", created.json()["result_id"]),
-            &a_type(&json!({"type": "text", "name": "a", "label": "A"})),
-        );
-        assert_eq!(known.await.header("inventory-warning"), "");
+        let path = format!("/types/{}", created.json()["result_id"]);
+        let known = app.put(&path, &a_type(&json!({"type": "text", "name": "a", "label": "A"}))).await;
+        assert_eq!((known.status.as_u16(), known.header("inventory-warning")), (202, ""));
         let misspelt = app.post("/types/", &a_type(&json!({"type": "txet", "name": "a", "label": "A"}))).await;
         assert_eq!(misspelt.pointers(), ["/fields/0/type"]);
     }
@@ -117,7 +124,7 @@ on_each_store! {
         assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2"}})).await.status, 202);
         assert_eq!(fields().await, of("web-2", json!(3)));
         let wrong = app.patch(&path, &json!({"fields": {"hostname": "web-3", "units": "many"}})).await;
-        wrong.error(400, "violations");
+        wrong.error(400, "validation_failed");
         assert_eq!(wrong.pointers(), ["/fields/units"]);
         let unknown = app.post("/objects/", &body(json!({"hostnam": "web-1"}))).await;
         assert_eq!(unknown.pointers(), ["/fields/hostnam"]);
