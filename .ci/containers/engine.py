@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from common import CACHE, MONGO_EXPRESS, MONGOSH, ROOT, Failed, mongod, must, npm_package, run, show, step
+from common import CACHE, MONGO_EXPRESS, MONGOSH, ROOT, Failed, mongod, must, node, npm_package, show, step
 
 HOME = CACHE / "containers"
 UNPACKED = HOME / "engine"
@@ -81,7 +81,7 @@ def fetch_images(source):
     sandbox = ["-o", "APT::Sandbox::User=root"]
     if not (HOME / "debian.complete").exists():
         shutil.rmtree(DEBIAN, ignore_errors=True)
-        needed = "ca-certificates,procps,wget,libcurl4,libssl3,libstdc++6,nodejs,haproxy"
+        needed = "ca-certificates,procps,wget,libcurl4,libssl3,libstdc++6,haproxy"
         must(["debootstrap", "--variant=minbase", f"--include={needed}", "bookworm", DEBIAN, source], timeout=1200)
         with open(DEBIAN / "etc/passwd", "a") as users:
             users.write("mongodb:x:999:999::/data/db:/bin/sh\nnode:x:1000:1000::/:/bin/sh\n")
@@ -89,6 +89,7 @@ def fetch_images(source):
             (DEBIAN / folder).mkdir(parents=True)
             os.chown(DEBIAN / folder, 999, 999)
         shutil.copy(mongod(), DEBIAN / "usr/bin/mongod")
+        shutil.copy(node(), DEBIAN / "usr/local/bin/node")
         for name in (MONGOSH, MONGO_EXPRESS):
             shutil.copytree(npm_package(name), DEBIAN / "opt" / name.partition("@")[0] / "node_modules", symlinks=True)
         (DEBIAN / "usr/local/bin/mongosh").symlink_to("/opt/mongosh/node_modules/.bin/mongosh")
@@ -98,7 +99,7 @@ def fetch_images(source):
     if not (HOME / "bare.complete").exists():
         shutil.rmtree(BARE, ignore_errors=True)
         packages = HOME / "bare-packages"
-        packages.mkdir(exist_ok=True)
+        packages.mkdir(parents=True, exist_ok=True)
         names = ["base-files", "netbase", "tzdata", "libc6", "libssl3", "libgcc-s1", "libgomp1", "libstdc++6"]
         must(["apt-get", "download", "-qq", *sandbox, *names], cwd=packages)
         for package in sorted(packages.glob("*.deb")):
@@ -218,7 +219,8 @@ def images(scratch):
         "MONGO_IMAGE": 'VOLUME /data/db /data/configdb\nENV HOME=/data/db GLIBC_TUNABLES=glibc.pthread.rseq=0\nCMD ["mongod"]\n',
         "HAPROXY_IMAGE": 'STOPSIGNAL SIGUSR1\nUSER 99\nCMD ["haproxy"]\n',
         "MONGO_EXPRESS_IMAGE": "WORKDIR /opt/mongo-express/node_modules/mongo-express\n"
-        'ENV ME_CONFIG_MONGODB_URL=mongodb://mongo:27017 ME_CONFIG_MONGODB_ENABLE_ADMIN=true VCAP_APP_HOST=0.0.0.0\nCMD ["node", "app.js"]\n',
+        "ENV ME_CONFIG_MONGODB_URL=mongodb://mongo:27017 ME_CONFIG_MONGODB_ENABLE_ADMIN=true VCAP_APP_HOST=0.0.0.0 "
+        'ME_CONFIG_SITE_COOKIESECRET=cookiesecret ME_CONFIG_SITE_SESSIONSECRET=sessionsecret\nCMD ["node", "app.js"]\n',
     }
     for name, instructions in made.items():
         folder = scratch / name

@@ -42,7 +42,7 @@ class Stack:
             services.update({name: {"ulimits": {"nofile": most}} for name in ("mongodb", "proxy")})
         override = scratch / "gate.json"
         override.write_text(json.dumps({"services": services}))
-        self.environment = {**os.environ, "COMPOSE_FILE": f"docker-compose.yml:{override}", "COMPOSE_STATUS_STDOUT": "1"}
+        self.environment = {**os.environ, "COMPOSE_FILE": f"docker-compose.yml:{override}", "COMPOSE_ANSI": "never"}
         self.ran = set()
 
     def must(self, command, **options):
@@ -330,5 +330,5 @@ def run_containers(scratch):
         embedded(stack)
         every_command(stack)
     except BaseException:
-        print(stack.run("docker compose ps -a; docker compose logs --tail 25").stdout[-12000:])
+        print(stack.run("docker compose ps -a; docker compose logs --no-color --tail 10").stdout[-12000:])
         raise
