@@ -40,7 +40,7 @@ def run(command, **options):
     show(command)
     if isinstance(command, str):
         command = ["bash", "-euo", "pipefail", "-c", command]
-    options = {"text": True, "capture_output": True, "timeout": 300, **options}
+    options = {"text": True, "capture_output": True, "timeout": 300, "stdin": subprocess.DEVNULL, **options}
     return subprocess.run([str(part) for part in command], **options)
 
 

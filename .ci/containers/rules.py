@@ -6,7 +6,7 @@ import shutil
 
 import yaml
 
-from common import ROOT, Failed, check, run
+from common import ROOT, Failed, check, must, run
 from engine import UNPACKED
 
 PROFILES = {
@@ -82,7 +82,22 @@ def check_rules(services, networks):
     check(made <= told, f"docs/operation.md tells of each: {sorted(made - told)}")
 
 
-def check_all():
+def check_secrets(folder):
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    (folder / ".env").write_text("MONGO_INVENTORY_PASSWORD=older\nMONGO_ROOT_PASSWORD='oldroot'\nINVENTORY_METRICS_TOKEN=\n")
+    must([folder / "deploy/make-secrets"])
+    made = {file.name: file.read_text().strip() for file in (folder / "secrets").iterdir()}
+    check("//inventory:older@" in made["store_uri"] and made["mongodb_root_password"] == "oldroot", "passwords of an older .env are kept")
+    random = [value for name, value in made.items() if name not in ("store_uri", "mongodb_root_password")]
+    check(len(set(random)) == len(random) and all(len(value) == 48 for value in random), "the others are random")
+    must([folder / "deploy/make-secrets"])
+    again = {file.name: file.read_text().strip() for file in (folder / "secrets").iterdir()}
+    check(again == made, "what is there stays")
+
+
+def check_all(folder):
     services, networks = check_profiles()
     check_rules(services, networks)
+    (folder / "older").mkdir()
+    check_secrets(folder / "older")
     return services
