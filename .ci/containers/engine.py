@@ -121,6 +121,8 @@ def traces(parent):
             if os.readlink(process / "exe").startswith(f"{UNPACKED}/") or parent in (process / "cgroup").read_text():
                 left.append(f"process {process.name}")
     left += [f"mount {line.split()[1]}" for line in pathlib.Path("/proc/self/mounts").read_text().splitlines() if str(HOME) in line]
+    folders = ("/run/docker", "/run/containerd", "/opt/containerd", "/etc/docker", "/var/lib/docker", "/var/lib/containerd")
+    left += [f"folder {folder}" for folder in folders if os.path.exists(folder)]
     left += [f"group {path}" for path in groups(parent)]
     left += [f"interface {path.name}" for path in pathlib.Path("/sys/class/net").glob("*") if re.match(r"docker|br-|veth", path.name)]
     rules = subprocess.run("iptables-save; ip6tables-save", shell=True, text=True, capture_output=True).stdout
@@ -158,8 +160,11 @@ def apart(command, before):
 @contextlib.contextmanager
 def running(scratch, parent):
     """The engine, with its images, for a process that has namespaces of its own."""
-    must("ip link set lo up && ip address add " + OUTSIDE + "/32 dev lo")
-    sockets = pathlib.Path(tempfile.mkdtemp(prefix="engine-"))
+    must(f"ip link set lo up && ip address add {OUTSIDE}/32 dev lo")
+    # What the engine and its helpers keep in /run is seen here alone, and gone with these namespaces.
+    must("mount -t tmpfs tmpfs /run")
+    sockets = pathlib.Path("/run/engine")
+    sockets.mkdir()
     plugins = scratch / "config/cli-plugins"
     plugins.mkdir(parents=True)
     for plugin in (UNPACKED / "usr/libexec/docker/cli-plugins").iterdir():
@@ -171,6 +176,7 @@ def running(scratch, parent):
     (scratch / "containerd.toml").write_text(
         f'version = 2\nroot = "{scratch}/containerd"\nstate = "{sockets}/containerd"\n'
         f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\n  address = "{sockets}/containerd.sock"\n'
+        f'[plugins."io.containerd.internal.v1.opt"]\n  path = "{scratch}/opt"\n'
     )
     daemons = [
         ["containerd", "-c", scratch / "containerd.toml"],
@@ -184,7 +190,7 @@ def running(scratch, parent):
             processes.append(subprocess.Popen([str(part) for part in daemon], stdout=log, stderr=log))
             deadline = time.monotonic() + 60
             sign = f"{sockets}/{'containerd' if daemon[0] == 'containerd' else 'docker'}.sock"
-            while not os.path.exists(sign) or (daemon[0] == "dockerd" and run_quietly("docker info") != 0):
+            while not os.path.exists(sign) or (daemon[0] == "dockerd" and subprocess.run(["docker", "info"], capture_output=True).returncode != 0):
                 if processes[-1].poll() is not None or time.monotonic() > deadline:
                     raise NoEngine(f"{daemon[0]} does not start: {(scratch / f'{daemon[0]}.log').read_text()[-600:]}")
                 time.sleep(0.1)
@@ -196,11 +202,6 @@ def running(scratch, parent):
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=30)
-        shutil.rmtree(sockets, ignore_errors=True)
-
-
-def run_quietly(command):
-    return subprocess.run(command, shell=True, capture_output=True).returncode
 
 
 def images(scratch):
