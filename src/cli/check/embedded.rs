@@ -7,7 +7,7 @@ use crate::store::embedded::Findings;
 use crate::store::embedded::maintenance;
 
 use super::super::output::say;
-use super::Outcome;
+use super::{Outcome, documents};
 
 /// Prints the errors of the store in the directory; succeeds if there are none, or none any more.
 pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool) -> Outcome {
@@ -26,7 +26,8 @@ pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool
     let findings = tokio::task::spawn_blocking(move || maintenance::check(&path, &options)).await??;
     list(&findings)?;
     say!("{}", read(&findings));
-    verdict(directory, &findings)
+    verdict(directory, &findings)?;
+    documents::run(settings).await
 }
 
 fn list(findings: &Findings) -> Outcome {
