@@ -173,7 +173,12 @@ fn path_parameter(name: &str) -> Value {
         "name" => ("The name or identifier.", json!({"type": "string", "minLength": 1})),
         _ => ("The id.", json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX})),
     };
-    json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    let mut parameter =
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema});
+    if name == "file" {
+        parameter["example"] = json!("index.css");
+    }
+    parameter
 }
 
 /// A parameter that is left out is not null.

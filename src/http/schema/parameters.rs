@@ -158,7 +158,7 @@ pub struct RightListing {
     #[param(required = false, schema_with = tree_view)]
     pub view: String,
     /// Another name of `view`.
-    #[param(required = false, schema_with = tree_view)]
+    #[param(required = false, schema_with = other_tree_view)]
     pub optional: String,
 }
 
@@ -274,6 +274,11 @@ fn tree_view() -> Schema {
     let said =
         "Items one after the other, or as a tree. `filter`, `sort` and `order` do not go with the tree of rights.";
     words(said, &["list", "tree"]).default(Some("list".into())).into()
+}
+
+/// Without a default, because it must not be sent beside `view`.
+fn other_tree_view() -> Schema {
+    words("Another name of `view`; send one of them.", &["list", "tree"]).into()
 }
 
 fn on_references() -> Schema {
