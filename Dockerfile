@@ -32,5 +32,11 @@ VOLUME /data
 EXPOSE 8080
 HEALTHCHECK --interval=15s --timeout=5s --start-period=90s --retries=4 \
     CMD ["/usr/local/bin/inventory-service", "check", "--ready"]
+ARG INVENTORY_COMMIT=
+LABEL org.opencontainers.image.title="Inventory Service" \
+    org.opencontainers.image.description="A CMDB over REST, on an embedded store or MongoDB" \
+    org.opencontainers.image.version="0.2.0" \
+    org.opencontainers.image.revision="${INVENTORY_COMMIT}" \
+    org.opencontainers.image.licenses="MIT OR Apache-2.0"
 ENTRYPOINT ["/usr/local/bin/inventory-service"]
 CMD ["serve"]

@@ -20,13 +20,13 @@ pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>, most: usize) -
     near.into_iter().take(most).map(|(_, name)| name).collect()
 }
 
-/// The known name that this one is most likely a misspelling of: within two edits, which change half of it at the most.
+/// The known name that this one is most likely a misspelling of: within two edits that change less than half of it.
 pub fn misspelt<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }
     let measured = known.iter().map(|candidate| (distance(name, candidate), *candidate));
-    let near = measured.filter(|(edits, _)| *edits <= 2 && edits * 2 <= name.chars().count());
+    let near = measured.filter(|(edits, _)| *edits <= 2 && edits * 2 < name.chars().count());
     near.min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
 }
 
@@ -55,6 +55,7 @@ mod tests {
         assert_eq!(misspelt("Fields", &["fields"]), Some("fields"));
         assert_eq!(misspelt("url", &["tel", "ref"]), None);
         assert_eq!(misspelt("dat", &["date"]), Some("date"));
+        assert_eq!(misspelt("free", &["href"]), None);
         assert_eq!(hint("pgae", &known), ", did you mean page?");
     }
 }

@@ -1,11 +1,20 @@
 // Initiates the replica set and makes the users, where that was not done before. For mongosh, on the machine of the server:
-// until there is a user, only that may do it. Reads MEMBER, MONGO_ROOT_PASSWORD, MONGO_INVENTORY_PASSWORD.
-const { MEMBER, MONGO_ROOT_PASSWORD, MONGO_INVENTORY_PASSWORD } = process.env;
+// until there is a user, only that may do it. Reads MEMBER, and the files that the variables *_FILE name.
+const { readFileSync } = require("fs");
+const secret = (variable) => readFileSync(process.env[variable], "utf8").trim();
+const { MEMBER } = process.env;
+const ROOT_PASSWORD = secret("ROOT_PASSWORD_FILE");
+const VIEWER_PASSWORD = secret("VIEWER_PASSWORD_FILE");
+const [, NAME, ESCAPED, DATABASE] = /^mongodb:\/\/([^:@/]+):([^:@/]+)@[^/]+\/([^/?]+)/.exec(secret("STORE_URI_FILE")) ?? [];
+if (!ROOT_PASSWORD || !VIEWER_PASSWORD || !DATABASE) {
+  print("start.js: a secret is empty, or store_uri is not mongodb://NAME:PASSWORD@SERVER/DATABASE");
+  quit(3);
+}
 const admin = db.getSiblingDB("admin");
 
 function signIn() {
   try {
-    return admin.auth("root", MONGO_ROOT_PASSWORD).ok === 1;
+    return admin.auth("root", ROOT_PASSWORD).ok === 1;
   } catch (error) {
     return false;
   }
@@ -23,19 +32,24 @@ while (!admin.hello().isWritablePrimary) {
 }
 if (!signedIn) {
   try {
-    admin.createUser({ user: "root", pwd: MONGO_ROOT_PASSWORD, roles: ["root"] });
+    admin.createUser({ user: "root", pwd: ROOT_PASSWORD, roles: ["root"] });
     print("start.js: made the user root");
   } catch (error) {
-    print("start.js: MONGO_ROOT_PASSWORD is not the one that the first start set: " + error.codeName);
+    print("start.js: the password of root is not the one that the first start set: " + error.codeName);
     quit(3);
   }
   signIn();
 }
-const inventory = db.getSiblingDB("inventory");
-if (inventory.getUser("inventory") === null) {
-  inventory.createUser({ user: "inventory", pwd: MONGO_INVENTORY_PASSWORD, roles: ["readWrite"] });
-  print("start.js: made the user inventory");
-} else {
-  inventory.changeUserPassword("inventory", MONGO_INVENTORY_PASSWORD);
+const inventory = db.getSiblingDB(DATABASE);
+for (const [user, pwd, role] of [
+  [NAME, decodeURIComponent(ESCAPED), "readWrite"],
+  ["viewer", VIEWER_PASSWORD, "read"],
+]) {
+  if (inventory.getUser(user) === null) {
+    inventory.createUser({ user, pwd, roles: [role] });
+    print("start.js: made the user " + user);
+  } else {
+    inventory.changeUserPassword(user, pwd);
+  }
 }
 print("start.js: ready");

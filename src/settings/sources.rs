@@ -98,8 +98,10 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Con
     let known: BTreeSet<String> = keys().into_iter().map(|key| key.name).collect();
     let mut values = BTreeMap::new();
     for layer in layers {
-        let given: BTreeSet<String> = layer.entries.iter().map(|(key, _, _)| key.clone()).collect();
-        for (key, value, origin) in layer.entries {
+        // What is empty sets a secret to none. Beside its file that is nothing: an image sets a variable, who runs it empties it.
+        let (nothing, entries): (Vec<_>, Vec<_>) = layer.entries.into_iter().partition(|(_, value, _)| is_empty(value));
+        let given: BTreeSet<String> = entries.iter().map(|(key, _, _)| key.clone()).collect();
+        for (key, value, origin) in nothing.into_iter().chain(entries) {
             if known.contains(&key) {
                 values.insert(key, value);
                 continue;

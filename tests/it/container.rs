@@ -40,6 +40,20 @@ fn the_image_runs_without_root_and_tells_its_health_by_itself() {
 }
 
 #[test]
+fn the_image_tells_what_it_is() {
+    let instructions = instructions();
+    let labels = instructions.iter().find(|line| line.starts_with("LABEL ")).expect("labels");
+    let version = format!("org.opencontainers.image.version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    let licences = format!("org.opencontainers.image.licenses=\"{}\"", env!("CARGO_PKG_LICENSE"));
+    for wanted in [version.as_str(), licences.as_str(), "org.opencontainers.image.revision=\"${INVENTORY_COMMIT}\""] {
+        assert!(labels.contains(wanted), "{wanted} is not in {labels}");
+    }
+    let last_stage = instructions.iter().rposition(|line| line.starts_with("FROM ")).expect("a stage");
+    let argument = instructions.iter().rposition(|line| line == "ARG INVENTORY_COMMIT=").expect("the argument");
+    assert!(argument > last_stage, "the last stage does not see arguments of the first one");
+}
+
+#[test]
 fn nothing_secret_and_nothing_unneeded_gets_in() {
     let instructions = instructions();
     assert!(!instructions.iter().any(|line| line.starts_with("ADD ") || line.starts_with("COPY . ")));

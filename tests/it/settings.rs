@@ -116,6 +116,37 @@ fn a_later_source_wins_over_the_file_of_a_secret() {
 }
 
 #[test]
+fn an_empty_variable_is_nothing_beside_the_file_of_its_secret() {
+    let directory = configured(&[("uri", "embedded:one"), ("token", &"t".repeat(16))]);
+    let path = |name: &str| directory.path().join("config").join(name).display().to_string();
+    let (uri, token) = (path("uri"), path("token"));
+    // In either order, since the order of variables means nothing.
+    let variables = [
+        ("INVENTORY__STORE__URI", ""),
+        ("INVENTORY__STORE__URI_FILE", uri.as_str()),
+        ("INVENTORY__METRICS__TOKEN_FILE", token.as_str()),
+        ("INVENTORY__METRICS__TOKEN", ""),
+    ];
+    let settings = load(directory.path(), &variables, &[]).expect("settings");
+    assert_eq!(settings.store.uri.expose(), "embedded:one");
+    assert_eq!(settings.metrics.token.expose(), "t".repeat(16));
+}
+
+#[test]
+fn a_refused_file_of_a_secret_is_named_with_its_variable_and_without_what_it_holds() {
+    let directory = configured(&[]);
+    let file = directory.path().join("config/key");
+    fs::write(&file, b"hush\xff").expect("a file");
+    let path = file.display().to_string();
+    let refusal = refused(&[("INVENTORY__AUTH__SIGNING_KEY_FILE", &path)], &[]);
+    let begin = format!("the variable INVENTORY__AUTH__SIGNING_KEY_FILE: auth.signing_key_file: {path} cannot be read");
+    assert!(refusal.starts_with(&begin) && !refusal.contains("hush"), "{refusal}");
+    fs::write(&file, "hush").expect("a file");
+    let refusal = refused(&[("INVENTORY__AUTH__SIGNING_KEY_FILE", &path)], &[]);
+    assert!(refusal.contains("auth.signing_key") && !refusal.contains("hush"), "{refusal}");
+}
+
+#[test]
 fn a_secret_that_cannot_be_read_is_refused() {
     let directory = configured(&[("empty", "\n")]);
     let empty = directory.path().join("config/empty").display().to_string();

@@ -26,7 +26,7 @@ async fn can_sign_in(app: &TestApp, user_name: &str, password: &str) -> bool {
 
 on_each_store! {
     async fn a_created_user_gets_the_defaults_and_a_mask(app) {
-        let body = json!({"user_name": "Ada", "password": PASSWORD, "registration_time": "2001-01-01", "colour": "red"});
+        let body = json!({"user_name": "Ada", "password": PASSWORD, "registration_time": "2001-01-01"});
         let answer = app.post("/users/", &body).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         let body = answer.json();

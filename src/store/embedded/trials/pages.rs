@@ -354,6 +354,37 @@ fn a_superblock_whose_sync_failed_is_made_durable_before_the_chain_in_front_of_i
     }
 }
 
+#[test]
+fn a_batch_whose_sync_failed_is_made_durable_before_a_full_disk_is_cleared() {
+    let (memory, mut random) = (Memory::recording(), Random(14));
+    let pages = create(&memory);
+    let mut model = filled(1000 * PAGE, &mut random);
+    pages.write(0, &model).expect("it is written");
+    pages.sync_data().expect("it is synced");
+    // On a full disk a checkpoint is due after so many.
+    let bytes = filled(300 * PAGE, &mut random);
+    pages.write(0, &bytes).expect("it is written");
+    model[..bytes.len()].copy_from_slice(&bytes);
+    memory.fail_after(0);
+    pages.sync_data().expect_err("the sync fails");
+    memory.fail_after(usize::MAX);
+    let pages = open(&memory);
+    assert!(content(&pages) == model);
+    let begun = memory.events().len();
+    memory.set_room(memory.contents()[file()].len() as u64);
+    assert!(!pages.promise(10_000, Use::Changing).expect("the disk is only full"));
+    let (mut disk, mut syncs) = (PowerDisk::default(), 0);
+    for (at, event) in memory.events().iter().enumerate() {
+        disk.follow(event);
+        if at >= begun && matches!(event, Event::Sync(_)) {
+            syncs += 1;
+            let found = content(&open(&Memory::of(disk.cut(Fate::Lost, &mut Random(0)))));
+            assert!(found == model, "the power went behind sync {syncs}");
+        }
+    }
+    assert!(syncs > 2, "{syncs} syncs: there was no checkpoint");
+}
+
 /// The rest is usable, and leftovers of the lost batch do not count as a part of the log.
 fn go_on(memory: &Arc<Memory>, mut state: State, random: &mut Random) {
     let pages = open(memory);

@@ -42,8 +42,10 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the page map as a whole, so that recovery begins here. All that was written has to be on disk before.
+    /// Writes the page map as a whole, so that recovery begins here. All that was written has to be on disk before: what this process
+    /// has written is synced by its callers, and what it found is rewritten here.
     pub(super) fn checkpoint(&self, writer: &mut LogWriter, is_closed: bool) -> io::Result<()> {
+        self.rewrite_end(writer)?;
         // Nobody else changes the map meanwhile.
         let (pages, length) = {
             let shared = self.shared();

@@ -8,7 +8,7 @@ use super::log_writer::LogWriter;
 use super::recovery::End;
 
 impl Log {
-    /// Precedes each write: makes the file one that is being written to, by this version.
+    /// Precedes each part: makes the file one that is being written to, by this version.
     pub(super) fn begin_writing(&self, writer: &mut LogWriter) -> io::Result<()> {
         self.rewrite_end(writer)?;
         writer.note_written();

@@ -32,7 +32,9 @@
 //! - What recovery may read is not written over: neither the map of the newest superblock, nor the chain behind it with its
 //!   records, nor a page that counts in either.
 //! - Opening a file does not write to it.
-//! - After a sync that failed nothing is believed that only the operating system's memory says, see [`first_write`].
+//! - After a sync that failed nothing is believed that only the operating system's memory says, see [`first_write`]. So each part
+//!   and each checkpoint rewrites the end of the log first, and nothing else writes a superblock or makes the file shorter. Making
+//!   it longer needs no such care: that writes behind all that recovery reads.
 
 mod ahead;
 mod append;
