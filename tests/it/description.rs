@@ -197,9 +197,10 @@ fn shape(value: &Value) -> Value {
 async fn execute_as_filled_in(app: &TestApp) {
     let place = |id: &str| examples::all().iter().position(|example| example.operation == id);
     let mut operations = operations();
-    operations.sort_by_key(|(method, path, operation)| {
+    operations.sort_by_key(|(_, _, operation)| {
         let id = operation["operationId"].as_str().expect("an id").trim_end_matches("_safely");
-        place(id).or((method != "GET" || path.contains("export")).then_some(usize::MAX))
+        // An export has no example, because its answer is no JSON.
+        place(if id == "export_objects" { "get_object" } else { id })
     });
     for (method, path, operation) in operations {
         let (mut filled_in, mut query) = (path.to_owned(), Vec::new());
