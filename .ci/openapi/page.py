@@ -91,7 +91,7 @@ def main(page: Page) -> None:
     page.chrome.get(f"{ORIGIN}/docs/")
     page.find(".info .title")
 
-    login = page.open_operation("service", "login")
+    login = page.open_operation("auth", "login")
     page.write(page.find("textarea.body-param__text", login), json.dumps({"user_name": "admin", "password": PASSWORD}))
     status, text = page.execute(login)
     assert status == "200", (status, text)

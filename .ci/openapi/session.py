@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, os.getcwd())
 
 from inventory_client import AuthenticatedClient, Client
+from inventory_client.api.auth import login
 from inventory_client.api.objects import (
     create_object,
     delete_object,
@@ -19,7 +20,6 @@ from inventory_client.api.objects import (
     render_object,
 )
 from inventory_client.api.rights import explain_right
-from inventory_client.api.service import login
 from inventory_client.api.types import create_type, delete_type, get_type
 from inventory_client.models import (
     ErrorBody,

@@ -27,6 +27,12 @@ pub const USER: Schema = Schema {
     unknown: Unknown::RefusedUnlessRead,
 };
 
+/// The body of a sign-in.
+pub const LOGIN: Schema = Schema {
+    members: &[Member::required("user_name", Kind::Text), Member::required("password", Kind::Text)],
+    unknown: Unknown::Dropped,
+};
+
 /// Members that need `base.user-management.user.edit`, even on the caller's own user.
 pub const PROTECTED: [&str; 4] = ["group_id", "active", "authenticator", "registration_time"];
 

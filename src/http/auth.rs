@@ -15,6 +15,7 @@ use super::schema::{LoginBody, User, operation};
 use super::state::HttpState;
 use crate::auth::Secret;
 use crate::domain::rules::broken;
+use crate::domain::user_input::LOGIN;
 use crate::json::write::DateStyle;
 use crate::service::ErrorCode;
 
@@ -72,7 +73,8 @@ impl LoginRequest {
     fn read(body: &Document) -> Result<Self, ApiError> {
         let text = |name: &str| body.get_str(name).unwrap_or_default().to_owned();
         let request = Self { user_name: text("user_name"), password: text("password") };
-        let violations = broken(&request, &["user_name", "password"]);
+        let mut violations = LOGIN.unknown_members(body, None);
+        violations.append(broken(&request, &["user_name", "password"]));
         if violations.is_empty() {
             return Ok(request);
         }

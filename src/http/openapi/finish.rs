@@ -1,6 +1,8 @@
 //! Adds the parts that all operations share to the descriptions of the handlers: rights, path variables, headers,
 //! errors.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::errors::{self, Of};
@@ -16,6 +18,7 @@ const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     refer_to_components(&mut annotated);
     add_components(&mut annotated);
+    annotated["tags"] = tags(routes);
     // Relative to the address of the description, so that a proxy may add a path prefix.
     annotated["servers"] = json!([{"url": ".", "description": "Where this description was read."}]);
     for route in routes {
@@ -75,8 +78,12 @@ fn add_components(document: &mut Value) {
     components["headers"] = json!({
         "X-API-Version": text("The version of the interface, 1.0."),
         "X-Request-ID": text("The id of the request: the client's own, when it sent a short and plain one."),
-        "Inventory-Query-Hint": text("Advice about the question: paths that no object has, an index that would help."),
-        "Inventory-Warning": text("A place in the body that was taken, but may not be what was meant."),
+        "Inventory-Query-Hint": text(
+            "Advice about the query: a path that no object has, a date that is compared with a text, an index that would help.",
+        ),
+        "Inventory-Warning": text(
+            "A place in the body that is accepted, but is perhaps a mistake: a field of a type whose kind is unknown.",
+        ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
         "Location": text("The URL of the resource."),
@@ -86,7 +93,7 @@ fn add_components(document: &mut Value) {
     components["securitySchemes"] = json!({"token": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The `token` of `POST /rest/auth/login`, or one made by `POST /rest/users/{public_id}/tokens/`.",
+        "description": "The `token` in the answer of `login`, or one that `create_token` made.",
     }});
 }
 
@@ -98,15 +105,38 @@ fn finish_operation(operation: &mut Value, route: &RouteInfo) {
     let facts = Facts::of(operation, route);
     add_errors(operation, &facts);
     add_headers(operation, &facts);
-    examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id));
+    examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id), route.path);
 }
 
 /// The resource that a path belongs to.
 pub(super) fn tag(path: &str) -> &str {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next()) {
-        (Some("rest"), Some(resource)) if !matches!(resource, "" | "auth") => resource,
+        (Some("rest"), Some(resource)) if !resource.is_empty() => resource,
         _ => "service",
+    }
+}
+
+/// The tags of all routes with a sentence about each, signing in first.
+fn tags(routes: &[RouteInfo]) -> Value {
+    let used: BTreeSet<&str> = routes.iter().map(|route| tag(route.path)).collect();
+    let mut used: Vec<&str> = used.into_iter().collect();
+    used.sort_by_key(|name| *name != "auth");
+    used.into_iter().map(|name| json!({"name": name, "description": about(name)})).collect()
+}
+
+fn about(tag: &str) -> &'static str {
+    match tag {
+        "auth" => "Signing in.",
+        "categories" => "Categories: groups of types, as a tree.",
+        "export" => "Objects as a file.",
+        "groups" => "Groups of users, which have rights.",
+        "import" => "Objects from a file.",
+        "objects" => "Objects, each of one type.",
+        "rights" => "The rights that the service knows.",
+        "types" => "Types: which fields objects have, and how they are rendered.",
+        "users" => "Users, their settings and their tokens for machines.",
+        _ => "The service itself: its state, this description and its page.",
     }
 }
 
@@ -143,7 +173,12 @@ fn path_parameter(name: &str) -> Value {
         "name" => ("The name or identifier.", json!({"type": "string", "minLength": 1})),
         _ => ("The id.", json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": i64::MAX})),
     };
-    json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})
+    let mut parameter =
+        json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema});
+    if name == "file" {
+        parameter["example"] = json!("index.css");
+    }
+    parameter
 }
 
 /// A parameter that is left out is not null.
@@ -259,8 +294,9 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         }
         if status == "200" && facts.explains() {
             names.push("Inventory-Query-Hint");
-            let schema = &mut response["content"]["application/json"]["schema"];
-            *schema = json!({"anyOf": [schema.take(), {"$ref": "#/components/schemas/ListExplanation"}]});
+            // A choice of two schemas would hide the list from generators of clients.
+            response["content"]["application/json"]["x-explain"] =
+                json!({"$ref": "#/components/schemas/ListExplanation"});
         }
         if is_written {
             names.push("Location");

@@ -21,9 +21,8 @@ use super::routes;
 #[openapi(
     info(
         title = "Inventory Service",
-        description = "An inventory of types, objects and categories. Every GET answers HEAD too. A wrong method is 405 with \
-            `Allow`; a collection without its slash at the end is a 308 to the one with it; singular paths \
-            (`/rest/object/7`) are aliases. Stored documents can have further members, which other tools gave them.",
+        description = include_str!("introduction.md"),
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     components(schemas(super::error::ErrorBody, crate::store::Explanation))
 )]

@@ -92,7 +92,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("SettingBody", body(&setting_input::SETTING, &setting_rules)),
         ("SettingPatch", patch(&setting_input::SETTING, &setting_rules)),
         ("NewToken", body(&token_input::TOKEN, &token_rules())),
-        ("LoginBody", login()),
+        ("LoginBody", body(&user_input::LOGIN, &login_rules())),
     ]
 }
 
@@ -284,13 +284,9 @@ fn state() -> Value {
     ]})
 }
 
-fn login() -> Value {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": 1024});
-    json!({
-        "type": "object",
-        "properties": {"user_name": text, "password": text},
-        "required": ["user_name", "password"],
-    })
+fn login_rules() -> Value {
+    let text = json!({"minLength": 1, "maxLength": 1024});
+    json!({"properties": {"user_name": text, "password": text}})
 }
 
 fn object_query() -> Value {
@@ -302,9 +298,22 @@ fn object_query() -> Value {
                     {"type": "object", "propertyNames": {"pattern": "^([^$]|$)"}},
                     {"type": "string", "format": "mongodb-filter"},
                 ],
-                "description": "A MongoDB filter: Extended JSON, or a text that holds it.",
+                "description": "A MongoDB filter: Extended JSON, or a text that holds it. `f.<name>` is the value of that field.",
             },
-            "sort": {"type": "string", "minLength": 1, "format": "sort-keys"},
+            "sort": {
+                "anyOf": [
+                    {"type": "string", "minLength": 1, "format": "sort-keys"},
+                    {
+                        "type": "object",
+                        "minProperties": 1,
+                        "maxProperties": 32,
+                        "propertyNames": {"pattern": r"^[^$.]+(\.[^$.]+)*$"},
+                        "additionalProperties": {"enum": [1, -1]},
+                    },
+                ],
+                "description": "Paths separated by commas, `-` before a path for descending; or a sort document of MongoDB. \
+                    `f.<name>` is the value of that field.",
+            },
             "order": {"type": "integer", "enum": [1, -1]},
             "page": {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64},
             "limit": {"type": "integer", "minimum": 0, "maximum": 10000},
@@ -317,7 +326,8 @@ fn object_query() -> Value {
                     {"type": "array", "items": {"type": "string", "minLength": 1}},
                     {"type": "string", "format": "mongodb-projection"},
                 ],
-                "description": "A MongoDB projection, or a list of names, or a text that holds either.",
+                "description": "A MongoDB projection, or a list of names, or a text that holds either. `f.<name>` is the entry of \
+                    that field.",
             },
         },
         "additionalProperties": false,

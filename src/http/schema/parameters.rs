@@ -10,11 +10,12 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Listing {
-    /// A MongoDB filter as Extended JSON (relaxed or canonical).
+    /// A MongoDB filter as Extended JSON (relaxed or canonical). On objects `f.<name>` is the value of that field:
+    /// `{"f.city": "Berlin"}`.
     #[param(required = false, format = "mongodb-filter", default = "{}")]
     pub filter: String,
-    /// The path of a field, or several keys separated by commas; `-` before a key means descending. On objects
-    /// `fields.<name>` sorts by the value of that field.
+    /// A path, or several ones separated by commas; `-` before a path means descending. Or a sort document of MongoDB:
+    /// `{"type_id": 1, "public_id": -1}`. On objects `f.<name>` is the value of that field.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
     /// Upwards or downwards.
@@ -26,7 +27,7 @@ pub struct Listing {
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
     pub limit: u64,
-    /// `true` tells how the list is found, in place of the list.
+    /// `true` answers how the list is found, in place of the list: a `ListExplanation`.
     #[param(required = false, default = false)]
     pub explain: bool,
 }
@@ -35,7 +36,7 @@ pub struct Listing {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Paging {
-    /// The path of a field, or several keys separated by commas; `-` before a key means descending.
+    /// A path, or several ones separated by commas; `-` before a path means descending. Or a sort document of MongoDB.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
     /// Upwards or downwards.
@@ -47,7 +48,7 @@ pub struct Paging {
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000)]
     pub limit: u64,
-    /// `true` tells how the list is found, in place of the list.
+    /// `true` answers how the list is found, in place of the list: a `ListExplanation`.
     #[param(required = false, default = false)]
     pub explain: bool,
 }
@@ -57,18 +58,18 @@ pub struct Paging {
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
     /// The type whose objects are written; optional for lines of JSON, which then have objects of all types.
-    #[param(required = false, minimum = 1)]
+    #[param(required = false, minimum = 1, example = 1)]
     pub type_id: i64,
     /// A table as text, lines of JSON, or a table for spreadsheets.
     #[param(required = false, schema_with = export_format)]
     pub format: String,
-    /// A MongoDB filter as Extended JSON (relaxed or canonical).
+    /// A MongoDB filter as Extended JSON (relaxed or canonical). `f.<name>` is the value of that field.
     #[param(required = false, format = "mongodb-filter", default = "{}")]
     pub filter: String,
     /// As in a list of objects.
     #[param(required = false, min_length = 1, format = "sort-keys")]
     pub sort: String,
-    /// 1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.
+    /// 1 ascending, which is the default, or -1 descending; not together with several paths, a `-` or a sort document.
     #[param(required = false, schema_with = order)]
     pub order: i64,
     /// `true` leaves out inactive objects.
@@ -119,7 +120,7 @@ pub struct ImportParameters {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Explain {
-    /// `true` tells how the list is found, in place of the list.
+    /// `true` answers how the list is found, in place of the list: a `ListExplanation`.
     #[param(required = false, default = false)]
     pub explain: bool,
 }
@@ -134,7 +135,8 @@ pub struct ObjectListing {
     /// `true` leaves out inactive objects.
     #[param(required = false, default = false)]
     pub active: bool,
-    /// A MongoDB projection as Extended JSON, or a list of names; applies to the items of the chosen view.
+    /// A MongoDB projection as Extended JSON, or names as a list or separated by commas; applies to the items of the chosen
+    /// view. `f.<name>` is the entry of that field: `public_id,f.city`.
     #[param(required = false, format = "mongodb-projection")]
     pub projection: String,
 }
@@ -156,7 +158,7 @@ pub struct RightListing {
     #[param(required = false, schema_with = tree_view)]
     pub view: String,
     /// Another name of `view`.
-    #[param(required = false, schema_with = tree_view)]
+    #[param(required = false, schema_with = other_tree_view)]
     pub optional: String,
 }
 
@@ -182,7 +184,7 @@ pub struct References {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Selected {
-    /// Which objects, as a MongoDB filter in Extended JSON; `{}` for all.
+    /// Which objects, as a MongoDB filter in Extended JSON; `{}` for all. `f.<name>` is the value of that field.
     #[param(format = "mongodb-filter")]
     pub filter: String,
     /// The expected number of matching objects. With another number nothing changes, and the answer is 412. At most the
@@ -254,7 +256,7 @@ pub struct IdempotencyHeader {
 
 fn order() -> Schema {
     let order = ObjectBuilder::new().schema_type(Type::Integer).enum_values(Some([1, -1]));
-    let said = "1 ascending, which is the default, or -1 descending; not together with several keys or a `-`.";
+    let said = "1 ascending, which is the default, or -1 descending; not together with several paths, a `-` or a sort document.";
     order.description(Some(said)).into()
 }
 
@@ -272,6 +274,11 @@ fn tree_view() -> Schema {
     let said =
         "Items one after the other, or as a tree. `filter`, `sort` and `order` do not go with the tree of rights.";
     words(said, &["list", "tree"]).default(Some("list".into())).into()
+}
+
+/// Without a default, because it must not be sent beside `view`.
+fn other_tree_view() -> Schema {
+    words("Another name of `view`; send one of them.", &["list", "tree"]).into()
 }
 
 fn on_references() -> Schema {

@@ -3,9 +3,10 @@
 use bson::doc;
 use bson::raw::RawDocumentBuf;
 use inventory_service::store::{Change, Unit};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::on_each_store;
+use crate::support::app::{ADMIN_PASSWORD, on_each_store, send};
 
 fn a_type(field: &Value) -> Value {
     json!({"name": "rack", "author_id": 1, "fields": [field]})
@@ -51,6 +52,16 @@ on_each_store! {
         assert_eq!(app.post("/users/1/settings/", &settings).await.pointers(), ["/paylod"]);
         let bulk = app.post("/objects/bulk", &json!([{"type_id": kind, "author_id": 1, "feilds": []}])).await;
         assert_eq!(bulk.json()["results"][0]["errors"][0]["pointer"], "/feilds", "{}", bulk.text);
+    }
+
+    async fn a_misspelt_member_at_sign_in_is_told_beside_the_missing_one(app) {
+        let body = json!({"username": "admin", "password": ADMIN_PASSWORD});
+        let refused = send(app.anonymous(Method::POST, "/auth/login").json(&body)).await;
+        let told = refused.error(400, "validation_failed");
+        assert_eq!(refused.pointers(), ["/username", "/user_name"], "{told}");
+        assert_eq!(told["errors"][0]["message"], "is unknown here; did you mean user_name?");
+        let other = json!({"user_name": "admin", "password": ADMIN_PASSWORD, "remember_me": true});
+        assert_eq!(send(app.anonymous(Method::POST, "/auth/login").json(&other)).await.status, 200);
     }
 
     async fn what_reads_show_can_be_sent_back(app) {
