@@ -144,7 +144,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Any => json!({}),
         Kind::Map(table) => object(table, used),
         Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
-        Kind::OpenMap => json!({"type": "object"}),
+        Kind::OpenMap | Kind::OpenMapOf(_) => json!({"type": "object"}),
         Kind::Entries(entry) => {
             let list = json!({"type": "array", "items": object(entry, used)});
             json!({"anyOf": [list, {"type": "object", "description": "From name to value."}]})
