@@ -68,11 +68,16 @@ pub(super) fn add(operation: &mut Value, id: &str, route: &str) {
         }
     }
     if let Some(Value::Object(content)) = operation.pointer_mut("/requestBody/content") {
-        for (name, media_type) in content {
-            let mut bodies = own().filter(|example| example.status < 400 && example.is_body_of(name));
-            if let Some(body) = bodies.find_map(|example| example.request.clone()) {
+        let good: Vec<&Example> = own().filter(|example| example.status < 400).collect();
+        let place = |media_type: &str| good.iter().position(|example| example.is_body_of(media_type));
+        let mut ordered: Vec<(String, Value)> = std::mem::take(content).into_iter().collect();
+        // The page chooses the first media type, which has to be one with an example.
+        ordered.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+        for (name, mut media_type) in ordered {
+            if let Some(body) = place(&name).and_then(|place| good[place].request.clone()) {
                 media_type["example"] = body;
             }
+            content.insert(name, media_type);
         }
     }
     let Some(good) = own().find(|example| example.status < 400) else { return };

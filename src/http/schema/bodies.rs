@@ -144,13 +144,18 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Any => json!({}),
         Kind::Map(table) => object(table, used),
         Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
-        Kind::OpenMap | Kind::OpenMapOf(_) => json!({"type": "object"}),
+        Kind::OpenMap | Kind::OpenMapOf(_) => open_map(),
         Kind::Entries(entry) => {
             let list = json!({"type": "array", "items": object(entry, used)});
-            json!({"anyOf": [list, {"type": "object", "description": "From name to value."}]})
+            json!({"anyOf": [list, merged(open_map(), &json!({"description": "From name to value."}))]})
         }
         Kind::List(items) => json!({"type": "array", "items": self::kind(items, used)}),
     }
+}
+
+/// Generators of clients take an object that says nothing of its members for an empty one.
+fn open_map() -> Value {
+    json!({"type": "object", "additionalProperties": true})
 }
 
 /// As [`crate::domain::schema::is_kebab_case`] decides; `\w` stands for letters and digits of every script.
@@ -295,7 +300,7 @@ fn object_query() -> Value {
         "properties": {
             "filter": {
                 "anyOf": [
-                    {"type": "object", "propertyNames": {"pattern": "^([^$]|$)"}},
+                    merged(open_map(), &json!({"propertyNames": {"pattern": "^([^$]|$)"}})),
                     {"type": "string", "format": "mongodb-filter"},
                 ],
                 "description": "A MongoDB filter: Extended JSON, or a text that holds it. `f.<name>` is the value of that field.",
@@ -308,7 +313,7 @@ fn object_query() -> Value {
                         "minProperties": 1,
                         "maxProperties": 32,
                         "propertyNames": {"pattern": r"^[^$.]+(\.[^$.]+)*$"},
-                        "additionalProperties": {"enum": [1, -1]},
+                        "additionalProperties": {"type": "integer", "enum": [1, -1]},
                     },
                 ],
                 "description": "Paths separated by commas, `-` before a path for descending; or a sort document of MongoDB. \
@@ -322,7 +327,7 @@ fn object_query() -> Value {
             "explain": {"type": "boolean"},
             "projection": {
                 "anyOf": [
-                    {"type": "object"},
+                    open_map(),
                     {"type": "array", "items": {"type": "string", "minLength": 1}},
                     {"type": "string", "format": "mongodb-projection"},
                 ],
