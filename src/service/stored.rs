@@ -8,6 +8,7 @@ use futures::StreamExt;
 
 use crate::domain::document::integer;
 use crate::domain::stored::Stored;
+use crate::plural::counted;
 use crate::query::Sort;
 use crate::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, OBJECTS, SETTINGS, TOKENS, TYPES, USERS};
 use crate::store::{Copying, Dump, StoreError};
@@ -152,13 +153,7 @@ impl Lost {
     fn note(&self, collection: &str, what: &str) -> Option<String> {
         let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
         let named = ids.join(", ");
-        let documents = self.documents;
-        match documents {
-            0 => None,
-            1 => Some(format!("{collection}: 1 document names a {what} that does not exist: {named}")),
-            _ => Some(format!(
-                "{collection}: {documents} documents name a {what} that does not exist, for instance {named}"
-            )),
-        }
+        let documents = counted(self.documents, "document");
+        (self.documents > 0).then(|| format!("{collection}: {documents} of a {what} that does not exist: {named}"))
     }
 }

@@ -198,7 +198,7 @@ async fn deep_check_of_foreign_documents(deployment: Deployment) {
         "framework.objects: _id 2, public_id 5: another document has the same public_id",
         "framework.objects: _id 3, public_id 6: type_id must be a whole number; fields.1 has the name of an earlier entry",
         "framework.objects: _id 4, public_id \"8\": public_id must be a whole number from 1",
-        "note: management.users: 1 document names a group that does not exist: 44",
+        "note: management.users: 1 document of a group that does not exist: 44",
         "looked at 11 documents",
     ];
     assert_eq!(said.lines().collect::<Vec<_>>(), expected);

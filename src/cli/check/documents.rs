@@ -1,10 +1,11 @@
 //! `check --deep`, the part for both stores: whether the service can show each document as it is meant.
 
 use crate::app;
+use crate::plural::counted;
 use crate::service::stored;
 use crate::settings::StoreSettings;
 
-use super::super::output::{counted, say};
+use super::super::output::say;
 use super::Outcome;
 
 /// Prints the wrong documents of the store that the settings name; succeeds if there are none.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::plural::counted;
 use crate::settings::StoreSettings;
 use crate::store::embedded::Findings;
 use crate::store::embedded::maintenance;
@@ -41,7 +42,7 @@ fn list(findings: &Findings) -> Outcome {
 }
 
 fn read(findings: &Findings) -> String {
-    format!("read {} documents and {} keys of indexes", findings.documents, findings.entries)
+    format!("read {} and {} of indexes", counted(findings.documents, "document"), counted(findings.entries, "key"))
 }
 
 fn verdict(directory: &Path, findings: &Findings) -> Outcome {
