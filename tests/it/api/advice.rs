@@ -63,6 +63,21 @@ on_each_store! {
         assert_eq!(hints_for(app, &json!({"creation_time": {"$gte": "2024-01-01"}}), "public_id").await, [of_member]);
     }
 
+    async fn advice_is_short_and_lets_no_question_fail(app) {
+        a_rack(app).await;
+        let long = "x".repeat(3000);
+        let filter: serde_json::Map<String, Value> =
+            (0..40).map(|number| (format!("fields.p{number}"), json!(1))).chain([(long, json!(1))]).collect();
+        let told = hints_for(app, &Value::Object(filter), "public_id").await;
+        assert!(told.len() <= 5 && told.iter().all(|hint| hint.len() < 300), "{told:?}");
+    }
+
+    async fn an_order_has_at_most_32_keys(app) {
+        let keys = |count: usize| (0..count).map(|number| format!("a{number}")).collect::<Vec<String>>().join(",");
+        assert_eq!(app.get(&format!("/types/?sort={}", keys(31))).await.status, 200);
+        app.get(&format!("/types/?sort={}", keys(32))).await.error(400, "parameter_invalid");
+    }
+
     async fn hidden_objects_and_types_leave_no_trace_in_advice(app) {
         let person = Person::with_rights(app, "visitor", &["base.framework.object.view"]).await;
         let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "CREATE"]}}});

@@ -120,6 +120,38 @@ on_each_store! {
         assert_eq!(misspelt.pointers(), ["/fields/0/type"]);
     }
 
+    async fn a_misspelt_access_list_does_not_open_a_type(app) {
+        for acl in [
+            json!({"actived": true, "groups": {"includes": {"1": ["READ"]}}}),
+            json!({"activated": true, "gruops": {"includes": {"1": ["READ"]}}}),
+            json!({"activated": true, "groups": {"include": {"1": ["READ"]}}}),
+        ] {
+            let refused = app.post("/types/", &json!({"name": "vault", "author_id": 1, "acl": acl})).await;
+            refused.error(400, "validation_failed");
+            assert!(refused.pointers()[0].starts_with("/acl/"), "{:?}", refused.pointers());
+        }
+    }
+
+    async fn warnings_are_few_and_short(app) {
+        let kind = "k\u{fc}".repeat(2000);
+        let fields: Vec<Value> =
+            (0..40).map(|number| json!({"type": kind, "name": format!("f{number}"), "label": "F"})).collect();
+        let created = app.post("/types/", &json!({"name": "many", "author_id": 1, "fields": fields})).await;
+        assert_eq!(created.status, 201, "{}", created.text);
+        let warnings: Vec<_> = created.headers.get_all("inventory-warning").iter().collect();
+        assert_eq!(warnings.len(), 10);
+        assert!(warnings.iter().all(|warning| warning.len() < 200));
+    }
+
+    async fn a_line_of_an_import_with_a_misspelt_member_is_refused(app) {
+        let kind = app.create_type("rack", &[("a", "text")]).await;
+        let import = app.request(Method::POST, &format!("/import/objects?type_id={kind}"));
+        let line = "{\"author_id\": 1, \"feilds\": [{\"name\": \"a\", \"value\": \"x\"}]}\n";
+        let refused = send(import.header("Content-Type", "application/x-ndjson").body(line)).await;
+        refused.error(400, "import_refused");
+        assert!(refused.text.contains("did you mean fields?"), "{}", refused.text);
+    }
+
     async fn the_fields_of_an_object_may_be_a_map(app) {
         let kind = app.create_type("rack", &[("hostname", "text"), ("units", "number")]).await;
         let body = |fields: Value| json!({"type_id": kind, "author_id": 1, "fields": fields});
