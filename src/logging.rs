@@ -23,12 +23,24 @@ pub const REQUESTS: &str = "inventory_service::http::requests";
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum Format {
     /// Time, level, origin and message.
     Text,
     /// A JSON object with the same.
     Json,
+}
+
+impl TryFrom<String> for Format {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        match name.as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("text or json"),
+        }
+    }
 }
 
 /// How lines look in this process.

@@ -128,12 +128,24 @@ pub struct ApiSettings {
 
 /// What happens to a query parameter that a route does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum UnknownParameters {
     /// 400 naming it and the nearest known one.
     Refuse,
     /// It has no effect.
     Ignore,
+}
+
+impl TryFrom<String> for UnknownParameters {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        match name.as_str() {
+            "refuse" => Ok(Self::Refuse),
+            "ignore" => Ok(Self::Ignore),
+            _ => Err("refuse or ignore"),
+        }
+    }
 }
 
 /// `query.*`
@@ -302,8 +314,9 @@ impl Settings {
     }
 
     fn finish(layers: Vec<Layer>, problems: Vec<String>) -> Result<Self, SettingsError> {
-        let settings: Self = sources::merge(layers, problems)?.try_deserialize()?;
-        settings.validate()?;
+        let merged = sources::merge(layers, problems)?;
+        let settings: Self = merged.config.clone().try_deserialize().map_err(|error| merged.explained(error))?;
+        settings.validate().map_err(|error| merged.located(error))?;
         Ok(settings)
     }
 

@@ -41,15 +41,29 @@ if (!signedIn) {
   signIn();
 }
 const inventory = db.getSiblingDB(DATABASE);
+// What people look at. The collections service.* hold what tokens are signed and checked with.
+const SHOWN = [
+  "framework.objects", "framework.types", "framework.categories",
+  "management.users", "management.groups", "management.users.settings",
+];
+const privileges = [
+  { resource: { db: DATABASE, collection: "" }, actions: ["listCollections", "dbStats"] },
+  ...SHOWN.map((collection) => ({ resource: { db: DATABASE, collection }, actions: ["find", "collStats", "listIndexes"] })),
+];
+if (inventory.getRole("viewer") === null) {
+  inventory.createRole({ role: "viewer", privileges, roles: [] });
+} else {
+  inventory.updateRole("viewer", { privileges, roles: [] });
+}
 for (const [user, pwd, role] of [
   [NAME, decodeURIComponent(ESCAPED), "readWrite"],
-  ["viewer", VIEWER_PASSWORD, "read"],
+  ["viewer", VIEWER_PASSWORD, "viewer"],
 ]) {
   if (inventory.getUser(user) === null) {
     inventory.createUser({ user, pwd, roles: [role] });
     print("start.js: made the user " + user);
   } else {
-    inventory.changeUserPassword(user, pwd);
+    inventory.updateUser(user, { pwd, roles: [role] });
   }
 }
 print("start.js: ready");

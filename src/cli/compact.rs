@@ -19,7 +19,7 @@ impl CompactCommand {
         };
         let options = settings.store.embedded_options();
         let done = tokio::task::spawn_blocking(move || maintenance::compact(&directory, &options)).await??;
-        say!("compacted from {} to {} bytes", done.before, done.after);
+        say!("{done}");
         Ok(())
     }
 }

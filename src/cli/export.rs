@@ -9,6 +9,7 @@ use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::exchange::csv::CsvStyle;
 use crate::moving::export::{Tables, export};
+use crate::plural::counted;
 use crate::progress;
 use crate::settings::Settings;
 
@@ -76,7 +77,7 @@ impl ExportCommand {
             export(&*store, &self.directory, self.force, now, None, &*progress).await?
         };
         for file in &manifest.files {
-            say!("{}: {} documents, {} bytes", file.name, file.documents, file.bytes);
+            say!("{}: {}, {}", file.name, counted(file.documents, "document"), counted(file.bytes, "byte"));
         }
         if !manifest.of_one_moment {
             say!("this server keeps no history, so what others wrote meanwhile may be in it or not");

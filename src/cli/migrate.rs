@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::app::{self, StartError};
 use crate::moving::migrate::migrate;
+use crate::plural::counted;
 use crate::progress;
 use crate::service::migrations::{self, MigrationState};
 use crate::settings::{Settings, StoreUri};
@@ -51,14 +52,15 @@ impl MigrateCommand {
         let done = migrate(&*source, &*target, &name, self.force, &*progress).await?;
         let seconds = begun.elapsed().as_secs_f64();
         for (collection, documents) in &done.collections {
-            say!("{collection}: {documents} documents, verified");
+            say!("{collection}: {}, verified", counted(documents, "document"));
         }
         if !done.of_one_moment {
             say!("make sure that nobody wrote to the source meanwhile");
         }
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = done.written as f64 / seconds.max(0.001);
-        say!("copied {} documents in {seconds:.1} s ({rate:.0} a second, verification included)", done.written);
+        let written = counted(done.written, "document");
+        say!("copied {written} in {seconds:.1} s ({rate:.0} a second, verification included)");
         Ok(())
     }
 }

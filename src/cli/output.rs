@@ -55,8 +55,3 @@ macro_rules! say {
     ($($text:tt)*) => { $crate::cli::output::line(format_args!($($text)*))? };
 }
 pub(super) use say;
-
-/// `1 line`, `2 lines`.
-pub(super) fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::plural::counted;
 use crate::settings::{Settings, StoreUri};
-use crate::store::embedded::maintenance;
+use crate::store::embedded::maintenance::{self, RestoreError};
 
 use super::Outcome;
 use super::backup::STANDARD;
@@ -30,21 +31,26 @@ impl RestoreCommand {
         };
         let options = settings.store.embedded_options();
         let place = directory.display().to_string();
-        let file = self.file.clone();
+        let is_standard = self.file.as_os_str() == STANDARD;
+        let file = if is_standard { "the standard input".to_owned() } else { self.file.display().to_string() };
         let restored = tokio::task::spawn_blocking(move || {
-            let mut input: Box<dyn Read> = if self.file.as_os_str() == STANDARD {
-                Box::new(io::stdin())
-            } else {
-                Box::new(File::open(&self.file)?)
-            };
+            let mut input: Box<dyn Read> =
+                if is_standard { Box::new(io::stdin()) } else { Box::new(opened(&self.file)?) };
             Ok::<_, io::Error>(maintenance::restore(&directory, &options, &mut *input, self.force))
         });
-        let restored = restored.await?.map_err(|error| format!("{}: {error}", file.display()))??;
-        say!(
-            "read {} documents and {} keys of indexes, all sound; restored to {place}",
-            restored.documents,
-            restored.entries
-        );
+        let restored = restored.await?.map_err(|error| format!("{file}: {error}"))?;
+        let restored = restored.map_err(|error| match error {
+            RestoreError::NoBackup => format!("{file} {error}"),
+            RestoreError::Unusable(_) | RestoreError::Damaged(_) => format!("{file}: {error}"),
+            error => error.to_string(),
+        })?;
+        let (documents, keys) = (counted(restored.documents, "document"), counted(restored.entries, "key"));
+        say!("read {documents} and {keys} of indexes, all sound; restored to {place}");
         Ok(())
     }
+}
+
+fn opened(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
 }

@@ -7,12 +7,13 @@ use clap::Args;
 use crate::domain::user::FIRST_ADMIN;
 use crate::exchange::csv::{DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::plural::counted;
 use crate::service::Services;
 use crate::service::export::ExportAccess;
 use crate::service::import::{ImportForm, ImportQuery, ImportReport, Importer, Repeat, import_objects};
 
 use super::Outcome;
-use super::output::{counted, note, say};
+use super::output::{note, say};
 
 /// How a file of objects is read.
 #[derive(Debug, Args)]
@@ -98,10 +99,11 @@ fn tell(report: &ImportReport, file: &Path) -> Outcome {
     }
     if report.failed > 0 {
         return Err(match report.created + report.updated {
-            0 => format!("{} cannot be imported, see above; nothing was changed", counted(report.failed as u64, "line")),
+            0 => format!("{} cannot be imported, see above; nothing was changed", counted(report.failed, "line")),
             stored => format!(
-                "{} cannot be imported, see above; {stored} others were stored before: the store takes so many in several steps",
-                counted(report.failed as u64, "line")
+                "{} cannot be imported, see above; {} had been stored before: the store takes so many in several steps",
+                counted(report.failed, "line"),
+                counted(stored, "other")
             ),
         }
         .into());

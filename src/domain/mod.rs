@@ -14,6 +14,7 @@ pub mod object_type;
 pub mod rules;
 pub mod schema;
 pub mod setting_input;
+pub mod stored;
 pub mod token_input;
 pub mod type_input;
 pub mod user;

@@ -3,8 +3,12 @@
 //! Each schema is in the file that reads the body; docs/api.md shows them as tables. Unknown members are dropped unless
 //! the schema refuses them. Integers are JSON integers only: `true`, `"1"` and `1.0` are refused.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use bson::{Bson, Document, doc};
 
+use super::violation::MOST;
 use super::{Violation, Violations};
 use crate::suggest;
 
@@ -83,6 +87,8 @@ pub enum Kind {
     EmptyOr(&'static Schema),
     /// A document with any members.
     OpenMap,
+    /// A document with any members; those of the schema are not misspelt.
+    OpenMapOf(&'static Schema),
     /// A list of these.
     List(&'static Kind),
     /// A list of entries with a `name` and a `value`, or the same as a map from name to value; a list once it is accepted.
@@ -153,14 +159,19 @@ impl Schema {
     /// that the body changes: members that it has anywhere pass.
     pub fn unknown_members(&self, body: &Document, stored: Option<&Document>) -> Violations {
         let mut violations = Violations::new();
-        self.find_unknown(body, stored, &mut String::new(), &mut violations);
+        self.find_unknown(body, &StoredNames::of(stored), &mut String::new(), &mut violations);
         violations
+    }
+
+    /// As [`Schema::unknown_members`], of misspelt members alone: for files that other programs wrote.
+    pub fn misspelt_members(&self, body: &Document) -> Violations {
+        Self { unknown: Unknown::Dropped, ..*self }.unknown_members(body, None)
     }
 
     fn find_unknown(
         &self,
         body: &Document,
-        stored: Option<&Document>,
+        stored: &StoredNames<'_>,
         pointer: &mut String,
         violations: &mut Violations,
     ) {
@@ -169,7 +180,7 @@ impl Schema {
             push_segment(pointer, name);
             if let Some(member) = self.members.iter().find(|member| member.name == name) {
                 member.kind.find_unknown(value, stored, pointer, violations);
-            } else if !READ_ONLY.contains(&name.as_str()) && !stored.is_some_and(|stored| has_member(stored, name)) {
+            } else if !READ_ONLY.contains(&name.as_str()) && violations.count() < MOST && !stored.contain(name) {
                 violations.extend(self.stranger(name, pointer));
             }
             pointer.truncate(length);
@@ -198,16 +209,42 @@ impl Schema {
     }
 }
 
-/// Whether the document has a member of this name, at whatever depth.
-fn has_member(document: &Document, name: &str) -> bool {
-    fn within(value: &Bson, name: &str) -> bool {
+/// The names of all members of a stored document, collected when the first one is asked for.
+struct StoredNames<'a> {
+    document: Option<&'a Document>,
+    names: OnceCell<HashSet<&'a str>>,
+}
+
+impl<'a> StoredNames<'a> {
+    fn of(document: Option<&'a Document>) -> Self {
+        Self { document, names: OnceCell::new() }
+    }
+
+    /// Whether the document has a member of this name, at whatever depth.
+    fn contain(&self, name: &str) -> bool {
+        let collected = self.names.get_or_init(|| {
+            let mut names = HashSet::new();
+            if let Some(document) = self.document {
+                collect_names(document, &mut names);
+            }
+            names
+        });
+        collected.contains(name)
+    }
+}
+
+fn collect_names<'a>(document: &'a Document, names: &mut HashSet<&'a str>) {
+    fn within<'a>(value: &'a Bson, names: &mut HashSet<&'a str>) {
         match value {
-            Bson::Document(document) => has_member(document, name),
-            Bson::Array(items) => items.iter().any(|item| within(item, name)),
-            _ => false,
+            Bson::Document(document) => collect_names(document, names),
+            Bson::Array(items) => items.iter().for_each(|item| within(item, names)),
+            _ => {}
         }
     }
-    document.contains_key(name) || document.values().any(|value| within(value, name))
+    for (name, value) in document {
+        names.insert(name);
+        within(value, names);
+    }
 }
 
 /// A client's body that `read` understood, unless it has members that the schema does not let pass.
@@ -232,9 +269,9 @@ pub fn without_unknown(
 }
 
 impl Kind {
-    fn find_unknown(&self, value: &Bson, stored: Option<&Document>, pointer: &mut String, violations: &mut Violations) {
+    fn find_unknown(&self, value: &Bson, stored: &StoredNames<'_>, pointer: &mut String, violations: &mut Violations) {
         match (self, value) {
-            (Self::Map(schema) | Self::EmptyOr(schema), Bson::Document(body)) => {
+            (Self::Map(schema) | Self::EmptyOr(schema) | Self::OpenMapOf(schema), Bson::Document(body)) => {
                 schema.find_unknown(body, stored, pointer, violations);
             }
             (Self::List(Self::Map(schema)) | Self::Entries(schema), Bson::Array(items)) => {
@@ -261,7 +298,7 @@ impl Kind {
             (Self::FieldName, Bson::String(name)) if name.len() <= LONGEST_FIELD_NAME => Some(value.clone()),
             (Self::Name, Bson::String(name)) if is_kebab_case(name) => Some(value.clone()),
             (Self::Version, Bson::String(version)) if version_numbers(version).is_some() => Some(value.clone()),
-            (Self::Any, _) | (Self::OpenMap, Bson::Document(_)) => {
+            (Self::Any, _) | (Self::OpenMap | Self::OpenMapOf(_), Bson::Document(_)) => {
                 refuse_foreign_values(value, pointer, violations);
                 Some(value.clone())
             }
@@ -293,7 +330,7 @@ impl Kind {
             Self::Boolean => "true or false",
             Self::Moment => "a moment, {\"$date\": <milliseconds since 1970>}",
             Self::Any => "a JSON value",
-            Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap => "an object",
+            Self::Map(_) | Self::EmptyOr(_) | Self::OpenMap | Self::OpenMapOf(_) => "an object",
             Self::List(_) => "an array",
             Self::Entries(_) => "an array of names and values, or an object from name to value",
         }

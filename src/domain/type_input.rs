@@ -95,6 +95,15 @@ pub const RENDER_META: Schema = Schema {
     unknown: Unknown::Refused,
 };
 
+/// The members of an access list that mean something.
+const ACL: Schema = Schema {
+    members: &[Member::optional("activated", Kind::Boolean), Member::optional("groups", Kind::OpenMapOf(&ACL_GROUPS))],
+    unknown: Unknown::Dropped,
+};
+
+const ACL_GROUPS: Schema =
+    Schema { members: &[Member::optional("includes", Kind::OpenMap)], unknown: Unknown::Dropped };
+
 /// The body of a type.
 pub const TYPE: Schema = Schema {
     members: &[
@@ -108,7 +117,7 @@ pub const TYPE: Schema = Schema {
         Member::optional("version", Kind::Text),
         Member::optional("description", Kind::Text).or_null(),
         Member::optional("render_meta", Kind::Map(&RENDER_META)),
-        Member::optional("acl", Kind::OpenMap),
+        Member::optional("acl", Kind::OpenMapOf(&ACL)),
     ],
     unknown: Unknown::Dropped,
 };
@@ -183,13 +192,17 @@ pub fn without_misspelt_kinds(accepted: Document, stored: Option<&Document>) -> 
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
-/// What to say of a stored type: a kind of field that nobody knows holds any value.
+/// So many fields are warned of, as headers have to be few and short.
+const MOST_WARNINGS: usize = 10;
+const LONGEST_QUOTED: usize = 60;
+
+/// What to say of a stored type: a kind of field that nobody knows holds any value. The first few are named.
 pub fn warnings(stored: &Document) -> Vec<String> {
     let warning = |(index, kind): (usize, &str)| {
-        let kind = kind.escape_default();
+        let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
         format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON")
     };
-    unknown_kinds(stored).map(warning).collect()
+    unknown_kinds(stored).take(MOST_WARNINGS).map(warning).collect()
 }
 
 /// The positions of fields of unknown kinds, and these kinds.

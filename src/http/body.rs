@@ -23,6 +23,7 @@ use crate::admission;
 use crate::domain::Violation;
 use crate::json;
 use crate::json::read::{JsonError, ListError, ListLimits, most_values};
+use crate::plural::counted;
 use crate::service::{Caller, ErrorCode, ServiceError, resource};
 
 /// A body that is a JSON object, as a document: key order kept, `{"$date": ...}` read as a date.
@@ -119,7 +120,8 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
         (Err(_), _) if is_over.get() => Err(sent.too_large()),
         (Err(ListError::Stopped), _) => Err(ApiError::bodies_busy()),
         (Err(ListError::TooMany(most)), _) => {
-            let message = format!("more than {most} objects are too many for one request; send at most {most}");
+            let message =
+                format!("more than {} are too many for one request; send at most {most}", counted(most, "object"));
             Err(ApiError::new(ErrorCode::TooManyObjects, message))
         }
         (Err(ListError::Io(error)), Some(coding)) => Err(unreadable(coding, &error)),

@@ -17,6 +17,7 @@ use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, opera
 use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
 use crate::exchange::encoding::{self, TextEncoding};
+use crate::plural::counted;
 use crate::query::Filter;
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
@@ -163,9 +164,12 @@ pub(super) async fn import_objects(
     if report.is_good() {
         return Ok(envelope::json(StatusCode::OK, written.to_string().into_bytes(), |_| {}));
     }
+    let refused = counted(report.failed, "line");
     let message = match report.created + report.updated {
-        0 => format!("{} lines cannot be taken; nothing was changed", report.failed),
-        stored => format!("{} lines cannot be taken; {stored} others were stored before, see report", report.failed),
+        0 => format!("{refused} cannot be taken; nothing was changed"),
+        stored => {
+            format!("{refused} cannot be taken; {} had been stored before, see report", counted(stored, "other"))
+        }
     };
     Err(ApiError::new(ErrorCode::ImportRefused, message).reporting(written))
 }

@@ -67,6 +67,9 @@ pub struct ListParams {
     pub active: Option<bool>,
 }
 
+/// No more keys fit an order, as on MongoDB.
+const MOST_KEYS: usize = 32;
+
 /// The largest whole number that every JSON reader keeps exact.
 const LAST_PAGE: u64 = (1 << 53) - 1;
 
@@ -323,7 +326,7 @@ pub(super) fn read_sort(
         sort = then_by(sort, path, descending, route, fields)?;
         last = path;
     }
-    Ok(ended(sort, last, route))
+    ended(sort, last, route)
 }
 
 /// One more key of an order: a path, or the value of a field as `f.<name>` or `fields.<name>`.
@@ -344,8 +347,15 @@ fn then_by(
 }
 
 /// The key ends every sort, so that no two documents are equal and pages are stable.
-fn ended(sort: Sort, last: &str, route: &ListRoute) -> Sort {
-    if last == route.key { sort } else { sort.then(route.key, false) }
+fn ended(sort: Sort, last: &str, route: &ListRoute) -> Result<Sort, ApiError> {
+    let sort = if last == route.key { sort } else { sort.then(route.key, false) };
+    if sort.keys().len() > MOST_KEYS {
+        return Err(ApiError::parameter(
+            "sort",
+            format!("must have at most {MOST_KEYS} keys, with the id that ends it"),
+        ));
+    }
+    Ok(sort)
 }
 
 /// Reads MongoDB's sort document.
@@ -369,7 +379,7 @@ fn read_sort_document(
         sort = then_by(sort, path, key.descending(), route, fields)?;
     }
     let last = document.keys().last().map_or("", String::as_str);
-    Ok(ended(sort, last, route))
+    ended(sort, last, route)
 }
 
 fn read_page(sent: &Parameters) -> Result<u64, ApiError> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::plural::counted;
 use crate::service::ServiceError;
 use crate::store::StoreError;
 
@@ -37,7 +38,7 @@ pub enum MovingError {
         reason: String,
     },
     /// Lines of the package cannot be accepted; each of them was reported.
-    #[error("{lines} lines cannot be imported, see above; nothing was changed")]
+    #[error("{} cannot be imported, see above; nothing was changed", counted(lines, "line"))]
     Refused {
         /// How many.
         lines: u64,

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::plural::counted;
 use crate::query::Sort;
 use crate::store::collections::{CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
 
@@ -154,7 +155,7 @@ impl Manifest {
             let (bytes, sha256) = measured(&path).map_err(MovingError::at(&path))?;
             let damaged = |reason: String| MovingError::Damaged { path: path.clone(), reason };
             if bytes != entry.bytes {
-                return Err(damaged(format!("it has {bytes} bytes instead of {}", entry.bytes)));
+                return Err(damaged(format!("it has {} instead of {}", counted(bytes, "byte"), entry.bytes)));
             }
             if sha256 != entry.sha256 {
                 return Err(damaged("its checksum is another one".to_owned()));

@@ -4,6 +4,8 @@
 //! *Invariant:* advice rests on the objects and types that the caller may see, so it tells nothing of others.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, doc};
 
@@ -11,7 +13,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::list_query::ListQuery;
 use super::services::Services;
-use super::type_catalog::Types;
+use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
 use crate::domain::object_fields::parse_date;
 use crate::domain::object_input;
@@ -19,8 +21,12 @@ use crate::query::{Filter, Limits, STORED, SortKey};
 use crate::store::{FindQuery, collections};
 use crate::suggest;
 
-/// So many paths are looked up for one question.
+/// So many paths are looked up for one question, for no longer than that: the advice is not worth more.
 const MOST: usize = 3;
+const LOOKING: Duration = Duration::from_millis(250);
+/// So many headers come at the most, each with names of so many characters.
+const MOST_SAID: usize = 5;
+const LONGEST_QUOTED: usize = 60;
 /// The members of objects that hold dates.
 const DATES: [&str; 2] = ["creation_time", "last_edit_time"];
 /// The operators that compare with a value.
@@ -48,25 +54,39 @@ pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Resu
     });
     let sorted: Vec<String> = sorted.map(str::to_owned).collect();
     advice.extend(unknown);
-    let mut looked_up = BTreeSet::new();
+    let (mut looked_up, begun) = (BTreeSet::new(), Instant::now());
     for path in said.paths.into_iter().chain(sorted) {
         let (first, rest) = path.split_once('.').map_or((path.as_str(), None), |(first, rest)| (first, Some(rest)));
+        if advice.len() >= MOST_SAID {
+            break;
+        }
         if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
         } else if !object_input::is_member(first) && looked_up.len() < MOST && looked_up.insert(first.to_owned()) {
             let question = Filter::parse(&doc! { first: { "$exists": true } }, &Limits::NONE)?;
-            let question = FindQuery::new(types.scope(caller, question), services.max_time).limited(1);
-            if services.store.find(collections::OBJECTS, &question).await?.is_empty() {
+            let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
+            if left < Duration::from_millis(1) {
+                break;
+            }
+            let question = FindQuery::new(types.scope(caller, question), left).limited(1);
+            // A question that is answered must not fail for its advice.
+            if services.store.find(collections::OBJECTS, &question).await.is_ok_and(|found| found.is_empty()) {
                 advice.push(format!("no object has {}; {}", quoted(first), seen.instead_of(first)));
             }
         }
     }
+    advice.truncate(MOST_SAID);
     Ok(advice)
 }
 
 /// A name as it stands in a header.
 fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.escape_default())
+    format!("\"{}\"", plain(name))
+}
+
+/// A name in plain ASCII, of a length that fits.
+fn plain(name: &str) -> String {
+    name.escape_default().take(LONGEST_QUOTED).collect()
 }
 
 /// A value that is compared with a text: a member of objects, or a field by its name.
@@ -142,25 +162,29 @@ struct Seen<'a> {
 impl Seen<'_> {
     /// The kinds of the fields of this name.
     fn kinds(&self, name: &str) -> Vec<&str> {
-        let entries = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
-        let visible = entries.filter(|entry| entry.object_type.acl.allows(self.group_id, Permission::Read));
-        let of = visible.flat_map(|entry| entry.object_type.fields.iter().filter(|field| field.name == name));
+        let of =
+            self.types_with(name).flat_map(|entry| entry.object_type.fields.iter().filter(|field| field.name == name));
         of.map(|field| field.kind.as_str()).collect()
     }
 
+    fn types_with(&self, name: &str) -> impl Iterator<Item = &Arc<TypeEntry>> {
+        let entries = self.types.with_field(name).iter().filter_map(|type_id| self.types.get(*type_id));
+        entries.filter(|entry| entry.object_type.acl.allows(self.group_id, Permission::Read))
+    }
+
     fn has_field(&self, name: &str) -> bool {
-        !self.kinds(name).is_empty()
+        self.types_with(name).next().is_some()
     }
 
     /// What to ask for in place of a member that no object has.
     fn instead_of(&self, name: &str) -> String {
         if self.has_field(name) {
-            return format!("a field is asked for as f.{}", name.escape_default());
+            return format!("a field is asked for as f.{}", plain(name));
         }
         let mut known: Vec<&str> = self.types.field_names().filter(|name| self.has_field(name)).collect();
         known.sort_unstable();
         match suggest::nearest(name, &known) {
-            Some(nearest) => format!("did you mean the field f.{}?", nearest.escape_default()),
+            Some(nearest) => format!("did you mean the field f.{}?", plain(nearest)),
             None => "fields are asked for as f.<name>".to_owned(),
         }
     }
@@ -180,12 +204,12 @@ impl Seen<'_> {
             Place::Field(name) => {
                 let kinds = self.kinds(name);
                 let holds_dates = !kinds.is_empty() && kinds.iter().all(|kind| *kind == "date");
-                holds_dates.then(|| format!("f.{}", name.escape_default()))?
+                holds_dates.then(|| format!("f.{}", plain(name)))?
             }
             Place::Member(_) => return None,
         };
         let meant = parse_date(text).and_then(|date| date.try_to_rfc3339_string().ok());
         let example = meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned());
-        Some(format!("{what} holds dates, which are never equal to texts; write {{\"$date\": \"{example}\"}}"))
+        Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
     }
 }

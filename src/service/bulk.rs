@@ -26,6 +26,7 @@ use crate::domain::document::{integer, text};
 use crate::domain::object_fields::{Accepted, Reference};
 use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
+use crate::plural::counted;
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -270,12 +271,16 @@ async fn select(services: &Services, caller: &Caller, selection: &Selection) -> 
     let found = services.store.find(Objects::COLLECTION, &query.limited(selection.most + 1)).await?;
     let count = found.len() as u64;
     if count > selection.most {
-        let message = format!("the filter matches more than {} objects, the most for one request", selection.most);
+        let message =
+            format!("the filter matches more than {}, the most for one request", counted(selection.most, "object"));
         return Err(ServiceError::refused(ErrorCode::TooManyObjects, message));
     }
     if count != selection.expected_count {
-        let message =
-            format!("the filter matches {count} objects, not {}; nothing was changed", selection.expected_count);
+        let message = format!(
+            "the filter matches {}, not {}; nothing was changed",
+            counted(count, "object"),
+            selection.expected_count
+        );
         return Err(ServiceError::PreconditionFailed(message));
     }
     Ok(found)

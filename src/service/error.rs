@@ -3,6 +3,7 @@
 use super::error_code::ErrorCode;
 use crate::auth::PasswordError;
 use crate::domain::{Violation, Violations};
+use crate::plural::counted;
 use crate::query::QueryError;
 use crate::store::StoreError;
 
@@ -18,7 +19,7 @@ pub enum ServiceError {
         message: String,
     },
     /// The body breaks its schema or the rules of its type; what is wrong with it.
-    #[error("{} of the body cannot be accepted", places(.0.count()))]
+    #[error("{} of the body cannot be accepted", counted(.0.count(), "place"))]
     Violations(Violations),
     /// The filter, sort or projection cannot be understood.
     #[error("{0}")]
@@ -56,8 +57,4 @@ impl ServiceError {
     pub fn violation(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Violations(Violation::new(pointer, message).into())
     }
-}
-
-fn places(count: usize) -> String {
-    if count == 1 { "1 place".to_owned() } else { format!("{count} places") }
 }

@@ -19,6 +19,7 @@ use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::group_input::{self, GROUP};
 use crate::domain::schema::without_unknown;
+use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::service::resource::Resource;
 use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
@@ -176,7 +177,8 @@ fn contended(id: i64) -> ServiceError {
 async fn none_left(services: &Services, id: i64) -> Result<Unit, ServiceError> {
     let count = services.store.count(Users::COLLECTION, &members(id), services.max_time).await?;
     if count > 0 {
-        let message = format!("group {id} has {count} users; say action=MOVE with group_id, or action=DELETE");
+        let message =
+            format!("group {id} has {}; say action=MOVE with group_id, or action=DELETE", counted(count, "user"));
         return Err(ServiceError::refused(ErrorCode::GroupHasUsers, message));
     }
     Ok(Unit::default().given(Condition::None { collection: Users::COLLECTION, filter: members(id) }))

@@ -35,6 +35,7 @@ pub mod resource;
 pub mod rights;
 mod services;
 pub mod shown;
+pub mod stored;
 mod targets;
 pub mod token_lookup;
 pub mod type_catalog;

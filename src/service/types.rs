@@ -12,6 +12,7 @@ use super::services::Services;
 use crate::domain::acl::Permission;
 use crate::domain::schema::without_unknown;
 use crate::domain::{self, type_input};
+use crate::plural::counted;
 use crate::query::{Filter, Update};
 use crate::store::{Change, Condition, StoreError, Unit};
 
@@ -157,12 +158,11 @@ async fn may_read_objects(services: &Services, caller: &Caller, id: i64) -> Resu
 }
 
 /// The refusal to remove a type that has objects, with their number if the caller may count them.
-async fn in_use(services: &Services, id: i64, counted: Option<&Filter>) -> Result<ServiceError, ServiceError> {
-    let objects = match counted {
-        Some(objects) => match services.store.count(Objects::COLLECTION, objects, services.max_time).await? {
-            1 => "1 object".to_owned(),
-            count => format!("{count} objects"),
-        },
+async fn in_use(services: &Services, id: i64, countable: Option<&Filter>) -> Result<ServiceError, ServiceError> {
+    let objects = match countable {
+        Some(objects) => {
+            counted(services.store.count(Objects::COLLECTION, objects, services.max_time).await?, "object")
+        }
         None => "objects".to_owned(),
     };
     let message = format!("type {id} has {objects}; delete them first, or add cascade=true to delete them too");

@@ -57,15 +57,30 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// The setting that somebody who wrote `name` may have meant.
+/// The setting that somebody who wrote `name` may have meant, if one differs in a third of the letters at the most.
 pub(super) fn nearest(name: &str) -> Option<String> {
+    let furthest = (name.chars().count() / 3).max(2);
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let distance = |known: &Setting| {
         // A correct name in a wrong section is more similar than a misspelt name in the right one.
         let moved = suggest::distance(&last(name), &last(&known.name));
         (suggest::distance(name, &known.name).min(moved + 2), known.name.len())
     };
-    keys().into_iter().min_by_key(distance).map(|key| key.name)
+    let nearest = keys().into_iter().min_by_key(distance)?;
+    (distance(&nearest).0 <= furthest).then_some(nearest.name)
+}
+
+/// The settings of the section in which `name` would be; without such a section, the sections.
+pub(super) fn choices(name: &str) -> String {
+    let section = name.split('.').next().unwrap_or_default();
+    let keys = keys();
+    let inside: Vec<&str> = keys.iter().filter_map(|key| key.name.strip_prefix(section)?.strip_prefix('.')).collect();
+    if !inside.is_empty() {
+        return format!("{section} has {}", inside.join(", "));
+    }
+    let mut sections: Vec<&str> = keys.iter().filter_map(|key| key.name.split('.').next()).collect();
+    sections.dedup();
+    format!("the sections are {}", sections.join(", "))
 }
 
 #[cfg(test)]
@@ -85,5 +100,12 @@ mod tests {
         assert_eq!(nearest("port").as_deref(), Some("server.port"));
         assert_eq!(nearest("server.signing_key").as_deref(), Some("auth.signing_key"));
         assert_eq!(nearest("auth.memory_kib").as_deref(), Some("auth.argon2.memory_kib"));
+    }
+
+    #[test]
+    fn a_name_that_is_like_no_other_gets_the_choices() {
+        assert_eq!(nearest("store.durability"), None);
+        assert!(choices("store.durability").starts_with("store has uri, "));
+        assert_eq!(choices("logging"), "the sections are server, store, auth, api, query, admission, log, metrics");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use config::{Config, ConfigError, File, FileFormat, Map, Source, Value, ValueKind};
 
-use super::reference::{keys, nearest};
+use super::reference::{choices, keys, nearest};
 use super::{BASE, SettingsError};
 
 /// Secret settings. Each can come from a file that `<key>_file` names.
@@ -16,6 +16,11 @@ pub(super) const SECRETS: &[&str] = &["store.uri", "auth.signing_key", "auth.ini
 const PREFIX: &str = "INVENTORY__";
 /// The variable that names the settings file beside `base.toml`.
 pub(super) const ENVIRONMENT: &str = "INVENTORY_ENVIRONMENT";
+
+/// The name of the compiled-in settings in messages.
+const DEFAULTS: &str = "the defaults";
+/// What the name of a flag begins with.
+const FLAG: &str = "--set ";
 
 /// The variable that sets `key`.
 pub(super) fn variable(key: &str) -> String {
@@ -31,7 +36,7 @@ pub(super) struct Layer {
 impl Layer {
     /// The compiled-in defaults.
     pub(super) fn defaults() -> Result<Self, ConfigError> {
-        Self::from_source(&File::from_str(BASE, FileFormat::Toml), "the defaults")
+        Self::from_source(&File::from_str(BASE, FileFormat::Toml), DEFAULTS)
     }
 
     /// A file; nothing when there is none.
@@ -58,7 +63,7 @@ impl Layer {
     /// Pairs of the command line.
     pub(super) fn pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let entry = |(key, value): (&str, &str)| {
-            let origin = format!("--set {key}");
+            let origin = format!("{FLAG}{key}");
             (key.to_owned(), Value::new(Some(&origin), ValueKind::from(value)), origin)
         };
         Self { entries: pairs.into_iter().map(entry).collect() }
@@ -90,11 +95,62 @@ pub(super) fn misspelt(variables: &[(String, String)]) -> Vec<String> {
         .collect()
 }
 
+/// The settings of all layers, and where each comes from.
+pub(super) struct Merged {
+    pub(super) config: Config,
+    given: BTreeMap<String, Given>,
+}
+
+/// A value and its place.
+struct Given {
+    origin: String,
+    /// Not shown for a secret.
+    value: Value,
+}
+
+impl Merged {
+    /// The error about a value that is of another kind than its setting, in plain words.
+    pub(super) fn explained(&self, error: ConfigError) -> SettingsError {
+        let (key, wanted) = match &error {
+            ConfigError::Type { key: Some(key), expected, .. } => (key, in_words(expected)),
+            ConfigError::At { key: Some(key), error, .. } => (key, error.to_string()),
+            _ => return error.into(),
+        };
+        let Some(Given { origin, value }) = self.given.get(key) else { return error.into() };
+        let is_secret = SECRETS.contains(&key.as_str());
+        let value = if is_secret { "what stands there".to_owned() } else { format!("\"{value}\"") };
+        SettingsError::Refused(vec![format!("{origin}: {key} cannot be {value}; write {wanted}")])
+    }
+
+    /// The error about a value, with the variable or the file that it comes from.
+    pub(super) fn located(&self, error: SettingsError) -> SettingsError {
+        let SettingsError::Invalid { key, .. } = &error else { return error };
+        match self.given.get(*key) {
+            Some(Given { origin, .. }) if origin != DEFAULTS && !origin.starts_with(FLAG) => {
+                SettingsError::Refused(vec![format!("{origin}: {error}")])
+            }
+            _ => error,
+        }
+    }
+}
+
+/// What may be written, by what `config` expects. No setting is a negative number.
+fn in_words(expected: &str) -> String {
+    let bits = expected.strip_prefix("an unsigned ").and_then(|rest| rest.strip_suffix(" bit integer"));
+    match (expected, bits) {
+        ("a boolean", _) => "true or false".to_owned(),
+        (_, Some("16")) => format!("a whole number from 0 to {}", u16::MAX),
+        (_, Some("32")) => format!("a whole number from 0 to {}", u32::MAX),
+        ("an integer", _) | (_, Some(_)) => "a whole number, 0 or more".to_owned(),
+        _ => expected.to_owned(),
+    }
+}
+
 /// Lays the layers over each other, the last on top.
 ///
 /// # Errors
 /// [`SettingsError::Refused`] with everything that is wrong with their keys.
-pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Config, SettingsError> {
+pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Merged, SettingsError> {
     let known: BTreeSet<String> = keys().into_iter().map(|key| key.name).collect();
     let mut values = BTreeMap::new();
     for layer in layers {
@@ -103,7 +159,7 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Con
         let given: BTreeSet<String> = entries.iter().map(|(key, _, _)| key.clone()).collect();
         for (key, value, origin) in nothing.into_iter().chain(entries) {
             if known.contains(&key) {
-                values.insert(key, value);
+                values.insert(key, Given { origin, value });
                 continue;
             }
             match secret_of(&key) {
@@ -113,7 +169,8 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Con
                 }
                 Some(secret) => match read_secret(&value) {
                     Ok(text) => {
-                        values.insert(secret.to_owned(), Value::new(Some(&origin), ValueKind::String(text)));
+                        let value = Value::new(Some(&origin), ValueKind::String(text));
+                        values.insert(secret.to_owned(), Given { origin, value });
                     }
                     Err(problem) => problems.push(format!("{origin}: {key}: {problem}")),
                 },
@@ -125,10 +182,10 @@ pub(super) fn merge(layers: Vec<Layer>, mut problems: Vec<String>) -> Result<Con
         return Err(SettingsError::Refused(problems));
     }
     let mut builder = Config::builder();
-    for (key, value) in values {
-        builder = builder.set_override(key, value)?;
+    for (key, given) in &values {
+        builder = builder.set_override(key, given.value.clone())?;
     }
-    Ok(builder.build()?)
+    Ok(Merged { config: builder.build()?, given: values })
 }
 
 /// The secret whose file this key names.
@@ -150,6 +207,6 @@ fn read_secret(path: &Value) -> Result<String, String> {
 }
 
 fn unknown(key: &str, origin: &str) -> String {
-    let meant = nearest(key).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    format!("{origin}: there is no setting {key}{meant}")
+    let advice = nearest(key).map_or_else(|| choices(key), |meant| format!("did you mean {meant}?"));
+    format!("{origin}: there is no setting {key}; {advice}")
 }

@@ -42,6 +42,15 @@ pub trait Copying: Store {
     /// MUST be [`StoreError::Unavailable`] when the store is away.
     async fn dump(&self) -> Result<Box<dyn Dump>, StoreError>;
 
+    /// The same, but each document is as it is when it is read, and the server keeps no history for the reader. On the
+    /// embedded store it is [`Copying::dump`].
+    ///
+    /// # Errors
+    /// As [`Copying::dump`].
+    async fn live_dump(&self) -> Result<Box<dyn Dump>, StoreError> {
+        self.dump().await
+    }
+
     /// Stores new documents as they are, in a collection of any name. On the embedded store it stores all or none. Only
     /// for stores that nobody else uses: no revision moves. A counter moves only by a document of [`COUNTERS`].
     ///

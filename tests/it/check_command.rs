@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use bson::{Bson, Document, doc};
 use tempfile::TempDir;
 
 use crate::support::mongod::{self, Deployment};
@@ -149,4 +150,68 @@ async fn what_a_standalone_server_lacks_is_said() {
     let output = check(directory.path(), &[], &[("INVENTORY__STORE__URI", &server.fresh_uri())]);
     assert!(output.status.success(), "{}", complaint(&output));
     assert_found(&output, "note", "transactions", "run rs.initiate() once");
+}
+
+/// What `check --deep` says of documents that another tool stored in a database of the service.
+async fn deep_check_of_foreign_documents(deployment: Deployment) {
+    let Some(server) = mongod::shared(deployment).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = server.fresh_uri();
+    let variables = [("INVENTORY__STORE__URI", uri.as_str())];
+    assert!(complaint(&check(directory.path(), &["--deep"], &variables)).contains("there is no store in"));
+    ServiceProcess::start(directory.path(), &uri).terminate();
+    let sound = check(directory.path(), &["--deep"], &variables);
+    assert!(sound.status.success(), "{}", complaint(&sound));
+    let said = String::from_utf8_lossy(&sound.stdout).into_owned();
+    // Two groups, the administrator, and what he signs in with.
+    assert_eq!(said, "looked at 4 documents; the service can show each of them\n");
+    let client = server.client().await;
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    let collection = |name: &str, of: &str| client.database(name).collection::<Document>(of);
+    let objects = collection(name, "framework.objects");
+    objects.drop_index("public_id").await.expect("dropped");
+    let same_name = [Bson::from(doc! { "name": "a" }), doc! { "name": "a" }.into()];
+    objects
+        .insert_many([
+            doc! { "_id": "x", "type_id": 7, "fields": [] },
+            doc! { "_id": 1, "public_id": 5, "type_id": 7, "fields": [] },
+            doc! { "_id": 2, "public_id": 5.0, "type_id": 7.0, "fields": [] },
+            doc! { "_id": 3, "public_id": 6, "type_id": "7", "fields": same_name.to_vec() },
+            doc! { "_id": 4, "public_id": "8", "type_id": 7 },
+        ])
+        .await
+        .expect("stored by another tool");
+    let racks = doc! { "_id": 1, "public_id": 7, "name": "rack", "fields": [{ "label": "a" }] };
+    collection(name, "framework.types").insert_one(racks).await.expect("stored by another tool");
+    let lost = doc! { "_id": 1, "public_id": 9, "user_name": "ada", "group_id": 44, "active": 1 };
+    collection(name, "management.users").insert_one(lost).await.expect("stored by another tool");
+    let found = check(directory.path(), &["--deep"], &variables);
+    assert_eq!(
+        complaint(&found),
+        "inventory-service: 6 documents cannot be shown as meant, see above; replace or delete what is wrong there"
+    );
+    let said = String::from_utf8_lossy(&found.stdout).into_owned();
+    let expected = [
+        "framework.types: _id 1, public_id 7: fields.0.name is missing",
+        "management.users: _id 1, public_id 9: active must be true or false",
+        "framework.objects: _id \"x\", public_id none: public_id is missing",
+        "framework.objects: _id 2, public_id 5: another document has the same public_id",
+        "framework.objects: _id 3, public_id 6: type_id must be a whole number; fields.1 has the name of an earlier entry",
+        "framework.objects: _id 4, public_id \"8\": public_id must be a whole number from 1",
+        "note: management.users: 1 document of a group that does not exist: 44",
+        "looked at 11 documents",
+    ];
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+    let repair = complaint(&check(directory.path(), &["--repair"], &variables));
+    assert!(repair.contains("--repair is for the embedded store"), "{repair}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_of_other_tools_on_a_replica_set_are_looked_at() {
+    deep_check_of_foreign_documents(Deployment::ReplicaSet).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_of_other_tools_on_a_standalone_server_are_looked_at() {
+    deep_check_of_foreign_documents(Deployment::Standalone).await;
 }

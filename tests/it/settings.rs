@@ -91,7 +91,47 @@ fn a_variable_with_single_underscores_is_noticed() {
 #[test]
 fn a_value_of_the_wrong_kind_names_its_key_and_its_source() {
     let refusal = refused(&[("INVENTORY__SERVER__PORT", "many")], &[]);
-    assert!(refusal.contains("server.port") && refusal.contains("INVENTORY__SERVER__PORT"), "{refusal}");
+    let whole = "server.port cannot be \"many\"; write a whole number, 0 or more";
+    assert_eq!(refusal, format!("the variable INVENTORY__SERVER__PORT: {whole}"));
+    let directory = configured(&[("local.toml", "[server]\nport = 99999\n")]);
+    let refusal = load(directory.path(), &[], &[]).expect_err("the port is too large");
+    let file = directory.path().join("config/local.toml");
+    let ports = "server.port cannot be \"99999\"; write a whole number from 0 to 65535";
+    assert_eq!(refusal, format!("{}: {ports}", file.display()));
+    assert_eq!(
+        refused(&[], &[("server.compression.enabled", "maybe")]),
+        "--set server.compression.enabled: server.compression.enabled cannot be \"maybe\"; write true or false"
+    );
+}
+
+#[test]
+fn a_value_that_is_none_of_the_choices_gets_them() {
+    assert_eq!(
+        refused(&[("INVENTORY__LOG__FORMAT", "xml")], &[]),
+        "the variable INVENTORY__LOG__FORMAT: log.format cannot be \"xml\"; write text or json"
+    );
+    assert_eq!(
+        refused(&[("INVENTORY__API__UNKNOWN_PARAMETERS", "warn")], &[]),
+        "the variable INVENTORY__API__UNKNOWN_PARAMETERS: api.unknown_parameters cannot be \"warn\"; write refuse or ignore"
+    );
+    assert_eq!(
+        refused(&[("INVENTORY__LOG__LEVEL", "loud")], &[]),
+        "the variable INVENTORY__LOG__LEVEL: log.level: \"loud\" is no level; write error, warn, info, debug, trace or off"
+    );
+    let durability = refused(&[("INVENTORY__STORE__DURABILITY", "foo")], &[]);
+    let choices = "the variable INVENTORY__STORE__DURABILITY: there is no setting store.durability; store has uri, ";
+    assert!(durability.starts_with(choices), "{durability}");
+}
+
+#[test]
+fn a_value_out_of_its_range_names_the_file_that_has_it() {
+    let directory = configured(&[("local.toml", "[api]\nmax_limit = 0\n")]);
+    let refusal = load(directory.path(), &[], &[]).expect_err("the limit is too small");
+    let file = directory.path().join("config/local.toml");
+    assert_eq!(refusal, format!("{}: api.max_limit: must be at least 1", file.display()));
+    // What was typed on the command line is in sight.
+    assert_eq!(refused(&[], &[("api.max_limit", "0")]), "api.max_limit: must be at least 1");
+    assert!(!refused(&[("INVENTORY__STORE__URI", "db:hush")], &[]).contains("hush"));
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use crate::plural::counted;
 use crate::settings::StoreSettings;
 use crate::store::embedded::Findings;
 use crate::store::embedded::maintenance;
 
 use super::super::output::say;
-use super::Outcome;
+use super::{Outcome, documents};
 
 /// Prints the errors of the store in the directory; succeeds if there are none, or none any more.
 pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool) -> Outcome {
@@ -26,7 +27,8 @@ pub(super) async fn run(directory: &Path, settings: &StoreSettings, repair: bool
     let findings = tokio::task::spawn_blocking(move || maintenance::check(&path, &options)).await??;
     list(&findings)?;
     say!("{}", read(&findings));
-    verdict(directory, &findings)
+    verdict(directory, &findings)?;
+    documents::run(settings).await
 }
 
 fn list(findings: &Findings) -> Outcome {
@@ -40,7 +42,7 @@ fn list(findings: &Findings) -> Outcome {
 }
 
 fn read(findings: &Findings) -> String {
-    format!("read {} documents and {} keys of indexes", findings.documents, findings.entries)
+    format!("read {} and {} of indexes", counted(findings.documents, "document"), counted(findings.entries, "key"))
 }
 
 fn verdict(directory: &Path, findings: &Findings) -> Outcome {

@@ -1,6 +1,7 @@
 //! `inventory-service check`: whether the service can run as it is set up, in plain words, for people and for container engines.
 
 mod directory;
+mod documents;
 mod embedded;
 mod ready;
 mod server;
@@ -22,10 +23,11 @@ pub struct CheckCommand {
     /// containers.
     #[arg(long, conflicts_with_all = ["deep", "repair"])]
     ready: bool,
-    /// Read every document and every index of an embedded store; the service must not run on it.
+    /// Read every document, and say which ones the service cannot show. On an embedded store also compare checksums and
+    /// indexes; the service must not run on it.
     #[arg(long)]
     deep: bool,
-    /// Repair what `--deep` finds, as far as possible.
+    /// Repair what `--deep` finds in the file of an embedded store, as far as possible.
     #[arg(long)]
     repair: bool,
 }
@@ -40,10 +42,10 @@ impl CheckCommand {
         if self.deep || self.repair {
             return match settings.store.location()? {
                 StoreUri::Embedded(directory) => embedded::run(&directory, &settings.store, self.repair).await,
-                StoreUri::MongoDb(_) => {
-                    Err("--deep and --repair are for the embedded store; ask mongosh for db.collection.validate()"
-                        .into())
+                StoreUri::MongoDb(_) if self.repair => {
+                    Err("--repair is for the embedded store; ask mongosh for db.collection.validate()".into())
                 }
+                StoreUri::MongoDb(_) => documents::run(&settings.store).await,
             };
         }
         let mut findings = vec![Finding::good("settings", "every key is known, every value within its range")];

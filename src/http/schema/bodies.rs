@@ -144,7 +144,7 @@ fn kind(kind: &Kind, used: Use) -> Value {
         Kind::Any => json!({}),
         Kind::Map(table) => object(table, used),
         Kind::EmptyOr(table) => json!({"anyOf": [object(table, used), {"type": "object", "maxProperties": 0}]}),
-        Kind::OpenMap => open_map(),
+        Kind::OpenMap | Kind::OpenMapOf(_) => open_map(),
         Kind::Entries(entry) => {
             let list = json!({"type": "array", "items": object(entry, used)});
             json!({"anyOf": [list, merged(open_map(), &json!({"description": "From name to value."}))]})

@@ -88,11 +88,16 @@ fn field(path: &FieldPath<'_>, said: &Bson) -> Vec<Document> {
 fn not(path: &FieldPath<'_>, negated: &Bson) -> Document {
     match negated {
         // Of an entry that is there nobody can say that it is not.
-        Bson::Document(operators) if path.rest.is_none() && operators.contains_key("$exists") => {
+        Bson::Document(operators) if path.rest.is_none() && speaks_of_existence(operators) => {
             doc! { "$nor": [joined(Document::new(), field(path, negated))] }
         }
         _ => no_entry(path, negated),
     }
+}
+
+fn speaks_of_existence(operators: &Document) -> bool {
+    let below = operators.get("$not").and_then(Bson::as_document);
+    operators.contains_key("$exists") || below.is_some_and(speaks_of_existence)
 }
 
 fn exists(path: &FieldPath<'_>, wanted: bool) -> Document {

@@ -19,7 +19,11 @@ pub(super) fn rewritten(fields: &Fields, array: &str, value: &Bson, at: &mut Loc
             let mut written = Document::new();
             for (name, value) in members {
                 at.enter(name.as_str());
-                let value = if name == "$literal" { value.clone() } else { rewritten(fields, array, value, at)? };
+                let value = if ["$literal", "$const"].contains(&name.as_str()) {
+                    value.clone()
+                } else {
+                    rewritten(fields, array, value, at)?
+                };
                 written.insert(name, value);
                 at.leave();
             }

@@ -42,7 +42,7 @@ impl Rewriting<'_> {
             }
             (None, value) => {
                 let value = expressions::rewritten(self.fields, self.array, value, &mut self.at)?;
-                if flag(&value) == Some(true) && self.entries.is_some() && self.overlaps(name) {
+                if self.entries.is_some() && self.overlaps(name) {
                     return Err(self.collision());
                 }
                 self.rest.insert(name, value);

@@ -11,7 +11,7 @@ use super::report::{ReportError, ReportErrors, name_of};
 use super::rows::{ImportRows, Row, RowReading, RowSource, field_of};
 use crate::domain::document::integer;
 use crate::domain::object_fields::{Accepted, FieldValue, Reference, ValueKind};
-use crate::domain::object_input::{self, ObjectInput};
+use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::object_type::ObjectType;
 use crate::exchange::cell;
 use crate::exchange::columns::{Heading, Own};
@@ -214,7 +214,10 @@ impl Planner {
         if !body.contains_key("author_id") {
             body.insert("author_id", self.user_id);
         }
-        let (mut input, violations) = ObjectInput::read(&body);
+        let (mut input, mut violations) = ObjectInput::read(&body);
+        if matches!(row.source, RowSource::Document(_)) {
+            violations.append(OBJECT.misspelt_members(&body));
+        }
         let is_whole = !violations.has_below("/fields");
         errors.add_violations(row.line, violations, &[], &HashSet::new());
         input.fields = match sent {

@@ -13,6 +13,7 @@ use crate::exchange::csv::{self, Delimiter, StringRecord};
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::exchange::sheet;
 use crate::json;
+use crate::plural::counted;
 use crate::service::resource;
 use crate::service::type_catalog::{TypeEntry, Types};
 
@@ -125,7 +126,7 @@ impl RowReading {
                 continue;
             }
             if cells.len() != table.header.len() {
-                let reason = format!("has {} cells, but the header has {}", cells.len(), table.header.len());
+                let reason = format!("has {}, but the header has {}", counted(cells.len(), "cell"), table.header.len());
                 read.errors.push(ReportError::new(line, "", reason));
                 continue;
             }

@@ -28,6 +28,8 @@ use crate::store::{Documents, Dump, FindQuery, StoreError};
 const BATCH: u32 = 2000;
 /// How long to wait for one answer of the server.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// The same for the first answer about a collection whose index is missing: the server sorts all of it.
+const SORTING: Duration = Duration::from_mins(10);
 /// New collections and indexes cannot be read as of a moment at first. It takes at most this long until they can.
 const SETTLING: Duration = Duration::from_secs(20);
 /// Between two attempts.
@@ -47,6 +49,12 @@ impl SessionDump {
         let collections = collections(inner).await.map_err(|error| command_error(&error))?;
         let moment = if inner.topology.has_transactions() { moment(inner, &collections).await? } else { None };
         Ok(Self { inner: Arc::clone(inner), collections, moment })
+    }
+
+    /// The same without a moment.
+    pub(super) async fn open_live(inner: &Arc<Inner>) -> Result<Self, StoreError> {
+        let collections = collections(inner).await.map_err(|error| command_error(&error))?;
+        Ok(Self { inner: Arc::clone(inner), collections, moment: None })
     }
 }
 
@@ -118,12 +126,12 @@ impl Dump for SessionDump {
     ) -> Result<BoxStream<'_, Result<Documents, StoreError>>, StoreError> {
         let order = plain_order(&FindQuery::new(Filter::all(), PATIENCE).sorted(order.clone()));
         let cursor = match self.moment {
-            Some(moment) => in_time(self.as_of(moment, collection, order)).await?,
-            None => in_time(self.as_it_is(collection, order)).await?,
+            Some(moment) => in_time(PATIENCE, self.as_of(moment, collection, order)).await?,
+            None => in_time(SORTING, self.as_it_is(collection, order)).await?,
         };
         let steps = stream::unfold(Some(cursor), |rest| async {
             let mut cursor = rest?;
-            match in_time(piece(&mut cursor)).await {
+            match in_time(PATIENCE, piece(&mut cursor)).await {
                 Ok(piece) if piece.is_empty() => None,
                 Ok(piece) => Some((Ok(piece), Some(cursor))),
                 Err(error) => Some((Err(error), None)),
@@ -163,10 +171,10 @@ async fn piece(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Documents, Error> 
     Ok(piece)
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(PATIENCE, work).await {
+async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(patience, work).await {
         Ok(outcome) => outcome.map_err(|error| trouble(&error)),
-        Err(_) => Err(unavailable(format!("no answer within {} seconds", PATIENCE.as_secs()))),
+        Err(_) => Err(unavailable(format!("no answer within {} seconds", patience.as_secs()))),
     }
 }
 

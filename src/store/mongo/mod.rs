@@ -321,6 +321,11 @@ impl Copying for MongoStore {
         Ok(Box::new(session))
     }
 
+    async fn live_dump(&self) -> Result<Box<dyn Dump>, StoreError> {
+        let session = self.run(COPY_BOUND, async |inner| dump::SessionDump::open_live(&inner).await).await?;
+        Ok(Box::new(session))
+    }
+
     async fn append(&self, collection: &str, documents: Documents) -> Result<(), StoreError> {
         let collection = collection.to_owned();
         self.run(COPY_BOUND, async move |inner| dump::append(&inner, &collection, &documents).await).await

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::carried::Carried;
 use super::error::unavailable;
 use super::presence::{Presence, Term, Trouble};
+use crate::plural::counted;
 use crate::store::StoreError;
 
 /// How long to wait for an operation beyond its own time budget.
@@ -27,7 +28,7 @@ pub(super) fn query_bound(max_time: Duration) -> Duration {
 }
 
 fn exceeded(bound: Duration) -> StoreError {
-    unavailable(format!("no answer within {} seconds", bound.as_secs()))
+    unavailable(format!("no answer within {}", counted(bound.as_secs(), "second")))
 }
 
 fn away() -> StoreError {

@@ -51,7 +51,7 @@ on_each_store! {
 
     async fn a_date_that_is_compared_with_a_text_is_told_with_what_to_write(app) {
         a_rack(app).await;
-        let of_field = "f.installed holds dates, which are never equal to texts; write {\"$date\": \"2024-05-06T00:00:00Z\"}";
+        let of_field = "f.installed holds dates, and a text is no date; write {\"$date\": \"2024-05-06T00:00:00Z\"}";
         for filter in [
             json!({"f.installed": "2024-05-06T00:00:00Z"}),
             json!({"f.installed": {"$ne": "2024-05-06T00:00:00Z"}}),
@@ -59,7 +59,7 @@ on_each_store! {
         ] {
             assert_eq!(hints_for(app, &filter, "public_id").await, [of_field], "{filter}");
         }
-        let of_member = "creation_time holds dates, which are never equal to texts; write {\"$date\": \"2024-01-01T00:00:00Z\"}";
+        let of_member = "creation_time holds dates, and a text is no date; write {\"$date\": \"2024-01-01T00:00:00Z\"}";
         assert_eq!(hints_for(app, &json!({"creation_time": {"$gte": "2024-01-01"}}), "public_id").await, [of_member]);
     }
 

@@ -78,7 +78,9 @@ on_each_store! {
     async fn a_group_with_users_needs_an_action_that_can_be_carried_out(app) {
         let ada = Person::with_rights(app, "ada", &[]).await;
         let path = format!("/groups/{}", ada.group_id);
-        app.delete(&path).await.error(400, "group_has_users");
+        let refused = app.delete(&path).await.error(400, "group_has_users");
+        let expected = format!("group {} has 1 user; say action=MOVE with group_id, or action=DELETE", ada.group_id);
+        assert_eq!(refused["message"], expected.as_str());
         app.delete(&format!("{path}?action=MOVE")).await.error(400, "parameter_invalid");
         app.delete(&format!("{path}?action=MOVE&group_id={}", ada.group_id)).await.error(400, "group_to_move_to");
         app.delete(&format!("{path}?action=MOVE&group_id=99")).await.error(400, "group_to_move_to");

@@ -91,6 +91,9 @@ on_each_store! {
         assert_eq!(errors(&answer), at(&[(3, "cores"), (3, "rented"), (3, "bought"), (4, "")]));
         let report = answer.json()["report"].clone();
         assert_eq!((&report["failed"], &report["created"]), (&json!(2), &json!(0)));
+        assert_eq!(answer.json()["message"], "2 lines cannot be taken; nothing was changed");
+        let answer = import(app, &format!("type_id={server}"), "hostname,cores\na,one\n").await;
+        assert_eq!(answer.json()["message"], "1 line cannot be taken; nothing was changed");
         assert_eq!(total(app).await, 0);
     }
 

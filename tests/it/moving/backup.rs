@@ -139,15 +139,19 @@ fn a_damaged_backup_changes_nothing() {
     // In the middle of the pages that are in use.
     let at = backup.windows(8).position(|bytes| bytes == b"hostname").expect("a document");
     flipped[at] ^= 1;
-    for (name, content) in [
-        ("flipped", &flipped[..]),
-        ("short", &backup[..backup.len() / 2]),
-        ("text", b"no backup at all"),
-        ("empty", b""),
+    let damaged = "the backup is damaged; nothing was changed: ";
+    let none = "is no backup of this service; nothing was changed: name a file that inventory-service backup wrote";
+    for (name, content, said) in [
+        ("flipped", &flipped[..], damaged),
+        ("short", &backup[..backup.len() / 2], damaged),
+        ("text", b"no backup at all", none),
+        ("garbage", &[0xa5; 10_000], none),
+        ("empty", b"", none),
     ] {
         fs::write(directory.path().join(name), content).expect("a file");
         let refused = complaint(&run(directory.path(), &["restore", name, "--force"]));
-        assert!(refused.contains("nothing was changed"), "{name}: {refused}");
+        assert!(refused.contains(name) && refused.contains(said), "{name}: {refused}");
+        assert!(!refused.contains("inventory.redb.new"), "{refused}");
         assert!(!directory.path().join("data/inventory.redb.new").exists());
         assert_eq!(fs::read(directory.path().join("data/inventory.redb")).expect("a store"), before, "{name}");
     }

@@ -126,7 +126,9 @@ fn a_compaction_that_was_killed_leaves_a_whole_store() {
         assert_eq!(content(&source.path().join("found")), content(&source.path().join("package")));
     }
     let said = succeeds(&run(source.path(), &["compact"]));
-    assert!(said.starts_with("compacted from "), "{said}");
+    // A kill may have come too late to stop one.
+    let is_done = ["compacted from ", "nothing was unused: "].iter().any(|words| said.starts_with(words));
+    assert!(is_done, "{said}");
     assert!(!source.path().join("data/inventory.redb.new").exists());
     succeeds(&run(source.path(), &["check", "--deep"]));
 }

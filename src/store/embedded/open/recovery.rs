@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use redb::{Database, StorageBackend};
 
+use crate::plural::counted;
 use crate::store::embedded::catalog::collections::Catalog;
 use crate::store::embedded::catalog::meta::FORMAT;
 use crate::store::embedded::file::overlay::Overlay;
@@ -135,7 +136,7 @@ pub(super) fn bring_up_to_date_in(
         if records.is_empty() {
             return Ok(catalog);
         }
-        log::info!("{} commits of {file} are in its log alone, applying them", records.len());
+        log::info!("applying {} of {file}, which its log alone has", counted(records.len(), "commit"));
         let limits = BatchLimits::of(files.options());
         replay::replay(database, catalog, records, limits, files.is_large(), room)
             .map_err(|error| paths.store_error(error))

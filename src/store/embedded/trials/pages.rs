@@ -145,6 +145,23 @@ fn looking_at_a_log_does_not_write_to_it() {
     assert!(memory.contents() == files);
 }
 
+#[test]
+fn the_first_sync_of_a_new_log_writes_and_syncs_its_batch_alone() {
+    let memory = Memory::recording();
+    let pages = create(&memory);
+    let created = memory.events().len();
+    pages.sync_data().expect("nothing to do");
+    assert_eq!(memory.events().len(), created);
+    pages.write(0, &filled(PAGE, &mut Random(15))).expect("it is written");
+    pages.sync_data().expect("it is synced");
+    let events = memory.events().split_off(created);
+    assert!(
+        matches!(&events[..], [Event::Write(_, _, part), Event::SyncBegun(_), Event::Sync(_)] if part.len() == 2 * PAGE),
+        "{} events",
+        events.len()
+    );
+}
+
 /// What a log has to say after a loss of power.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct State {

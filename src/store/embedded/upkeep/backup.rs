@@ -31,7 +31,10 @@ pub enum RestoreError {
     /// There is a store.
     #[error("there is a store in {}; say --force to put the backup in its place", .0.display())]
     Exists(PathBuf),
-    /// The input is not a backup, or one that this version cannot read.
+    /// The input is not a backup.
+    #[error("is no backup of this service; nothing was changed: name a file that inventory-service backup wrote")]
+    NoBackup,
+    /// It is one that this version cannot read.
     #[error("this is no backup that can be used; nothing was changed: {0}")]
     Unusable(OpenError),
     /// It is one, and damaged.
@@ -148,9 +151,15 @@ fn write(path: &Path, backup: &mut dyn Read) -> Result<(), RestoreError> {
 }
 
 fn check(new: &StoreFiles) -> Result<Findings, RestoreError> {
-    let findings = repair::check_at(new).map_err(RestoreError::Unusable)?;
+    let findings = repair::check_at(new).map_err(|error| match error {
+        OpenError::UnknownFormat(_) | OpenError::NoStore(_) => RestoreError::NoBackup,
+        error => RestoreError::Unusable(error),
+    })?;
+    // Nobody knows the name that the copy has.
+    let own = new.paths().file().display().to_string();
     match findings.problems.first() {
         None => Ok(findings),
+        Some(problem) if problem.place == own => Err(RestoreError::Damaged(problem.what.clone())),
         Some(problem) => Err(RestoreError::Damaged(problem.to_string())),
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use bson::raw::RawDocument;
 use redb::ReadableTable;
 
+use crate::plural::counted;
 use crate::store::StoreError;
 use crate::store::embedded::catalog::collections::Collection;
 use crate::store::embedded::failure;
@@ -138,7 +139,10 @@ impl Check<'_> {
                 }
             }
             if stored != expected {
-                self.report(Damaged::Index, format!("the index {name} has {stored} keys, its documents {expected}"));
+                self.report(
+                    Damaged::Index,
+                    format!("the index {name} has {}, its documents {expected}", counted(stored, "key")),
+                );
             }
         }
         Ok(())

@@ -3,6 +3,9 @@
 //! The space of deleted documents is reused. But pages that redb does not use move along in the log like the others.
 //! After many deletions they are most of the file, and the next start compacts it.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use redb::{Database, ReadableTable, ReadableTableMetadata};
 
 use crate::store::embedded::catalog::collections::Catalog;
@@ -31,6 +34,22 @@ pub struct Compacted {
     pub before: u64,
     /// And after.
     pub after: u64,
+}
+
+/// The outcome for people. A file that grew says why: small ones do, and a restored backup, which is denser than a log.
+impl fmt::Display for Compacted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { before, after } = self;
+        match after.cmp(before) {
+            Ordering::Less => write!(formatter, "compacted from {before} to {after} bytes"),
+            Ordering::Equal => write!(formatter, "nothing was unused: the file has {after} bytes, as before"),
+            Ordering::Greater => write!(
+                formatter,
+                "nothing was unused: the file grew from {before} to {after} bytes, because a store is written in steps \
+                 of 1 MiB and keeps about {BESIDE} bytes free for its next writes"
+            ),
+        }
+    }
 }
 
 /// Opens a store; compacts it first when more than half of its file is unused.

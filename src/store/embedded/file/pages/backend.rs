@@ -82,6 +82,8 @@ impl Pages {
         for _ in 0..RESERVE {
             pages.add_segment(&mut writer)?;
         }
+        // All that is in the file is of this process.
+        writer.end_in_doubt = None;
         pages.write_superblock(&mut writer, superblock)?;
         drop(writer);
         Ok(pages)

@@ -115,6 +115,7 @@ impl Log {
 
     /// Writes the next generation of the superblock. What it leads to has to be on disk before.
     pub(super) fn write_superblock(&self, writer: &mut LogWriter, superblock: Superblock) -> io::Result<()> {
+        debug_assert!(writer.end_in_doubt.is_none(), "the end of the log that was found may not be on disk");
         let superblock = Superblock { layout: LAYOUT, generation: superblock.generation + 1, ..superblock };
         writer.failing(|| {
             for slot in superblock.slots() {

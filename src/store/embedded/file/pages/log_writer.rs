@@ -83,7 +83,8 @@ pub(super) struct LogWriter {
     pub(super) slots: u64,
     /// After a checkpoint without room: how many slots have to be written before the next attempt.
     pub(super) retry_from: u64,
-    /// The end of the log as it was opened; `None` from the moment when it is on disk for sure. The first write makes it so.
+    /// The end of the log as it was opened; `None` from the moment when it is on disk for sure. The first write makes it so. A log that
+    /// this process has created has none.
     pub(super) end_in_doubt: Option<End>,
     /// Whether the disk had no room for another segment.
     pub(super) is_full: bool,

@@ -1,0 +1,159 @@
+//! Looks at every stored document: which of them the service cannot show as they are meant. For `check --deep`.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bson::RawBson;
+use bson::raw::{RawBsonRef, RawDocument};
+use futures::StreamExt;
+
+use crate::domain::document::integer;
+use crate::domain::stored::Stored;
+use crate::plural::counted;
+use crate::query::Sort;
+use crate::store::collections::{CATEGORIES, CREDENTIALS, GROUPS, OBJECTS, SETTINGS, TOKENS, TYPES, USERS};
+use crate::store::{Copying, Dump, StoreError};
+
+/// The collections, those that others refer to first.
+const LOOKED_AT: [(&str, Stored); 8] = [
+    (TYPES, Stored::Type),
+    (GROUPS, Stored::Group),
+    (CATEGORIES, Stored::Category),
+    (USERS, Stored::User),
+    (CREDENTIALS, Stored::Credential),
+    (SETTINGS, Stored::Setting),
+    (TOKENS, Stored::Token),
+    (OBJECTS, Stored::Object),
+];
+
+/// More documents than this are only counted.
+const MOST_LISTED: usize = 100;
+/// A note names as many ids.
+const MOST_IDS: usize = 10;
+/// Longer values of `_id` and `public_id` are cut off.
+const LONGEST_ID: usize = 80;
+
+/// What a look at all documents found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How many documents were read.
+    pub documents: u64,
+    /// How many of them are wrong.
+    pub wrong: u64,
+    /// The first of those, a line each.
+    pub listed: Vec<String>,
+    /// What is good to know.
+    pub notes: Vec<String>,
+}
+
+/// Reads all documents of the service, and keeps only ids of types and groups in memory.
+///
+/// # Errors
+/// Those of the store.
+pub async fn look(store: &dyn Copying) -> Result<Look, StoreError> {
+    let mut look = Look::default();
+    let (mut types, mut groups) = (HashSet::new(), HashSet::new());
+    let mut dump = store.live_dump().await?;
+    for (collection, kind) in LOOKED_AT {
+        let mut lost = Lost::default();
+        // In this order documents of one id are neighbours. The unique index of the embedded store lets in no two, and
+        // its order needs that index.
+        let is_ordered = store.is_remote() && kind.has_public_id();
+        let order = if is_ordered { Sort::by("public_id", false) } else { Sort::default() };
+        read(&mut *dump, (collection, kind), &order, &mut look, |document| match kind {
+            Stored::Type => types.extend(integer(document, "public_id")),
+            Stored::Group => groups.extend(integer(document, "public_id")),
+            Stored::Object => lost.unless_known(&types, integer(document, "type_id")),
+            Stored::User => lost.unless_known(&groups, integer(document, "group_id")),
+            Stored::Category | Stored::Credential | Stored::Setting | Stored::Token => {}
+        })
+        .await?;
+        let what = if kind == Stored::User { "group" } else { "type" };
+        look.notes.extend(lost.note(collection, what));
+    }
+    Ok(look)
+}
+
+async fn read(
+    dump: &mut dyn Dump,
+    (collection, kind): (&str, Stored),
+    order: &Sort,
+    look: &mut Look,
+    mut also: impl FnMut(&RawDocument),
+) -> Result<(), StoreError> {
+    let mut chunks = dump.documents(collection, order).await?;
+    let mut before = None;
+    while let Some(chunk) = chunks.next().await {
+        for document in chunk?.iter() {
+            look.documents += 1;
+            let mut problems = kind.problems(document);
+            if kind.has_public_id() {
+                let id = integer(document, "public_id");
+                if id.is_some() && id == before {
+                    problems.push("another document has the same public_id".to_owned());
+                }
+                before = id;
+            }
+            also(document);
+            if !problems.is_empty() {
+                look.add(collection, kind, document, &problems);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Look {
+    fn add(&mut self, collection: &str, kind: Stored, document: &RawDocument, problems: &[String]) {
+        self.wrong += 1;
+        if self.listed.len() >= MOST_LISTED {
+            return;
+        }
+        let (key, problems) = (shown(document, "_id"), problems.join("; "));
+        self.listed.push(if kind.has_public_id() {
+            let id = shown(document, "public_id");
+            format!("{collection}: _id {key}, public_id {id}: {problems}")
+        } else {
+            format!("{collection}: _id {key}: {problems}")
+        });
+    }
+}
+
+/// The value of a member on one line, not too long.
+fn shown(document: &RawDocument, name: &str) -> String {
+    let Ok(Some(value)) = document.get(name) else { return "none".to_owned() };
+    let text = match value {
+        RawBsonRef::ObjectId(id) => id.to_hex(),
+        value => {
+            RawBson::from(value).try_into().map_or_else(|_| "none".to_owned(), |value: bson::Bson| value.to_string())
+        }
+    };
+    let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    match line.char_indices().nth(LONGEST_ID) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+/// References to documents that are not there.
+#[derive(Default)]
+struct Lost {
+    documents: u64,
+    ids: BTreeSet<i64>,
+}
+
+impl Lost {
+    fn unless_known(&mut self, known: &HashSet<i64>, id: Option<i64>) {
+        let Some(id) = id.filter(|id| !known.contains(id)) else { return };
+        self.documents += 1;
+        if self.ids.len() < MOST_IDS {
+            self.ids.insert(id);
+        }
+    }
+
+    fn note(&self, collection: &str, what: &str) -> Option<String> {
+        let ids: Vec<String> = self.ids.iter().map(i64::to_string).collect();
+        let named = ids.join(", ");
+        let documents = counted(self.documents, "document");
+        (self.documents > 0).then(|| format!("{collection}: {documents} of a {what} that does not exist: {named}"))
+    }
+}
