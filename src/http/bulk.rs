@@ -10,7 +10,7 @@ use super::conditional::Precondition;
 use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
-use super::objects::{read_on_references, refuse_if_match};
+use super::objects::{fields, read_on_references, refuse_if_match};
 use super::params::Parameters;
 use super::schema::{
     Atomic, ChangedObjects, CreatedObjects, IdempotencyHeader, NewObject, ObjectPatch, References, RemovedObjects,
@@ -18,9 +18,9 @@ use super::schema::{
 };
 use super::state::HttpState;
 use crate::domain::document::integer;
+use crate::service::Caller;
 use crate::service::bulk::{self as service, Outcome, Selection};
 use crate::service::resource::Objects;
-use crate::service::{Caller, field_names};
 
 operation! {
     /// Create several objects, each on its own or all together.
@@ -117,7 +117,7 @@ async fn selection(state: &HttpState, caller: &Caller, sent: &Parameters) -> Res
     let filter = filter.ok_or_else(|| required("filter", "which objects; {} for all"))?;
     let count = sent.number("expected_count")?;
     let expected_count = count.ok_or_else(|| required("expected_count", "how many objects the filter matches"))?;
-    let fields = field_names::fields(&state.services, caller).await?;
+    let fields = fields(state, caller, sent).await?;
     let filter = state.object_filter(filter, fields).await?;
     Ok(Selection { filter, expected_count, most: state.params.max_bulk })
 }

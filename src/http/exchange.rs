@@ -11,7 +11,7 @@ use super::envelope;
 use super::error::ApiError;
 use super::files::{File, SHEET, SentFormat};
 use super::idempotency::IdempotencyKey;
-use super::objects::LIST;
+use super::objects::{LIST, fields};
 use super::params::{Parameters, read_order, read_sort};
 use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
 use super::state::HttpState;
@@ -21,7 +21,7 @@ use crate::plural::counted;
 use crate::query::Filter;
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
-use crate::service::{Caller, ErrorCode, field_names};
+use crate::service::{Caller, ErrorCode};
 use crate::store::StoreError;
 
 /// What an export knows.
@@ -90,12 +90,12 @@ async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> 
         _ => ExportForm::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
-    let fields = field_names::fields(&state.services, caller).await?;
-    let fields = type_id.map_or_else(|| fields.clone(), |type_id| fields.clone().of_type(type_id));
+    let fields = fields(state, caller, sent).await?;
+    let fields = fields.map(|fields| type_id.map_or_else(|| fields.clone(), |type_id| fields.clone().of_type(type_id)));
     let filter = state.object_filter(filter, fields.clone()).await?;
-    let fields = fields.within(filter.document());
+    let fields = fields.map(|fields| fields.within(filter.document()));
     let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
-    let sort = read_sort(sent, read_order(sent)?, &LIST, Some(&fields))?;
+    let sort = read_sort(sent, read_order(sent)?, &LIST, fields.as_ref())?;
     Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all") })
 }
 

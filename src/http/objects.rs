@@ -23,7 +23,7 @@ use super::schema::{
 use super::state::HttpState;
 use crate::admission;
 use crate::json::write::DateStyle;
-use crate::query::Budget;
+use crate::query::{Budget, Fields};
 use crate::service::objects::{self as service, Seen};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
@@ -102,12 +102,21 @@ pub(super) async fn list_unclean(
     caller: Authenticated,
     type_id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let fields = field_names::fields(&state.services, &caller.0).await?.of_type(type_id.0);
-    let params = state.object_params(Parameters::of(&request)?, &UNCLEAN, fields).await?;
+    let sent = Parameters::of(&request)?;
+    let fields = fields(&state, &caller.0, &sent).await?.map(|fields| fields.of_type(type_id.0));
+    let params = state.object_params(sent, &UNCLEAN, fields).await?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
     answer(&state, &request, &caller.0, &path, &params, listed).await
+}
+
+/// The fields that the caller may know, for parameters that may name some.
+pub(super) async fn fields(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<Option<Fields>, ApiError> {
+    if !sent.may_name_fields() {
+        return Ok(None);
+    }
+    Ok(Some(field_names::fields(&state.services, caller).await?))
 }
 
 async fn object_params(
@@ -116,7 +125,8 @@ async fn object_params(
     sent: Parameters,
     route: &ListRoute,
 ) -> Result<ListParams, ApiError> {
-    state.object_params(sent, route, field_names::fields(&state.services, caller).await?).await
+    let fields = fields(state, caller, &sent).await?;
+    state.object_params(sent, route, fields).await
 }
 
 fn seen(params: &ListParams) -> Seen {

@@ -137,6 +137,12 @@ impl Parameters {
         ["filter", "projection"].iter().filter_map(|name| self.get(name)).map(str::len).sum()
     }
 
+    /// Whether `f.<name>` may stand in them: only then the names of fields are needed. An escaped letter may be an `f`.
+    pub fn may_name_fields(&self) -> bool {
+        let texts = ["filter", "sort", "projection"].into_iter().filter_map(|name| self.get(name));
+        texts.into_iter().any(|text| ["f.", "\"f\"", "\\u"].iter().any(|part| text.contains(part)))
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))

@@ -66,9 +66,9 @@ impl HttpState {
         &self,
         sent: Parameters,
         route: &ListRoute,
-        fields: Fields,
+        fields: Option<Fields>,
     ) -> Result<ListParams, ApiError> {
-        self.understood(sent, route, Some(fields)).await
+        self.understood(sent, route, fields).await
     }
 
     async fn understood(
@@ -88,10 +88,10 @@ impl HttpState {
     ///
     /// # Errors
     /// As [`read_filter`].
-    pub async fn object_filter(&self, text: &str, fields: Fields) -> Result<Filter, ApiError> {
+    pub async fn object_filter(&self, text: &str, fields: Option<Fields>) -> Result<Filter, ApiError> {
         let (now, limits, text) = (self.services.now(), self.params.limits, text.to_owned());
         let bytes = text.len();
-        let read = move |effort: &Effort| read_filter(&text, &limits, Some(&fields), Moment { now, effort });
+        let read = move |effort: &Effort| read_filter(&text, &limits, fields.as_ref(), Moment { now, effort });
         understood(bytes, self.services.max_time, read).await
     }
 
