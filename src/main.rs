@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use inventory_service::cli::output::{CLOSED_PIPE, is_closed_pipe};
-use inventory_service::cli::{Command, CommandLine, Outcome};
+use inventory_service::cli::{Command, CommandLine, Outcome, all_settings};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
 use mimalloc::MiMalloc;
@@ -16,7 +16,9 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    match run(CommandLine::parse()) {
+    let arguments = std::env::args_os().filter_map(|argument| argument.into_string().ok());
+    let line = CommandLine { settings: all_settings(arguments), ..CommandLine::parse() };
+    match run(line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&*error) => ExitCode::from(CLOSED_PIPE),
         Err(error) => {

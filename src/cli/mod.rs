@@ -44,6 +44,21 @@ pub struct CommandLine {
     pub command: Option<Command>,
 }
 
+/// The values of every `--set` of a command line that was understood, in order. The parser keeps those behind the command alone
+/// where there are some in front of it as well.
+pub fn all_settings(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    let mut settings = Vec::new();
+    while let Some(argument) = arguments.next() {
+        if argument == "--set" {
+            settings.extend(arguments.next());
+        } else if let Some(value) = argument.strip_prefix("--set=") {
+            settings.push(value.to_owned());
+        }
+    }
+    settings
+}
+
 /// The version, and the commit with its day where the program was built from a checkout.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("INVENTORY_COMMIT"));
 

@@ -10,6 +10,7 @@ use fancy_regex::{Regex, RegexBuilder};
 use super::object_type::{Field, ObjectType};
 use super::violation::quoted;
 use super::{Violation, Violations};
+use crate::suggest;
 
 /// How much a pattern may backtrack on one value before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -138,6 +139,12 @@ impl FieldRules {
         self.check_by(sent, stored, false)
     }
 
+    /// The nearest name of a field, as a part of a message.
+    fn hint(&self, name: &str) -> String {
+        let known: Vec<&str> = self.rules.iter().map(|rule| rule.name.as_str()).collect();
+        suggest::hint(name, &known)
+    }
+
     fn check_by(&self, sent: &[FieldValue], stored: &[FieldValue], is_read: bool) -> Result<Accepted, Violations> {
         let mut violations = Violations::new();
         let mut references = Vec::new();
@@ -145,7 +152,8 @@ impl FieldRules {
         let mut values: HashMap<usize, Bson> = HashMap::new();
         for (index, entry) in sent.iter().enumerate() {
             let Some(&position) = self.positions.get(&entry.name) else {
-                let message = format!("the type has no field {}", quoted(&entry.name));
+                let hint = if violations.count() < HINTED { self.hint(&entry.name) } else { String::new() };
+                let message = format!("the type has no field {}{hint}", quoted(&entry.name));
                 violations.push(Violation::new(format!("/fields/{index}/name"), message));
                 continue;
             };
@@ -247,6 +255,9 @@ impl FieldRule {
         }
     }
 }
+
+/// For so many unknown names of a body the nearest one is looked for.
+const HINTED: usize = 5;
 
 /// The known kinds of fields, and what they hold.
 const KINDS: [(&str, ValueKind); 13] = [

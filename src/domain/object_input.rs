@@ -44,9 +44,9 @@ const KNOWN: [&str; 12] = [
     "views",
 ];
 
-/// Whether every object may have a member of this name.
-pub fn is_member(name: &str) -> bool {
-    KNOWN.contains(&name)
+/// The members that every object may have.
+pub fn members() -> &'static [&'static str] {
+    &KNOWN
 }
 
 /// A body that keeps the schema.

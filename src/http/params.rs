@@ -314,6 +314,9 @@ pub(super) fn read_sort(
     fields: Option<&Fields>,
 ) -> Result<Sort, ApiError> {
     let text = sent.get("sort").unwrap_or(route.key);
+    if text.trim_start().starts_with('[') {
+        return Err(ApiError::parameter("sort", "must be a path, paths as a,-b, or an object from path to 1 or -1"));
+    }
     if text.trim_start().starts_with('{') {
         return read_sort_document(text, order, route, fields);
     }
@@ -441,7 +444,8 @@ fn projection_document(text: &str) -> Result<Document, ApiError> {
         Some(b'{') | None => read_document("projection", text)?,
         Some(b'[') => {
             let names = serde_json::from_str::<Vec<String>>(text);
-            kept(names.map_err(|_| ApiError::parameter("projection", "a list must hold names of fields"))?)
+            let names = names.ok().filter(|names| names.iter().all(|name| !name.contains('\0')));
+            kept(names.ok_or_else(|| ApiError::parameter("projection", "a list must hold names of fields"))?)
         }
         Some(_) => return Err(ApiError::parameter("projection", "must be an object, or a list of names of fields")),
     })

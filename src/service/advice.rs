@@ -62,7 +62,10 @@ pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Resu
         }
         if first == STORED {
             advice.extend(rest.and_then(|rest| seen.entries(rest)));
-        } else if !object_input::is_member(first) && looked_up.len() < MOST && looked_up.insert(first.to_owned()) {
+        } else if !object_input::members().contains(&first)
+            && looked_up.len() < MOST
+            && looked_up.insert(first.to_owned())
+        {
             let question = Filter::parse(&doc! { first: { "$exists": true } }, &Limits::NONE)?;
             let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
             if left < Duration::from_millis(1) {
@@ -180,6 +183,9 @@ impl Seen<'_> {
     fn instead_of(&self, name: &str) -> String {
         if self.has_field(name) {
             return format!("a field is asked for as f.{}", plain(name));
+        }
+        if let Some(member) = suggest::nearest(name, object_input::members()) {
+            return format!("did you mean {member}?");
         }
         let mut known: Vec<&str> = self.types.field_names().filter(|name| self.has_field(name)).collect();
         known.sort_unstable();

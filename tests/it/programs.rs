@@ -34,6 +34,20 @@ fn with_a_store() -> TempDir {
 }
 
 #[test]
+fn settings_in_front_of_a_command_and_behind_it_all_count() {
+    let directory = empty();
+    let made = run(
+        directory.path(),
+        &["--set", "store.uri=embedded:front", "demo", "--objects", "200", "--set=store.cache_mib=32"],
+    );
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(directory.path().join("front").is_dir());
+    assert!(!directory.path().join("data").exists());
+    let wrong = run(directory.path(), &["--set", "server.prt=1", "check", "--set", "store.uri=embedded:front"]);
+    assert!(text(&wrong.stderr).contains("server.prt"), "{}", text(&wrong.stderr));
+}
+
+#[test]
 fn a_command_whose_reader_has_enough_ends_quietly() {
     let directory = with_a_store();
     let commands: [&[&str]; 6] =

@@ -141,6 +141,7 @@ on_each_store! {
         let two = list(app, &[("sort", r#"{"type_id": -1, "public_id": -1}"#)]).await;
         assert_eq!(names(&two), ["web-room", "db-1", "web-2", "web-1"]);
         assert_eq!(names(&app.post("/objects/query", &json!({"sort": {"public_id": -1}, "limit": 1})).await), ["web-room"]);
+        list(app, &[("sort", r#"[["type_id", 1]]"#)]).await.error(400, "parameter_invalid");
         list(app, &[("sort", r#"{"type_id": 1}"#), ("order", "-1")]).await.error(400, "parameter_invalid");
         list(app, &[("sort", r#"{"type_id": 2}"#)]).await.error(400, "query_15975");
     }
