@@ -288,6 +288,12 @@ fn spawn(program: &Path, deployment: Deployment, directory: &Path, port: u16) ->
     if deployment != Deployment::Unbounded {
         guard.args(["--wiredTigerCacheSizeGB", "0.25"]);
     }
+    // Each test has a database of many files. The server shall not keep the files of tests that are over open: it would
+    // reach its bound of open files and refuse connections.
+    guard.args([
+        "--wiredTigerEngineConfigString",
+        "file_manager=(close_idle_time=5,close_scan_interval=2,close_handle_minimum=250)",
+    ]);
     // What a killed process had under way is given up sooner than after the usual minute.
     guard.args(["--setParameter", "transactionLifetimeLimitSeconds=10"]);
     guard.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
