@@ -407,19 +407,23 @@ async fn first_admin(
         max_time: settings.query.max_time(),
     };
     let first_admin = first_start.run().await?;
-    announce(first_admin.as_ref(), &directory_path.join(PASSWORD_FILE));
+    announce(&first_start, first_admin.as_ref()).await?;
     Ok(first_admin)
 }
 
 /// Tells the operator how to sign in: at once, because later steps may fail, and at each start while the file with the
 /// password exists.
-fn announce(first_admin: Option<&FirstAdmin>, file: &Path) {
+async fn announce(first_start: &FirstStart<'_>, first_admin: Option<&FirstAdmin>) -> Result<(), StartError> {
     if let Some(FirstAdmin { user_name, password: Some(password), .. }) = first_admin {
         log::info!("first administrator: user {user_name} with password {}", password.expose());
     }
-    if file.exists() {
-        log::info!("the password stands in {}; sign in, change it, remove the file", file.display());
+    let file = first_start.directory.join(PASSWORD_FILE);
+    match first_start.is_password_of(&file).await? {
+        Some(true) => log::info!("the password stands in {}; sign in, change it, remove the file", file.display()),
+        Some(false) => log::info!("{} holds a password that was changed; remove the file", file.display()),
+        None => {}
     }
+    Ok(())
 }
 
 /// The use cases on a prepared store. If neither the store nor the settings have a key for tokens, they create one.

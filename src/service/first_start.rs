@@ -95,6 +95,19 @@ impl FirstStart<'_> {
         }
     }
 
+    /// Whether the first administrator still has the password in this file; `None` without a file.
+    ///
+    /// # Errors
+    /// As [`Store::find`] and [`Passwords::check`].
+    pub async fn is_password_of(&self, file: &Path) -> Result<Option<bool>, AccountError> {
+        let Ok(written) = fs::read_to_string(file) else { return Ok(None) };
+        let stored = credentials::of_user(self.store, FIRST_ADMIN, self.max_time).await?;
+        let Some(hash) = stored.and_then(|credential| credential.hash) else { return Ok(Some(false)) };
+        let password = Secret::from(written.trim_end().to_owned());
+        let checked = self.passwords.check(password, Some(hash)).await.map_err(AuthError::from)?;
+        Ok(Some(checked.matches))
+    }
+
     /// Creates the administrator with this password, and returns the user name; `None` if another instance did.
     async fn make(&self, password: Secret) -> Result<Option<String>, AccountError> {
         let hash = self.passwords.hash(password).await.map_err(AuthError::from)?;

@@ -64,9 +64,12 @@ impl World {
 
     async fn start_with(&self, settings: &AuthSettings) -> Result<Option<FirstAdmin>, AccountError> {
         let passwords = Passwords::new(settings).expect("valid settings");
-        let (store, now) = (&*self.store, self.clock.now());
-        let directory = self.directory.path();
-        FirstStart { store, passwords: &passwords, settings, directory, now, max_time: MAX_TIME }.run().await
+        self.first_start_with(settings, &passwords).run().await
+    }
+
+    fn first_start_with<'a>(&'a self, settings: &'a AuthSettings, passwords: &'a Passwords) -> FirstStart<'a> {
+        let (store, now, directory) = (&*self.store, self.clock.now(), self.directory.path());
+        FirstStart { store, passwords, settings, directory, now, max_time: MAX_TIME }
     }
 
     /// An instance of the service on this store.
@@ -204,6 +207,20 @@ async fn a_made_up_first_password_is_told_once_and_written_for_the_owner() {
     assert_eq!(fs::read_to_string(file).expect("text").trim(), password.expose());
     assert!(login(&world.accounts().await, &made.user_name, password.expose()).await.is_ok());
     assert!(world.start_with(&making_up_a_password()).await.expect("a second start").is_none());
+}
+
+#[tokio::test]
+async fn a_start_knows_whether_the_written_password_still_counts() {
+    let world = World::new().await;
+    let settings = making_up_a_password();
+    let passwords = Passwords::new(&settings).expect("valid settings");
+    let start = world.first_start_with(&settings, &passwords);
+    let file = world.directory.path().join(PASSWORD_FILE);
+    assert_eq!(start.is_password_of(&file).await.expect("an answer"), None, "no file");
+    start.run().await.expect("a first start");
+    assert_eq!(start.is_password_of(&file).await.expect("an answer"), Some(true));
+    world.change_password(1, "a password of one's own").await;
+    assert_eq!(start.is_password_of(&file).await.expect("an answer"), Some(false));
 }
 
 #[tokio::test]
