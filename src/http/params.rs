@@ -501,8 +501,22 @@ fn decoded(text: &str) -> Result<String, ApiError> {
         .map_err(|_| ApiError::new(ErrorCode::ParameterInvalid, "the query string is not UTF-8"))
 }
 
+/// Names that other interfaces have for parameters of ours.
+const ELSEWHERE: [(&str, &str); 9] = [
+    ("skip", "page"),
+    ("offset", "page"),
+    ("per_page", "limit"),
+    ("page_size", "limit"),
+    ("size", "limit"),
+    ("order_by", "sort"),
+    ("query", "filter"),
+    ("where", "filter"),
+    ("select", "projection"),
+];
+
 fn unknown_parameter(name: &str, known: &[&str]) -> String {
-    match suggest::nearest(name, known) {
+    let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
+    match elsewhere.map(|(_, ours)| *ours).or_else(|| suggest::nearest(name, known)) {
         Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
         None if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
         None => format!("is no parameter of this route; those are {}", known.join(", ")),
