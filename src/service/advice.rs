@@ -1,5 +1,5 @@
 //! What to tell a caller whose question about objects is answered, but hardly as it was meant: paths that no object has, and
-//! dates compared with texts.
+//! values compared with those of another kind, which never equal them.
 //!
 //! *Invariant:* advice rests on the objects and types that the caller may see, so it tells nothing of others.
 
@@ -15,7 +15,7 @@ use super::list_query::ListQuery;
 use super::services::Services;
 use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
-use crate::domain::object_fields::parse_date;
+use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::domain::object_input;
 use crate::query::{Filter, Limits, STORED, SortKey};
 use crate::store::{FindQuery, collections};
@@ -29,6 +29,8 @@ const MOST_SAID: usize = 5;
 const LONGEST_QUOTED: usize = 60;
 /// The members of objects that hold dates.
 const DATES: [&str; 2] = ["creation_time", "last_edit_time"];
+/// The members of objects that hold numbers.
+const NUMBERS: [&str; 4] = ["public_id", "type_id", "author_id", "editor_id"];
 /// The operators that compare with a value.
 const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"];
 
@@ -43,7 +45,8 @@ pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Resu
     let seen = Seen { types: &types, group_id: caller.group_id };
     let mut said = Said::default();
     said.conditions(query.filter.document());
-    let mut advice: Vec<String> = said.texts.iter().filter_map(|(place, text)| seen.dates(place, text)).collect();
+    let mut advice: Vec<String> =
+        said.values.iter().filter_map(|(place, value)| seen.other_kind(place, value)).collect();
     let mut unknown = BTreeSet::new();
     let sorted = query.sort.keys().iter().filter_map(|key| match key {
         SortKey::Path { path, .. } => Some(path.as_str()),
@@ -55,7 +58,9 @@ pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Resu
     let sorted: Vec<String> = sorted.map(str::to_owned).collect();
     advice.extend(unknown);
     let (mut looked_up, begun) = (BTreeSet::new(), Instant::now());
-    for path in said.paths.into_iter().chain(sorted) {
+    let shown = query.projection.iter().flat_map(|projection| projection.document().iter());
+    let shown = shown.filter(|(path, value)| is_shown(path, value)).map(|(path, _)| path.clone());
+    for path in said.paths.into_iter().chain(sorted).chain(shown) {
         let (first, rest) = path.split_once('.').map_or((path.as_str(), None), |(first, rest)| (first, Some(rest)));
         if advice.len() >= MOST_SAID {
             break;
@@ -82,6 +87,18 @@ pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Resu
     Ok(advice)
 }
 
+/// Whether a member of a projection asks for a path of the objects.
+fn is_shown(path: &str, value: &Bson) -> bool {
+    let is_wanted = match value {
+        Bson::Boolean(wanted) => *wanted,
+        Bson::Int32(number) => *number != 0,
+        Bson::Int64(number) => *number != 0,
+        Bson::Double(number) => *number != 0.0,
+        _ => false,
+    };
+    is_wanted && path != "_id" && path != "f"
+}
+
 /// A name as it stands in a header.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", plain(name))
@@ -92,8 +109,7 @@ fn plain(name: &str) -> String {
     name.escape_default().take(LONGEST_QUOTED).collect()
 }
 
-/// A value that is compared with a text: a member of objects, or a field by its name.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// What is compared: a member of objects, or a field by its name.
 enum Place {
     Member(String),
     Field(String),
@@ -103,8 +119,8 @@ enum Place {
 #[derive(Default)]
 struct Said {
     paths: BTreeSet<String>,
-    /// The first text that each place is compared with.
-    texts: Vec<(Place, String)>,
+    /// The first text, or else the first number, that each place is compared with.
+    values: Vec<(Place, Bson)>,
 }
 
 impl Said {
@@ -118,7 +134,7 @@ impl Said {
                 (STORED, value) => self.entries(value),
                 (path, value) => {
                     self.paths.insert(path.to_owned());
-                    self.text(|| Place::Member(path.to_owned()), value);
+                    self.value(|| Place::Member(path.to_owned()), value);
                 }
             }
         }
@@ -132,26 +148,29 @@ impl Said {
         }
         let Ok(entry) = operators.get_document("$elemMatch") else { return };
         if let (Ok(name), Some(value)) = (entry.get_str("name"), entry.get("value")) {
-            self.text(|| Place::Field(name.to_owned()), value);
+            self.value(|| Place::Field(name.to_owned()), value);
         }
     }
 
-    fn text(&mut self, place: impl FnOnce() -> Place, value: &Bson) {
-        let text = match value {
+    fn value(&mut self, place: impl FnOnce() -> Place, value: &Bson) {
+        let compared = match value {
             Bson::Document(operators) => {
                 let compared = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
-                compared.map(|(_, operand)| operand).find_map(text_of)
+                compared.map(|(_, operand)| operand).find_map(text_or_number)
             }
-            value => text_of(value),
+            value => text_or_number(value),
         };
-        self.texts.extend(text.map(|text| (place(), text.to_owned())));
+        self.values.extend(compared.map(|value| (place(), value.clone())));
     }
 }
 
-fn text_of(value: &Bson) -> Option<&str> {
+fn text_or_number(value: &Bson) -> Option<&Bson> {
     match value {
-        Bson::String(text) => Some(text),
-        Bson::Array(items) => items.iter().find_map(Bson::as_str),
+        Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => Some(value),
+        Bson::Array(items) => {
+            let text = items.iter().find(|item| matches!(item, Bson::String(_)));
+            text.or_else(|| items.iter().find_map(text_or_number))
+        }
         _ => None,
     }
 }
@@ -203,19 +222,41 @@ impl Seen<'_> {
         (!is_path).then(|| format!("fields have names and values; {}", self.instead_of(name)))
     }
 
-    /// About a date that is compared with a text.
-    fn dates(&self, place: &Place, text: &str) -> Option<String> {
-        let what = match place {
-            Place::Member(path) if DATES.contains(&path.as_str()) => path.clone(),
+    /// What the values of a place are, if all types agree.
+    fn holds(&self, place: &Place) -> Option<ValueKind> {
+        match place {
+            Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
+            Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
+            Place::Member(_) => None,
             Place::Field(name) => {
-                let kinds = self.kinds(name);
-                let holds_dates = !kinds.is_empty() && kinds.iter().all(|kind| *kind == "date");
-                holds_dates.then(|| format!("f.{}", plain(name)))?
+                let mut kinds = self.kinds(name).into_iter().map(ValueKind::named);
+                let first = kinds.next()?;
+                kinds.all(|kind| kind == first).then_some(first)
             }
-            Place::Member(_) => return None,
+        }
+    }
+
+    /// About a value that is compared with one of another kind.
+    fn other_kind(&self, place: &Place, value: &Bson) -> Option<String> {
+        let what = match place {
+            Place::Member(path) => path.clone(),
+            Place::Field(name) => format!("f.{}", plain(name)),
         };
-        let meant = parse_date(text).and_then(|date| date.try_to_rfc3339_string().ok());
-        let example = meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned());
-        Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
+        match (self.holds(place)?, value) {
+            (ValueKind::Date, Bson::String(text)) => {
+                let meant = parse_date(text).and_then(|date| date.try_to_rfc3339_string().ok());
+                let example = meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned());
+                Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
+            }
+            (ValueKind::Number | ValueKind::Reference, Bson::String(text)) => {
+                let meant = text.parse::<i64>().map(|number| format!("; write {number}")).unwrap_or_default();
+                Some(format!("{what} holds numbers, and a text is no number{meant}"))
+            }
+            (ValueKind::Text, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+                Some(format!("{what} holds texts, and a number is no text; write \"{value}\""))
+            }
+            (ValueKind::Checkbox, Bson::String(_)) => Some(format!("{what} holds true or false; write true")),
+            _ => None,
+        }
     }
 }

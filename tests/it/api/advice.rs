@@ -64,6 +64,30 @@ on_each_store! {
         assert_eq!(hints_for(app, &json!({"creation_time": {"$gte": "2024-01-01"}}), "public_id").await, [of_member]);
     }
 
+    async fn a_value_of_another_kind_is_told_with_what_to_write(app) {
+        app.create_type("rack", &[("units", "number"), ("hostname", "text"), ("spare", "checkbox")]).await;
+        for (filter, told) in [
+            (json!({"f.units": "42"}), "f.units holds numbers, and a text is no number; write 42"),
+            (json!({"f.units": {"$gt": "many"}}), "f.units holds numbers, and a text is no number"),
+            (json!({"f.hostname": {"$in": [7]}}), "f.hostname holds texts, and a number is no text; write \"7\""),
+            (json!({"f.spare": "true"}), "f.spare holds true or false; write true"),
+            (json!({"type_id": "1"}), "type_id holds numbers, and a text is no number; write 1"),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+    }
+
+    async fn a_projection_of_a_path_that_no_object_has_is_told(app) {
+        a_rack(app).await;
+        let told = "no object has \"hostname\"; a field is asked for as f.hostname";
+        for projection in ["hostname", r#"{"hostname": 1}"#] {
+            assert_eq!(hints(&app.get_with("/objects/", &[("projection", projection)]).await), [told], "{projection}");
+        }
+        for projection in ["public_id,f.hostname", r#"{"hostname": 0}"#, r#"{"new": "$type_id"}"#] {
+            assert_eq!(hints(&app.get_with("/objects/", &[("projection", projection)]).await), [] as [&str; 0], "{projection}");
+        }
+    }
+
     async fn advice_is_short_and_lets_no_question_fail(app) {
         a_rack(app).await;
         let long = "x".repeat(3000);
