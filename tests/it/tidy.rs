@@ -128,6 +128,32 @@ fn nothing_lower_knows_anything_higher() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[test]
+fn the_architecture_page_has_the_table_of_layers() {
+    let page = document("docs/architecture.md");
+    let mut told = BTreeMap::new();
+    for row in page
+        .lines()
+        .skip_while(|line| *line != "| module | may import |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+    {
+        let (modules, may) = row.trim_matches('|').split_once('|').expect("two columns");
+        let names = |cell: &str| -> BTreeSet<String> {
+            let cell = cell.split(';').next().unwrap_or_default();
+            cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        // A row of parts says what holds for a part of a module, and the last one is of what nothing bounds.
+        if may.contains("everything") || modules.contains("::") {
+            continue;
+        }
+        told.extend(names(modules).into_iter().map(|module| (module, names(may))));
+    }
+    let held =
+        LAYERS.iter().map(|(module, may)| ((*module).to_owned(), may.iter().map(|name| (*name).to_owned()).collect()));
+    assert_eq!(told, held.collect::<BTreeMap<_, BTreeSet<_>>>());
+}
+
 /// Where a file is below `src`, as a module: `store::embedded::index::key`.
 fn module_of(file: &Path) -> String {
     let inside = file.strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).expect("a file below src");
