@@ -12,6 +12,7 @@
 mod accumulate;
 mod arithmetic;
 mod array;
+mod binary128;
 mod boolean;
 mod call;
 mod comparisons;

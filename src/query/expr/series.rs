@@ -5,12 +5,17 @@
 
 use std::sync::OnceLock;
 
+use super::binary128;
 use super::decimal::{DIGITS, Decimal, MIN_EXPONENT, round};
 use super::natural::Natural;
 
 const PLACES: usize = 90;
 /// Below ten to this power a function like the sine is its argument to more than 34 digits.
 const TINY: i32 = -20;
+/// The server gives the inverse hyperbolic tangent of numbers below ten to this power as they are, without zeros behind them.
+const UNCHANGED: i32 = -50;
+/// Below ten to this power binary numbers of 128 bits are further apart than decimals.
+const COARSE: i32 = -4_931;
 /// From here on `exp(-x)` vanishes beside `exp(x)`.
 const LARGE: u128 = 100;
 
@@ -309,6 +314,11 @@ pub(super) fn log(x: Decimal, base: u32) -> Decimal {
     if off.units.digits() < PLACES - 60 { whole } else { result }
 }
 
+/// 6,145 times the logarithm of ten: the logarithm of what is just too large for a decimal.
+fn largest_exponent() -> Decimal {
+    Fixed { negative: false, units: ln_10().units.multiply(&Natural::new(6_145)) }.to_decimal(0)
+}
+
 /// `x` to the power of `y`.
 pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
     if y.is_zero() {
@@ -334,8 +344,9 @@ pub(super) fn pow(x: Decimal, y: Decimal) -> Decimal {
                 padded(exp(exponent_value))
             };
             match power {
-                // Too small for any number; its sign is gone too.
+                // Too small or too large for any number; its sign is gone too.
                 power if power.is_zero() => zero(MIN_EXPONENT),
+                power if largest_exponent().subtract(exponent_value).is_negative() => power,
                 power if negative && odd == Some(true) => power.negated(),
                 power => power,
             }
@@ -566,6 +577,9 @@ pub(super) fn sinh(x: Decimal) -> Decimal {
 
 /// The hyperbolic cosine.
 pub(super) fn cosh(x: Decimal) -> Decimal {
+    if x.is_zero() {
+        return padded(ONE);
+    }
     match exponentials(x) {
         Some((up, down)) => up.add(&down).divide_small(2).to_decimal(0),
         None => half_exp(x),
@@ -608,7 +622,11 @@ pub(super) fn asinh(x: Decimal) -> Decimal {
     if x.is_zero() {
         return smallest_zero(x);
     }
-    if is_tiny(x) { padded(x) } else { with_sign_of(x, area(x.absolute(), &Fixed::whole(1))) }
+    match parts(x) {
+        Some((negative, c, e)) if leading(c, e) < COARSE => binary128::nearest_to_small(negative, c, e),
+        _ if is_tiny(x) => padded(x),
+        _ => with_sign_of(x, area(x.absolute(), &Fixed::whole(1))),
+    }
 }
 
 /// The inverse hyperbolic cosine of a number not below 1.
@@ -625,7 +643,8 @@ pub(super) fn atanh(x: Decimal) -> Decimal {
         return with_sign_of(x, INFINITY);
     }
     if is_tiny(x) {
-        return padded(x);
+        let is_unchanged = parts(x).is_some_and(|(_, c, e)| leading(c, e) < UNCHANGED);
+        return if is_unchanged { x } else { padded(x) };
     }
     let one = Fixed::whole(1);
     let magnitude = Fixed::from_decimal(x.absolute());

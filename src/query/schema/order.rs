@@ -73,6 +73,10 @@ impl Schema {
                     }
                 }
                 KeywordRule::AllOf(schemas) => parts.extend(schemas.iter().flat_map(Self::parts)),
+                // One alternative alone is what must hold.
+                KeywordRule::AnyOf(schemas) | KeywordRule::OneOf(schemas) if schemas.len() == 1 => {
+                    parts.extend(schemas.iter().flat_map(Self::parts));
+                }
                 rule => parts.push(Self::of(rule.clone())),
             }
         }
