@@ -18,6 +18,7 @@ mod once;
 pub(crate) mod people;
 mod rendering;
 mod rights;
+mod sent_back;
 mod settings;
 mod tokens;
 mod types;
