@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
-use crate::http::edge::cors::CorsPolicy;
+use crate::http::edge::cors::{CorsPolicy, plain_answers};
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
@@ -58,7 +58,7 @@ pub struct Application {
     monitor: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     file: Option<Arc<dyn FileStore>>,
-    cors: CorsPolicy,
+    cors: Arc<CorsPolicy>,
     first_admin: Option<FirstAdmin>,
     routes: fn() -> Routes,
 }
@@ -185,7 +185,7 @@ impl Application {
         let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
-        let cors = CorsPolicy::new(&settings.server.cors)?;
+        let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
         let listener = listen(&address, "server.port")?;
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
         let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
@@ -337,12 +337,13 @@ impl Application {
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
-            let (at_gate, around) = (Arc::clone(&at_gate), Arc::clone(&around));
+            let (at_gate, around, policy) = (Arc::clone(&at_gate), Arc::clone(&around), Arc::clone(&cors));
             App::new()
                 .app_data(state.clone())
                 .app_data(bodies.clone())
                 .wrap(from_fn(move |request, next| gate(Arc::clone(&at_gate), request, next)))
                 .wrap(cors.layer())
+                .wrap(from_fn(move |request, next| plain_answers(Arc::clone(&policy), request, next)))
                 .wrap(from_fn(move |request, next| outermost(Arc::clone(&around), request, next)))
                 .configure(|config| routes().configure(config))
                 .configure(|config| metrics::configure(config, &state))

@@ -347,6 +347,7 @@ impl Settings {
         self.server.limits.validate()?;
         self.server.tls.files()?;
         self.server.cors.origins()?;
+        self.server.cors.headers()?;
         self.server.rate_limit.validate()?;
         self.auth.validate().map_err(|error| SettingsError::Invalid { key: error.key, message: error.message })
     }
