@@ -115,6 +115,11 @@ impl ApiError {
         unavailable(ErrorCode::StoreNotMigrated, format!("the store cannot be used: {reason}"))
     }
 
+    /// 503 while the store lacks a unique index.
+    pub fn incomplete(lack: &str) -> Self {
+        unavailable(ErrorCode::StoreIncomplete, format!("the store cannot take writes: {lack}"))
+    }
+
     /// The error without more than its code.
     pub fn of(code: ErrorCode) -> Self {
         let message = match code {

@@ -125,6 +125,7 @@ error_codes! {
     503 StoreUnavailable "store_unavailable": "the store cannot be reached; `Retry-After` says when to come again",
     503 QueryTimeout "query_timeout": "the query took longer than `query.max_time_ms`",
     503 RequestTimeout "request_timeout": "the request took longer than `server.request_timeout_s`, a transfer than `api.transfer_timeout_s`; it may have taken effect",
+    503 StoreIncomplete "store_incomplete": "another tool dropped a unique index, and it is not made again yet",
     503 StoreNotMigrated "store_not_migrated": "the store is not as this version of the service needs it",
     503 Busy "busy": "there is no memory or no turn for the request now; `Retry-After` says when to come again",
     503 ImportsBusy "imports_busy": "two imports of the same user are under way",

@@ -198,6 +198,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::StoreUnavailable => &[All],
         ErrorCode::QueryTimeout => &[Rest],
         ErrorCode::RequestTimeout => &[All],
+        ErrorCode::StoreIncomplete => &[Operations(&["ready"])],
         ErrorCode::StoreNotMigrated => &[Operations(&["ready"])],
         ErrorCode::Busy => &[Protected],
         ErrorCode::ImportsBusy => &[IMPORTS],
