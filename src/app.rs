@@ -197,6 +197,7 @@ impl Application {
         };
         let outermost = Arc::new(Outermost {
             metrics: Arc::clone(&metrics),
+            routes: routes::infos,
             links: links.clone(),
             compression: settings.server.compression,
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
@@ -210,6 +211,8 @@ impl Application {
                 unknown: settings.api.unknown_parameters,
                 limits: settings.query.limits(),
             },
+            max_uri_bytes: settings.server.limits.max_uri_bytes,
+            require_if_match: settings.api.require_if_match,
             links,
             metrics,
             file: file.clone(),

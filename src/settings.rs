@@ -122,6 +122,8 @@ pub struct ApiSettings {
     pub transfer_timeout_s: u64,
     /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
     pub base_url: String,
+    /// Whether changes of one resource need `If-Match`.
+    pub require_if_match: bool,
     /// `refuse` or `ignore` query parameters that a route does not know.
     pub unknown_parameters: UnknownParameters,
 }

@@ -8,12 +8,13 @@ use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListParams, ListRoute};
 use super::path::PathId;
 use super::schema::{
     Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
     Inserted, ListOf, Listing, Single, Updated, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::categories::{self as service, Node};
@@ -34,8 +35,9 @@ operation! {
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+    let params = state.list_params(sent.0, &LIST).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;

@@ -15,6 +15,7 @@ use super::schema::{
     Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
     Updated, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::groups::{self as service, UsersOfGroup};
@@ -32,8 +33,12 @@ operation! {
     /// List groups.
     list_groups: params(Listing), responses((status = 200, body = ListOf<Group>))
 }
-pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_groups(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }

@@ -1,7 +1,7 @@
 //! Lists that are too long for memory: sent to the client while they are read from the store.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::HeaderValue;
+use actix_web::http::header::{HeaderMap, HeaderValue};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use futures::future::ready;
@@ -75,11 +75,16 @@ where
     admission::current().hold(WAITING_BYTES)?;
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
+    let mut links = HeaderMap::new();
+    end.link(&mut links);
     let body = body(first, rest, move |count| end.text(count));
     let total = HeaderValue::from(pieces.total);
     let mut response = HttpResponse::build(StatusCode::OK);
     let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total));
-    let response = response.streaming(admission::kept(body.boxed_local()));
+    let mut response = response.streaming(admission::kept(body.boxed_local()));
+    for (name, value) in links {
+        response.headers_mut().insert(name, value);
+    }
     Ok(envelope::hinted(response, pieces.hint.as_ref()))
 }
 

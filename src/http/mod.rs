@@ -29,6 +29,7 @@ mod root;
 pub mod route_table;
 pub mod routes;
 pub mod schema;
+mod sent;
 pub mod state;
 mod types;
 mod user_settings;

@@ -20,6 +20,7 @@ use super::schema::{
     ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
     WrittenObject, operation,
 };
+use super::sent::{Sent, beside_body};
 use super::state::HttpState;
 use crate::admission;
 use crate::json::write::DateStyle;
@@ -67,8 +68,8 @@ pub(super) async fn query_objects(
     caller: Authenticated,
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
-    let params = object_params(&state, &caller.0, Parameters::from_body(&body.0)?, &LIST).await?;
+    let sent = beside_body(&body.0, Parameters::of(&request)?)?;
+    let params = object_params(&state, &caller.0, sent, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -82,8 +83,9 @@ pub(super) async fn list_references(
     request: HttpRequest,
     caller: Authenticated,
     id: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
+    let params = object_params(&state, &caller.0, sent.0, &LIST).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -101,8 +103,9 @@ pub(super) async fn list_unclean(
     request: HttpRequest,
     caller: Authenticated,
     type_id: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     let fields = fields(&state, &caller.0, &sent).await?.map(|fields| fields.of_type(type_id.0));
     let params = state.object_params(sent, &UNCLEAN, fields).await?;
     let query = params.query.clone();

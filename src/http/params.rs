@@ -127,6 +127,14 @@ impl Parameters {
         self
     }
 
+    /// These parameters, with those of `other` in place of equal names.
+    #[must_use]
+    pub fn overridden_by(mut self, other: Self) -> Self {
+        self.0.retain(|(name, _)| other.get(name).is_none());
+        self.0.extend(other.0);
+        self
+    }
+
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

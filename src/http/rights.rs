@@ -16,6 +16,7 @@ use super::route_table::{self, RouteAccess};
 use super::schema::{
     IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
@@ -75,9 +76,13 @@ operation! {
     /// List rights, flat or as a tree.
     list_rights: params(Listing, RightListing), responses((status = 200, body = ListOf<RightOrBranch>))
 }
-pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_rights(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     if sent.get("view").is_some() && sent.get("optional").is_some() {
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }

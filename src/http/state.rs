@@ -25,6 +25,10 @@ pub struct HttpState {
     pub services: Arc<Services>,
     /// How list parameters are read.
     pub params: ParamSettings,
+    /// Whether changes of one resource need `If-Match`.
+    pub require_if_match: bool,
+    /// The longest path and query of a request.
+    pub max_uri_bytes: usize,
     /// How absolute URLs begin.
     pub links: LinkSettings,
     /// What is counted.
@@ -111,7 +115,14 @@ impl HttpState {
     /// # Errors
     /// 400 naming another parameter.
     pub fn only_explain(&self, request: &HttpRequest) -> Result<bool, ApiError> {
-        let sent = Parameters::of(request)?;
+        self.only_explain_in(&Parameters::of(request)?)
+    }
+
+    /// The same of parameters that were read already.
+    ///
+    /// # Errors
+    /// 400 naming another parameter.
+    pub fn only_explain_in(&self, sent: &Parameters) -> Result<bool, ApiError> {
         sent.only(&[EXPLAIN], self.params.unknown)?;
         sent.flag(EXPLAIN)
     }

@@ -17,6 +17,7 @@ use super::schema::{
     Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
     operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::domain::type_input;
 use crate::json::write::DateStyle;
@@ -38,8 +39,12 @@ operation! {
     /// List types.
     list_types: params(Listing), responses((status = 200, body = ListOf<Type>))
 }
-pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_types(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }

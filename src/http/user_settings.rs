@@ -11,12 +11,13 @@ use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::links::encode_segment;
 use super::listing;
-use super::params::{ListRoute, Parameters};
+use super::params::ListRoute;
 use super::path::{PathId, PathText};
 use super::schema::{
     Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
     operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::resource::UserSettings;
@@ -43,8 +44,9 @@ pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     if sent.get("filter").is_some() {
         return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
     }
@@ -54,7 +56,7 @@ pub(super) async fn list_settings(
         let path = format!("/users/{}/settings/", user.0);
         return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;
     }
-    if state.only_explain(&request)? {
+    if state.only_explain_in(&sent)? {
         return Ok(envelope::explained(&service::explain_settings(&state.services, user.0).await?));
     }
     listing::results::<UserSettings>(&state, service::all_settings(&state.services, user.0).await?).await

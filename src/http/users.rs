@@ -9,12 +9,13 @@ use super::conditional::Precondition;
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::listing;
-use super::params::{ListRoute, Parameters};
+use super::params::ListRoute;
 use super::path::PathId;
 use super::schema::{
     Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
     UserPatch, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::resource::{self, Users};
@@ -32,8 +33,12 @@ operation! {
     /// List users.
     list_users: params(Listing), responses((status = 200, body = ListOf<User>))
 }
-pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_users(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }

@@ -118,6 +118,7 @@ error_codes! {
     415 NotAFile "not_a_file": "the body is not said to be a file of objects",
     415 NotJson "not_json": "the body is not said to be JSON",
     422 IdempotencyKeyReused "idempotency_key_reused": "another request came under this `Idempotency-Key`",
+    428 PreconditionRequired "precondition_required": "the service asks for an `If-Match` here",
     429 TooManyAttempts "too_many_attempts": "too many failed sign-ins; `Retry-After` says when to come again",
     429 RateLimited "rate_limited": "too many requests; `Retry-After` says when to come again",
     431 HeadersTooLarge "headers_too_large": "the headers are larger than `server.limits.max_header_bytes`",

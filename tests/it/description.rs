@@ -11,14 +11,12 @@ use serde_json::Value;
 
 use crate::support::app::{TestApp, on_each_store, send};
 
-/// The operations of the description: method, path, operation. Those of methods that OpenAPI 3.1 does not know stand
-/// in the path item as `x-<method>`.
+/// The operations of the description: method, path, operation.
 fn operations() -> Vec<(String, &'static str, &'static Value)> {
     let paths = document()["paths"].as_object().expect("paths");
     let items = paths.iter().flat_map(|(path, item)| {
         let operations = item.as_object().expect("a path item").iter();
-        operations
-            .map(move |(method, operation)| (method.trim_start_matches("x-").to_uppercase(), path.as_str(), operation))
+        operations.map(move |(method, operation)| (method.to_uppercase(), path.as_str(), operation))
     });
     items.collect()
 }
@@ -157,7 +155,7 @@ fn a_list_is_described_as_a_list_alone() {
         assert!(has_results, "{method} {path}: {schema}");
         lists += 1;
     }
-    assert_eq!(lists, 12);
+    assert_eq!(lists, 20);
 }
 
 #[tokio::test]
@@ -199,6 +197,8 @@ async fn execute_as_filled_in(app: &TestApp) {
     let mut operations = operations();
     operations.sort_by_key(|(_, _, operation)| {
         let id = operation["operationId"].as_str().expect("an id").trim_end_matches("_safely");
+        let list = id.strip_prefix("query_").map(|list| format!("list_{list}"));
+        let id = list.as_deref().filter(|list| place(list).is_some()).unwrap_or(id);
         // An export has no example, because its answer is no JSON.
         place(if id == "export_objects" { "get_object" } else { id })
     });

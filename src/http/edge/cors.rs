@@ -12,7 +12,7 @@ use actix_web::middleware::{Condition, Next};
 use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
-const EXPOSED: [&str; 13] = [
+const EXPOSED: [&str; 18] = [
     "ETag",
     "Location",
     "X-Total-Count",
@@ -23,6 +23,11 @@ const EXPOSED: [&str; 13] = [
     "Retry-After",
     "Allow",
     "WWW-Authenticate",
+    "Link",
+    "Accept-Patch",
+    "Accept-Query",
+    "RateLimit",
+    "RateLimit-Policy",
     "RateLimit-Limit",
     "RateLimit-Remaining",
     "RateLimit-Reset",

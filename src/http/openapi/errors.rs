@@ -185,6 +185,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::MethodNotAllowed => &[Operations(&[])],
         ErrorCode::BodyTooSlow => &[Bodies],
         ErrorCode::PreconditionFailed => &[Conditional, SELECTED_WRITES],
+        ErrorCode::PreconditionRequired => &[Conditional],
         ErrorCode::BodyTooLarge => &[Bodies],
         ErrorCode::UriTooLong => &[All],
         ErrorCode::ContentEncodingUnknown => &[Bodies],

@@ -10,6 +10,7 @@ mod explain;
 mod export;
 mod field_names;
 mod groups;
+mod habits;
 mod import;
 mod lists;
 mod malformed;
