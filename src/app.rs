@@ -20,7 +20,7 @@ use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
-use crate::http::limits::{BodyLimits, Panics};
+use crate::http::limits::{BodyLimits, KeysUnderWay, Panics};
 use crate::http::links::LinkSettings;
 use crate::http::metrics;
 use crate::http::openapi;
@@ -220,6 +220,7 @@ impl Application {
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
             rate_limits,
+            keys_under_way: KeysUnderWay::default(),
             written: WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
             panics: Panics::default(),
             routes: routes::infos,

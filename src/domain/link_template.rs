@@ -64,11 +64,15 @@ impl LinkTemplate {
         {
             return whole_address(value.as_ref());
         }
-        let has_at = self.fixed.iter().any(|text| text.contains('@'));
+        let mut has_at = self.fixed.iter().any(|text| text.contains('@'));
         let mut href = self.fixed[0].clone();
         let mut before = self.fixed[0].clone();
         for (text, value) in self.fixed[1..].iter().zip(values) {
-            href.extend(utf8_percent_encode(value.as_ref(), encoded_after(&before, has_at)));
+            href.extend(utf8_percent_encode(
+                value.as_ref(),
+                encoded_after(&before, has_at || value.as_ref().matches('@').count() > 1),
+            ));
+            has_at |= value.as_ref().contains('@');
             before.push_str(text);
             href.push_str(text);
         }
@@ -142,6 +146,7 @@ mod tests {
             ("mailto:{}", "a+b-c@example.org", "mailto:a+b-c@example.org"),
             ("MailTo:{}", "a@x.org,b@x.org?bcc=c", "MailTo:a@x.org%2Cb@x.org%3Fbcc%3Dc"),
             ("mailto:{}@example.org", "a@evil.example", "mailto:a%40evil.example@example.org"),
+            ("mailto:{}", "a@b@c", "mailto:a%40b%40c"),
             ("mailto:a@x.org?subject={}", "a@b & c", "mailto:a@x.org?subject=a%40b%20%26%20c"),
             ("tel:{}", "+49 (30) 12-3;ext=1", "tel:+49%20(30)%2012-3%3Bext%3D1"),
             ("https://{}/x", "host.example:8443", "https://host.example:8443/x"),

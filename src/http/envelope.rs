@@ -272,7 +272,7 @@ impl ListEnd {
     ) -> Result<Self, ApiError> {
         let total_pages = total.div_ceil(params.query.limit).max(1);
         let pagination = pagination(state, request, list_path, params, total_pages);
-        let link = pagination.link(params.query.page, total_pages);
+        let link = pagination.link(params, total_pages);
         let tail = ListTail {
             count: 0,
             total,
@@ -319,12 +319,18 @@ const LONGEST_LINK: usize = 4096;
 
 impl Pagination {
     /// The other pages as a header (RFC 8288). The first page has no `prev`, and the last one no `next`.
-    fn link(&self, page: u64, total_pages: u64) -> Option<HeaderValue> {
+    fn link(&self, params: &ListParams, total_pages: u64) -> Option<HeaderValue> {
+        let page = params.query.page;
+        let (has_pages, has_next) = match params.after {
+            // Behind a cursor a list goes one way.
+            Some(_) => (false, params.next.is_some()),
+            None => (true, page < total_pages),
+        };
         let relations = [
             ("first", &self.first, true),
-            ("prev", &self.prev, page > 1),
-            ("next", &self.next, page < total_pages),
-            ("last", &self.last, true),
+            ("prev", &self.prev, has_pages && page > 1),
+            ("next", &self.next, has_next),
+            ("last", &self.last, has_pages),
         ];
         let links = relations.iter().filter(|(_, _, is_there)| *is_there);
         let links: Vec<String> = links.map(|(name, url, _)| format!("<{url}>; rel=\"{name}\"")).collect();
@@ -341,7 +347,7 @@ fn pagination(
 ) -> Pagination {
     let origin = &state.links.origin(request);
     let list_url = resource_url(origin, list_path);
-    let mut others = encode_query(params.sent.iter().filter(|(name, _)| *name != "page"));
+    let mut others = encode_query(params.sent.iter().filter(|(name, _)| !["page", "after"].contains(name)));
     let has_body = matches!(request.method().as_str(), "QUERY" | "POST");
     if has_body && list_path.len() + others.len() + ROOM_FOR_PAGE > state.max_uri_bytes {
         // Nobody could ask for such a URL with GET: it goes with the same body, by QUERY.
@@ -351,8 +357,18 @@ fn pagination(
         let separator = if others.is_empty() { "" } else { "&" };
         format!("{list_url}?page={number}{separator}{others}")
     };
+    let after = |cursor: &str| {
+        let separator = if others.is_empty() { "" } else { "&" };
+        format!("{list_url}?after={cursor}{separator}{others}")
+    };
     let current = params.query.page;
     let sent = request.extensions().get::<AsSent>().map_or_else(|| request.uri().clone(), |sent| sent.0.clone());
+    if params.after.is_some() {
+        let url = format!("{origin}{sent}");
+        let next = params.next.as_deref().map_or_else(|| url.clone(), after);
+        let prev = page(current.saturating_sub(1).clamp(1, total_pages));
+        return Pagination { current: url, first: after(""), prev, next, last: page(total_pages) };
+    }
     Pagination {
         current: format!("{origin}{sent}"),
         first: page(1),

@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use futures::future::ready;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
+use super::cursors;
 use super::envelope::{self, Items, ListEnd, Nothing, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
@@ -34,6 +35,13 @@ pub async fn answer<W: Wire + 'static>(
         Listed::Page(page) => {
             let items = Items::of::<W>(&page.documents)?;
             let response = envelope::list::<W>(state, request, list_path, params, items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
+        Listed::Keyed(page, behind) => {
+            let items = Items::of::<W>(&page.documents)?;
+            let continued = cursors::continued(&state.services, params, &behind)?;
+            let total = params.before + page.total;
+            let response = envelope::list::<W>(state, request, list_path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {

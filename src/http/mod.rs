@@ -7,6 +7,7 @@ mod bulk;
 mod caller;
 mod categories;
 mod conditional;
+mod cursors;
 mod docs;
 pub mod edge;
 pub mod envelope;

@@ -10,15 +10,17 @@ use serde_json::json;
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
+use super::cursors;
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::schema::{
-    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
-    ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
-    WrittenObject, operation,
+    Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing,
+    NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody,
+    StoredObject, Updated, WrittenObject, operation,
 };
 use super::sent::{Sent, beside_body};
 use super::state::HttpState;
@@ -26,9 +28,10 @@ use crate::admission;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::objects::{self as service, Seen};
+use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
-use crate::service::resource::{Listed, Objects};
+use crate::service::resource::{self, Listed, Objects};
 use crate::service::shown::Shown;
 use crate::service::{Caller, ErrorCode, advice, field_names, references, rendering};
 use crate::store::Documents;
@@ -164,6 +167,13 @@ async fn list(
             let response = envelope::list::<Objects>(state, request, path, params, items, page.total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
+        Listed::Keyed(page, behind) => {
+            let items = items(state, caller, params, &page.documents, until).await?;
+            let continued = cursors::continued(&state.services, params, &behind)?;
+            let total = params.before + page.total;
+            let response = envelope::list::<Objects>(state, request, path, &continued, items, total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
         Listed::Pieces(pieces) => {
             let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
             let write = move |piece: Documents| {
@@ -257,16 +267,19 @@ pub(super) async fn get_object(
 
 operation! {
     /// Create an object.
-    create_object: request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
+    create_object: params(IdempotencyHeader), request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
 }
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_object(&state.services, &caller.0, &body.0).await?;
+    let work = service::create_object(&state.services, &caller.0, &body.0);
+    let again = async |outcome| Shown::of(&state.services, &caller.0, resource::encode(&outcome)?).await;
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }
 

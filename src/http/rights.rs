@@ -88,6 +88,9 @@ pub(super) async fn list_rights(
     }
     let sent = sent.with_alias("optional", "view");
     let params = state.list_params(sent, &LIST).await?;
+    if params.after.is_some() {
+        return Err(ApiError::parameter("after", "is not offered for rights, which do not change; use page"));
+    }
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;

@@ -13,7 +13,7 @@ use super::params::Parameters;
 pub(super) struct Sent(pub Parameters);
 
 /// Which page a URL beside a body may choose.
-const OF_PAGES: [&str; 2] = ["page", "limit"];
+const OF_PAGES: [&str; 3] = ["page", "limit", "after"];
 
 impl FromRequest for Sent {
     type Error = ApiError;

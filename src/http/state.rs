@@ -6,9 +6,10 @@ use std::time::Duration;
 use actix_web::HttpRequest;
 use actix_web::web::Bytes;
 
+use super::cursors;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
-use super::limits::Panics;
+use super::limits::{KeysUnderWay, Panics};
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, Moment, ParamSettings, Parameters, read_filter, understood};
 use super::route_table::RouteInfo;
@@ -43,6 +44,8 @@ pub struct HttpState {
     pub transfer_timeout: Duration,
     /// How many requests one user may send.
     pub rate_limits: Arc<RateLimits>,
+    /// The idempotency keys of requests that are under way.
+    pub keys_under_way: KeysUnderWay,
     /// JSON of objects that lists showed before.
     pub written: WrittenCache,
     /// Panics of handlers that were caught.
@@ -85,7 +88,9 @@ impl HttpState {
         let read = move |effort: &Effort| {
             ListParams::read(sent.clone(), &route, &settings, fields.as_ref(), Moment { now, effort })
         };
-        understood(bytes, self.services.max_time, read).await
+        let mut params = understood(bytes, self.services.max_time, read).await?;
+        cursors::begin(&self.services, &mut params, &route)?;
+        Ok(params)
     }
 
     /// Reads a filter of objects, see [`understood`]; `fields` are those that the caller may know.

@@ -10,17 +10,19 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
-    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
-    operation,
+    Cascade, DeletedWith, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody,
+    TypePatch, Updated, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::domain::type_input;
 use crate::json::write::DateStyle;
+use crate::service::once::Once;
 use crate::service::resource::{self, Types};
 use crate::service::types as service;
 
@@ -75,15 +77,18 @@ fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpRespon
 
 operation! {
     /// Create a type.
-    create_type: request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
+    create_type: params(IdempotencyHeader), request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
 }
 pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_type(&state.services, &body.0).await?;
+    let work = service::create_type(&state.services, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, &created)
 }
 

@@ -8,16 +8,18 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::ListRoute;
 use super::path::PathId;
 use super::schema::{
-    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
-    UserPatch, operation,
+    Deleted, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single,
+    Updated, User, UserBody, UserPatch, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::once::Once;
 use crate::service::resource::{self, Users};
 use crate::service::users as service;
 
@@ -59,16 +61,19 @@ pub(super) async fn get_user(
 
 operation! {
     /// Create a user.
-    create_user: request_body = NewUser, responses((status = 201, body = Inserted<User>))
+    create_user: params(IdempotencyHeader), request_body = NewUser, responses((status = 201, body = Inserted<User>))
 }
 pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_user(&state.services, &caller.0, &body.0).await?;
+    let work = service::create_user(&state.services, &caller.0, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     envelope::inserted::<Users>(&state, &request, StatusCode::CREATED, &created)
 }
 

@@ -152,7 +152,8 @@ pub const ALL: &[CollectionSpec] = &[
             // Other tools store settings without an identifier.
             unique("identifier", &[up("user_id"), up("identifier")])
                 .only(&[Equals { path: "identifier", value: Literal::Present }]),
-            plain("user_id", &[up("user_id")]),
+            // The order of an export, which is one of all settings.
+            plain("of_user", &[up("user_id"), up("identifier")]),
         ],
     },
     CollectionSpec {

@@ -115,6 +115,16 @@ fn the_command_prints_what_the_service_answers() {
 }
 
 #[test]
+fn the_command_prints_the_description_for_older_tools() {
+    let output = Command::new(env!("CARGO_BIN_EXE_inventory-service")).args(["openapi", "--for", "3.1"]).output();
+    let printed: Value = serde_json::from_slice(&output.expect("the binary starts").stdout).expect("JSON");
+    assert_eq!((&printed["openapi"], &document()["openapi"]), (&"3.1.0".into(), &"3.2.0".into()));
+    let types = |document: &Value, member: &str| document["paths"]["/rest/types/"][member].clone();
+    assert_eq!(types(&printed, "x-query"), types(document(), "query"));
+    assert_eq!(types(&printed, "query"), Value::Null);
+}
+
+#[test]
 fn every_operation_with_a_body_has_an_example() {
     for (method, path, operation) in operations() {
         let Some(content) = operation["requestBody"]["content"].as_object() else { continue };

@@ -1,6 +1,7 @@
 //! Adds the parts that all operations share to the descriptions of the handlers: rights, path variables, headers,
 //! errors.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -35,6 +36,14 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
 /// The id of the operation that a list has for QUERY.
 pub(super) fn id_of_query(id: &str) -> String {
     id.strip_prefix("list_").map_or_else(|| format!("{id}_safely"), |list| format!("query_{list}"))
+}
+
+/// The id that the same operation has for GET.
+fn id_of_list(id: &str) -> Cow<'_, str> {
+    match id.strip_prefix("query_") {
+        Some(list) if !list.starts_with("objects") => Cow::Owned(format!("list_{list}")),
+        _ => Cow::Borrowed(id.strip_suffix("_safely").unwrap_or(id)),
+    }
 }
 
 /// Describes the parameters of a list as the members of a body.
@@ -142,7 +151,7 @@ fn finish_operation(operation: &mut Value, route: &RouteInfo, routes: &[RouteInf
     let facts = Facts { explains, filters, ..Facts::of(operation, route, routes) };
     add_errors(operation, &facts);
     add_headers(operation, &facts);
-    examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id), route.path);
+    examples::add(operation, &id_of_list(&facts.id), route.path);
 }
 
 /// The resource that a path belongs to.
@@ -302,7 +311,7 @@ impl Facts {
                 self.path.split('/').filter_map(variable).any(|known| name.is_empty() || name == known)
             }
             Of::Below(path) => self.path.starts_with(path),
-            Of::Operations(ids) => ids.contains(&self.id.as_str()),
+            Of::Operations(ids) => ids.contains(&&*id_of_list(&self.id)),
         }
     }
 }

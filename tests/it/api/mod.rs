@@ -6,6 +6,7 @@ mod bulk;
 mod categories;
 mod common;
 mod concurrency;
+mod cursors;
 mod explain;
 mod export;
 mod field_names;

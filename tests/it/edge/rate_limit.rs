@@ -20,7 +20,10 @@ async fn a_user_is_told_what_is_left_and_then_refused() {
     let app = TestApp::embedded_with(&settings).await;
     let first = app.get("/types/").await;
     assert_eq!(allowance(&first), ("2", "1", "60"));
-    assert_eq!((first.header("ratelimit"), first.header("ratelimit-policy")), (r#""user";r=1;t=60"#, r#""user";q=2;w=120"#));
+    assert_eq!(
+        (first.header("ratelimit"), first.header("ratelimit-policy")),
+        (r#""user";r=1;t=60"#, r#""user";q=2;w=120"#)
+    );
     assert_eq!(allowance(&app.get("/nothing/").await), ("", "", ""));
     assert_eq!(allowance(&app.get("/types/77").await), ("2", "0", "120"));
     let refused = app.get("/types/").await;
