@@ -14,13 +14,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
-use crate::http::edge::cors::CorsPolicy;
+use crate::http::edge::cors::{CorsPolicy, plain_answers};
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
 use crate::http::edge::server;
 use crate::http::edge::tls::{Certificates, TlsError};
-use crate::http::limits::{BodyLimits, Panics};
+use crate::http::limits::{BodyLimits, KeysUnderWay, Panics};
 use crate::http::links::LinkSettings;
 use crate::http::metrics;
 use crate::http::openapi;
@@ -58,7 +58,7 @@ pub struct Application {
     monitor: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     file: Option<Arc<dyn FileStore>>,
-    cors: CorsPolicy,
+    cors: Arc<CorsPolicy>,
     first_admin: Option<FirstAdmin>,
     routes: fn() -> Routes,
 }
@@ -185,7 +185,7 @@ impl Application {
         let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
-        let cors = CorsPolicy::new(&settings.server.cors)?;
+        let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
         let listener = listen(&address, "server.port")?;
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
         let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
@@ -197,6 +197,7 @@ impl Application {
         };
         let outermost = Arc::new(Outermost {
             metrics: Arc::clone(&metrics),
+            routes: routes::infos,
             links: links.clone(),
             compression: settings.server.compression,
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
@@ -210,6 +211,8 @@ impl Application {
                 unknown: settings.api.unknown_parameters,
                 limits: settings.query.limits(),
             },
+            max_uri_bytes: settings.server.limits.max_uri_bytes,
+            require_if_match: settings.api.require_if_match,
             links,
             metrics,
             file: file.clone(),
@@ -217,6 +220,7 @@ impl Application {
             request_timeout: Duration::from_secs(settings.server.request_timeout_s),
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
             rate_limits,
+            keys_under_way: KeysUnderWay::default(),
             written: WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
             panics: Panics::default(),
             routes: routes::infos,
@@ -337,12 +341,13 @@ impl Application {
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let application = move || {
-            let (at_gate, around) = (Arc::clone(&at_gate), Arc::clone(&around));
+            let (at_gate, around, policy) = (Arc::clone(&at_gate), Arc::clone(&around), Arc::clone(&cors));
             App::new()
                 .app_data(state.clone())
                 .app_data(bodies.clone())
                 .wrap(from_fn(move |request, next| gate(Arc::clone(&at_gate), request, next)))
                 .wrap(cors.layer())
+                .wrap(from_fn(move |request, next| plain_answers(Arc::clone(&policy), request, next)))
                 .wrap(from_fn(move |request, next| outermost(Arc::clone(&around), request, next)))
                 .configure(|config| routes().configure(config))
                 .configure(|config| metrics::configure(config, &state))

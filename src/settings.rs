@@ -122,6 +122,8 @@ pub struct ApiSettings {
     pub transfer_timeout_s: u64,
     /// Scheme, host and path prefix for absolute URLs; empty: those of the request.
     pub base_url: String,
+    /// Whether changes of one resource need `If-Match`.
+    pub require_if_match: bool,
     /// `refuse` or `ignore` query parameters that a route does not know.
     pub unknown_parameters: UnknownParameters,
 }
@@ -347,6 +349,7 @@ impl Settings {
         self.server.limits.validate()?;
         self.server.tls.files()?;
         self.server.cors.origins()?;
+        self.server.cors.headers()?;
         self.server.rate_limit.validate()?;
         self.auth.validate().map_err(|error| SettingsError::Invalid { key: error.key, message: error.message })
     }

@@ -70,7 +70,7 @@ VIOLATIONS = re.compile(
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction"
 )
-PARAMETERS = re.compile(r"cannot be used with the view tree|is another name of view|is needed with (action|format)=|goes? with format=|must be left out (when sort has|beside a sort document)|a tag stands in quotes")
+PARAMETERS = re.compile(r"cannot be used with the view tree|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes")
 
 
 def breaks_a_rule(answer: dict, operation: str) -> bool:

@@ -14,6 +14,7 @@ use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::cursor::CursorKey;
 use super::{AuthSettings, Secret};
 
 /// Valid tokens have some 250 bytes. Longer ones are refused unread.
@@ -133,6 +134,7 @@ struct ReadyKey {
     created_at: DateTime<Utc>,
     encoding: EncodingKey,
     decoding: DecodingKey,
+    cursors: CursorKey,
 }
 
 impl Tokens {
@@ -196,6 +198,16 @@ impl Tokens {
         if now.timestamp() >= claims.expires_at { Err(TokenError::Expired) } else { Ok(claims) }
     }
 
+    /// A text that holds `content` unreadably, see [`Tokens::open`]. Nothing as long as there is no key.
+    pub fn seal(&self, context: &[u8], content: &[u8], now: DateTime<Utc>) -> Option<String> {
+        self.ring.load().signing_key(now)?.cursors.seal(context, content)
+    }
+
+    /// The content of a text that an instance of this service sealed in the same context.
+    pub fn open(&self, context: &[u8], text: &str) -> Option<Vec<u8>> {
+        self.ring.load().keys.iter().rev().find_map(|key| key.cursors.open(context, text))
+    }
+
     fn check_signature(&self, ring: &KeyRing, token: &str) -> Result<TokenClaims, TokenError> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Invalid)?;
         let key = header.kid.and_then(|id| ring.key(&id)).ok_or(TokenError::Invalid)?;
@@ -235,6 +247,7 @@ impl ReadyKey {
             created_at: key.created_at,
             encoding: EncodingKey::from_secret(&key.secret),
             decoding: DecodingKey::from_secret(&key.secret),
+            cursors: CursorKey::of(&key.secret),
         }
     }
 }

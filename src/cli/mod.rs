@@ -83,8 +83,8 @@ pub enum Command {
     Restore(restore::RestoreCommand),
     /// Copy everything from one store into another one of any kind.
     Migrate(migrate::MigrateCommand),
-    /// Print the description of the interface, in OpenAPI 3.1.
-    Openapi,
+    /// Print the description of the interface, in OpenAPI.
+    Openapi(openapi::OpenapiCommand),
     /// Manage users and the key of their tokens directly in the store.
     #[command(subcommand)]
     User(user::UserCommand),
@@ -119,7 +119,7 @@ impl Command {
             Self::Backup(command) => command.run(settings).await,
             Self::Restore(command) => command.run(settings).await,
             Self::Migrate(command) => command.run(settings).await,
-            Self::Openapi => openapi::run(),
+            Self::Openapi(command) => command.run(),
             Self::User(command) => {
                 let store = app::open_existing(&settings).await?;
                 let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;

@@ -10,8 +10,14 @@ use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode
 const PLACE: &str = "{}";
 const SCHEMES: [&str; 5] = ["http", "https", "mailto", "ssh", "tel"];
 
-/// All characters except those that need no encoding anywhere in an address.
+/// All characters except the unreserved ones of RFC 3986, which need no encoding anywhere in an address.
 const IN_VALUES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The address of a mail (RFC 6068): commas and question marks would end it.
+const IN_MAIL: &AsciiSet = &IN_VALUES.remove(b'@').remove(b'+');
+/// A telephone number (RFC 3966): a semicolon would begin a parameter.
+const IN_NUMBERS: &AsciiSet = &IN_VALUES.remove(b'+').remove(b'(').remove(b')').remove(b'*');
+/// A host and its port; an `@` would make a user of what comes before.
+const IN_HOSTS: &AsciiSet = &IN_VALUES.remove(b':').remove(b'[').remove(b']');
 /// Characters that an address never contains. Percent signs stay, because they are already an encoding.
 const IN_ADDRESSES: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'|').add(b'^');
@@ -58,12 +64,35 @@ impl LinkTemplate {
         {
             return whole_address(value.as_ref());
         }
+        let mut has_at = self.fixed.iter().any(|text| text.contains('@'));
         let mut href = self.fixed[0].clone();
+        let mut before = self.fixed[0].clone();
         for (text, value) in self.fixed[1..].iter().zip(values) {
-            href.extend(utf8_percent_encode(value.as_ref(), IN_VALUES));
+            href.extend(utf8_percent_encode(
+                value.as_ref(),
+                encoded_after(&before, has_at || value.as_ref().matches('@').count() > 1),
+            ));
+            has_at |= value.as_ref().contains('@');
+            before.push_str(text);
             href.push_str(text);
         }
         Some(href)
+    }
+}
+
+/// The characters to encode in a value, by its place: the fixed text before it says where that is. Values do not count,
+/// because none of them ends its part of the address.
+fn encoded_after(before: &str, has_at: bool) -> &'static AsciiSet {
+    let Some(scheme) = scheme(before) else { return IN_VALUES };
+    let rest = &before[scheme.len() + 1..];
+    match scheme.to_ascii_lowercase().as_str() {
+        // An address has one `@`, from the template or from the value.
+        "mailto" if !rest.contains('?') && !has_at => IN_MAIL,
+        "tel" if !rest.contains([';', '?']) => IN_NUMBERS,
+        "http" | "https" | "ssh" if rest.strip_prefix("//").is_some_and(|host| !host.contains(['/', '?', '#'])) => {
+            IN_HOSTS
+        }
+        _ => IN_VALUES,
     }
 }
 
@@ -109,6 +138,28 @@ mod tests {
         assert_eq!(filled("/local/{}", &["a-b.c_d~e"]).as_deref(), Some("/local/a-b.c_d~e"));
         assert_eq!(filled("https://x/", &[]).as_deref(), Some("https://x/"));
         assert_eq!(filled("https://x/{}", &["1", "2"]).as_deref(), Some("https://x/1"));
+    }
+
+    #[test]
+    fn a_value_is_encoded_by_its_place() {
+        for (href, value, expected) in [
+            ("mailto:{}", "a+b-c@example.org", "mailto:a+b-c@example.org"),
+            ("MailTo:{}", "a@x.org,b@x.org?bcc=c", "MailTo:a@x.org%2Cb@x.org%3Fbcc%3Dc"),
+            ("mailto:{}@example.org", "a@evil.example", "mailto:a%40evil.example@example.org"),
+            ("mailto:{}", "a@b@c", "mailto:a%40b%40c"),
+            ("mailto:a@x.org?subject={}", "a@b & c", "mailto:a@x.org?subject=a%40b%20%26%20c"),
+            ("tel:{}", "+49 (30) 12-3;ext=1", "tel:+49%20(30)%2012-3%3Bext%3D1"),
+            ("https://{}/x", "host.example:8443", "https://host.example:8443/x"),
+            ("https://{}/", "[2001:db8::1]", "https://[2001:db8::1]/"),
+            ("https://user@{}/", "a@b/c", "https://user@a%40b%2Fc/"),
+            ("ssh://{}", "a:22", "ssh://a:22"),
+            ("https://x/{}", "a:b@c", "https://x/a%3Ab%40c"),
+            ("https://x?q={}", "a:b", "https://x?q=a%3Ab"),
+            ("https:{}", "//a", "https:%2F%2Fa"),
+            ("x/{}", "a-b.c_d~e", "x/a-b.c_d~e"),
+        ] {
+            assert_eq!(filled(href, &[value]).as_deref(), Some(expected), "{href}");
+        }
     }
 
     #[test]

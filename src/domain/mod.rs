@@ -17,6 +17,7 @@ pub mod setting_input;
 pub mod stored;
 pub mod token_input;
 pub mod type_input;
+pub mod unchanged;
 pub mod user;
 pub mod user_input;
 pub mod violation;

@@ -8,6 +8,7 @@ use chrono::{NaiveDate, NaiveDateTime};
 use fancy_regex::{Regex, RegexBuilder};
 
 use super::object_type::{Field, ObjectType};
+use super::unchanged::same;
 use super::violation::quoted;
 use super::{Violation, Violations};
 use crate::suggest;
@@ -151,21 +152,33 @@ impl FieldRules {
         let mut places: Vec<Option<usize>> = vec![None; self.rules.len()];
         let mut values: HashMap<usize, Bson> = HashMap::new();
         for (index, entry) in sent.iter().enumerate() {
+            let is_unchanged =
+                is_read && stored.iter().any(|old| old.name == entry.name && same(&entry.value, &old.value));
             let Some(&position) = self.positions.get(&entry.name) else {
+                if is_unchanged {
+                    // What the type has lost stays as it is.
+                    continue;
+                }
                 let hint = if violations.count() < HINTED { self.hint(&entry.name) } else { String::new() };
                 let message = format!("the type has no field {}{hint}", quoted(&entry.name));
                 violations.push(Violation::new(format!("/fields/{index}/name"), message));
                 continue;
             };
+            if places[position].is_some() && is_unchanged {
+                // A repeated entry; the first one counts.
+                continue;
+            }
             if places[position].replace(index).is_some() {
                 let message = format!("the field {} is here twice", quoted(&entry.name));
                 violations.push(Violation::new(format!("/fields/{index}/name"), message));
                 continue;
             }
             let pointer = format!("/fields/{index}/value");
-            if is_read && stored.contains(entry) {
+            if let Some(old) =
+                stored.iter().find(|old| is_read && old.name == entry.name && same(&entry.value, &old.value))
+            {
                 // A value that is sent back unchanged is accepted, even if the type now forbids it.
-                values.insert(position, entry.value.clone());
+                values.insert(position, old.value.clone());
                 continue;
             }
             let confirmed = references.len();

@@ -4,6 +4,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::FieldValue;
 use super::schema::{Kind, Member, Schema, Unknown, push_segment, version_numbers};
+use super::unchanged::accepted_again;
 use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign};
 
 const FIELD: Schema = Schema {
@@ -76,7 +77,18 @@ impl ObjectInput {
     /// Checks a body against the schema; returns the readable part and all violations.
     pub fn read(body: &Document) -> (Self, Violations) {
         let (accepted, violations) = OBJECT.check_all(body);
-        let input = Self {
+        (Self::of(&accepted, body), violations)
+    }
+
+    /// As [`ObjectInput::read`]; what is as in the stored object is accepted again.
+    pub fn read_again(body: &Document, stored: &Document) -> (Self, Violations) {
+        let (mut accepted, violations) = OBJECT.check_all(body);
+        let violations = accepted_again(&mut accepted, body, stored, violations);
+        (Self::of(&accepted, body), violations)
+    }
+
+    fn of(accepted: &Document, body: &Document) -> Self {
+        Self {
             public_id: accepted.get_i64("public_id").ok(),
             type_id: accepted.get_i64("type_id").ok(),
             status: accepted.get_bool("status").ok(),
@@ -86,8 +98,7 @@ impl ObjectInput {
             fields: read_fields(accepted.get("fields")),
             is_map: matches!(body.get("fields"), Some(Bson::Document(_))),
             views: accepted.get_i64("views").ok(),
-        };
-        (input, violations)
+        }
     }
 
     /// The violations of [`FieldRules`](super::object_fields::FieldRules) at their places in the body.

@@ -6,6 +6,7 @@ use bson::{Bson, DateTime, Document, doc};
 
 use super::object_fields::kinds;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown, push_segment};
+use super::unchanged::accepted_again;
 use super::violation::quoted;
 use super::{DEFAULT_VERSION, Violation, Violations, default_to, title_case};
 use crate::suggest;
@@ -147,7 +148,34 @@ const KNOWN: [&str; 14] = [
 /// # Errors
 /// Everything that is wrong with the body.
 pub fn read(body: &Document) -> Result<Document, Violations> {
-    let (mut accepted, mut violations) = TYPE.check_all(body);
+    let (accepted, violations) = TYPE.check_all(body);
+    let (accepted, violations) = completed(accepted, violations);
+    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+}
+
+/// As [`read`], for a body that changes a stored type: what is as stored is accepted again.
+///
+/// # Errors
+/// As [`read`], without what the stored type breaks at the same places.
+pub fn read_again(body: &Document, stored: &Document) -> Result<Document, Violations> {
+    let (mut accepted, violations) = TYPE.check_all(body);
+    let violations = accepted_again(&mut accepted, body, stored, violations);
+    let (mut accepted, mut violations) = completed(accepted, violations);
+    if !violations.is_empty() && violations.left_out() == 0 {
+        // A rule about several members may be broken by the others: it counts unless the stored type breaks it, too.
+        let (mut itself, broken) = TYPE.check_all(stored);
+        let broken = accepted_again(&mut itself, stored, stored, broken);
+        let known = completed(itself, broken).1;
+        let (old, new): (Vec<_>, Vec<_>) =
+            violations.into_iter().partition(|violation| known.listed().contains(violation));
+        violations = accepted_again(&mut accepted, body, stored, old.into_iter().collect());
+        violations.extend(new);
+    }
+    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+}
+
+/// The accepted members with the defaults, and all violations with those of rules about several members.
+fn completed(mut accepted: Document, mut violations: Violations) -> (Document, Violations) {
     let fields = fill_fields(&mut accepted);
     let fields_are_known = !violations.has_below("/fields");
     let names = if fields_are_known { unique_names(&fields, &mut violations) } else { HashSet::new() };
@@ -171,7 +199,7 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
     }
     // Each place is reported once, for the first rule that it breaks.
     violations.keep_first_of_each_place();
-    if violations.is_empty() { Ok(accepted) } else { Err(violations) }
+    (accepted, violations)
 }
 
 /// The accepted body, unless the kind of a field looks like a misspelt one. `stored` is the type that it changes: kinds that it
@@ -263,6 +291,10 @@ fn fill_render_meta(render_meta: &mut Document) {
     for (name, default) in defaults {
         let value = given.get(&name).cloned().unwrap_or(default);
         render_meta.insert(name, value);
+    }
+    // Members of other tools, accepted because they are as stored.
+    for (name, value) in given {
+        default_to(render_meta, &name, value);
     }
     for list in ["sections", "externals"] {
         for item in render_meta.get_array_mut(list).into_iter().flatten().filter_map(Bson::as_document_mut) {

@@ -1,4 +1,4 @@
-//! File formats of export and import: tables (CSV, xlsx) and lines of JSON.
+//! File formats of export and import: tables (CSV, xlsx), lines of JSON, and hosts for other tools.
 //!
 //! Laws: nothing here knows stores or requests. A written cell reads back as the same value, and no cell is a formula
 //! in any spreadsheet.
@@ -6,6 +6,7 @@
 pub mod cell;
 pub mod columns;
 pub mod csv;
+pub mod discovery;
 pub mod encoding;
 pub mod ndjson;
 pub mod sheet;

@@ -20,6 +20,7 @@ use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::service::Caller;
 use crate::service::bulk::{self as service, Outcome, Selection};
+use crate::service::once::{Hash, Once};
 use crate::service::resource::Objects;
 
 operation! {
@@ -39,7 +40,7 @@ pub(super) async fn create_objects(
     let sent = Parameters::of(&request)?;
     sent.only(&["atomic"], state.params.unknown)?;
     let atomic = sent.flag("atomic")?;
-    let once = key.0.map(|key| service::once(&caller.0, &key, atomic, &body.items));
+    let once = key.key.as_deref().map(|key| service::once(&caller.0, key, atomic, &body.items));
     let outcomes = if atomic {
         let stored = service::create_together(&state.services, &caller.0, body.items, once.as_ref()).await?;
         stored.into_iter().map(Ok).collect()
@@ -71,7 +72,7 @@ fn report(state: &HttpState, outcomes: Vec<Outcome>) -> HttpResponse {
 operation! {
     /// Merge a patch into all objects that a filter selects, or into none of them.
     patch_selected_objects:
-        params(Selected),
+        params(Selected, IdempotencyHeader),
         request_body(content((ObjectPatch = "application/json"), (ObjectPatch = "application/merge-patch+json"))),
         responses((status = 202, body = ChangedObjects))
 }
@@ -80,13 +81,19 @@ pub(super) async fn patch_selected_objects(
     request: HttpRequest,
     caller: Authenticated,
     condition: Precondition,
+    key: IdempotencyKey,
     patch: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
     refuse_if_match(&condition.0)?;
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count"], state.params.unknown)?;
     let selection = selection(&state, &caller.0, &sent).await?;
-    let ids = service::patch_selected(&state.services, &caller.0, &selection, &patch.0).await?;
+    let said =
+        sent.iter().fold(Hash::default(), |said, (name, value)| said.with(name.as_bytes()).with(value.as_bytes()));
+    let once = key.of(said.with(patch.0.to_string().as_bytes()));
+    let work = service::patch_selected(&state.services, &caller.0, &selection, &patch.0);
+    let again = async |outcome| Ok(service::patched_before(&outcome));
+    let ids = Once::carry_out(once, &state.services, work, again).await?;
     Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
 }
 

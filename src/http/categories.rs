@@ -7,16 +7,19 @@ use super::body::{JsonBody, JsonValue};
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
-use super::params::{ListParams, ListRoute, Parameters};
+use super::params::{ListParams, ListRoute};
 use super::path::PathId;
 use super::schema::{
-    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IfMatch, IfNoneMatch,
-    Inserted, ListOf, Listing, Single, Updated, operation,
+    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IdempotencyHeader, IfMatch,
+    IfNoneMatch, Inserted, ListOf, Listing, Single, Updated, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::categories::{self as service, Node};
+use crate::service::once::Once;
 use crate::service::resource::{self, Categories};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10 };
@@ -34,11 +37,15 @@ operation! {
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+    let params = state.list_params(sent.0, &LIST).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
+    }
+    if params.after.is_some() {
+        return Err(ApiError::parameter("after", "cannot be used with the view tree; use page"));
     }
     if params.query.explain {
         return Ok(envelope::explained(&service::explain_forest(&state.services, &params.query).await?));
@@ -98,15 +105,18 @@ pub(super) async fn get_category(
 
 operation! {
     /// Create a category.
-    create_category: request_body = CategoryBody, responses((status = 201, body = Inserted<Category>))
+    create_category: params(IdempotencyHeader), request_body = CategoryBody, responses((status = 201, body = Inserted<Category>))
 }
 pub(super) async fn create_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_category(&state.services, &body.0).await?;
+    let work = service::create_category(&state.services, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     envelope::inserted::<Categories>(&state, &request, StatusCode::CREATED, &created)
 }
 

@@ -2,11 +2,13 @@
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
-use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use std::future::{Ready, ready};
 
 use super::edge::compress::without_coding;
 use super::error::ApiError;
+use super::state::HttpState;
+use crate::service::ErrorCode;
 use crate::service::precondition::IfMatch;
 
 /// Answers are private to their caller, and caches must revalidate them.
@@ -20,8 +22,20 @@ impl FromRequest for Precondition {
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(if_match(request).map(Self))
+        ready(if_match(request).and_then(|condition| required(request, condition)).map(Self))
     }
+}
+
+/// Refuses a change of one resource without a condition, where `api.require_if_match` asks for one.
+fn required(request: &HttpRequest, condition: IfMatch) -> Result<IfMatch, ApiError> {
+    let state = request.app_data::<web::Data<HttpState>>();
+    // Requests about several objects take no condition.
+    let is_one = request.match_info().get("public_id").is_some_and(|id| !id.contains(','));
+    if condition == IfMatch::Absent && is_one && state.is_some_and(|state| state.require_if_match) {
+        let message = "send If-Match with the ETag that you read, or * for any; api.require_if_match asks for it";
+        return Err(ApiError::new(ErrorCode::PreconditionRequired, message));
+    }
+    Ok(condition)
 }
 
 fn if_match(request: &HttpRequest) -> Result<IfMatch, ApiError> {

@@ -7,7 +7,7 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
-use super::error::ApiError;
+use super::error::{ApiError, ERRORS_PAGE};
 use super::schema::operation;
 use super::state::HttpState;
 use crate::service::ErrorCode;
@@ -20,7 +20,7 @@ static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
 });
 
 operation! {
-    /// The description of the interface, in OpenAPI 3.1.
+    /// The description of the interface, in OpenAPI 3.2.
     openapi: responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>))
 }
 pub(super) async fn openapi(state: web::Data<HttpState>) -> HttpResponse {
@@ -44,8 +44,28 @@ operation! {
         )))
 }
 pub(super) async fn part(request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    if request.match_info().get("file") == ERRORS_PAGE.rsplit('/').next() {
+        return Ok(HttpResponse::Ok().content_type("text/html; charset=utf-8").body(ERRORS.as_str()));
+    }
     file(request.match_info().get("file").unwrap_or_default())
 }
+
+/// What each code of an error means; `type` of an error leads to its row.
+static ERRORS: LazyLock<String> = LazyLock::new(|| {
+    let row = |code: &ErrorCode| {
+        let (name, status) = (code.pattern(), code.status());
+        let anchor = name.split('<').next().unwrap_or_default();
+        let (name, meaning) = (name.replace('<', "&lt;").replace('>', "&gt;"), code.meaning());
+        format!("<tr id=\"{anchor}\"><td>{status}</td><td><code>{name}</code></td><td>{meaning}</td></tr>\n")
+    };
+    let rows: String = ErrorCode::ALL.iter().map(row).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Errors of the Inventory Service</title>\n\
+         <style>td {{ padding: 0.2em 1em 0.2em 0 }} tr:target {{ background: #ffd }}</style></head>\n\
+         <body><h1>Errors</h1>\n<p><a href=\"./\">The routes that answer with them</a></p>\n\
+         <table>\n<tr><th>Status</th><th>Code</th><th>Meaning</th></tr>\n{rows}</table></body></html>\n"
+    )
+});
 
 fn file(name: &str) -> Result<HttpResponse, ApiError> {
     let found = utoipa_swagger_ui::serve(name, Arc::clone(&PAGE)).map_err(|error| {

@@ -1,7 +1,7 @@
 //! The envelopes around resources in an answer: docs/api.md, Envelopes.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use bson::raw::RawDocument;
 use chrono::{DateTime, Utc};
@@ -119,6 +119,8 @@ pub(super) struct Tail {
     time: String,
 }
 
+/// What else a URL of a page holds.
+const ROOM_FOR_PAGE: usize = 64;
 /// About how long the end of a list is.
 const ROOM_FOR_END: usize = 1024;
 /// How a list begins.
@@ -235,11 +237,15 @@ pub fn list<W: Wire>(
     items: Items,
     total: u64,
 ) -> Result<HttpResponse, ApiError> {
-    let end = ListEnd::new::<W>(state, request, list_path, params, total)?.text(items.count);
+    let end = ListEnd::new::<W>(state, request, list_path, params, total)?;
+    let text = end.text(items.count);
     let mut body = items.into_beginning();
-    body.extend_from_slice(&end);
+    body.extend_from_slice(&text);
     let total = HeaderValue::from(total);
-    Ok(json(StatusCode::OK, body, |response| drop(response.headers_mut().insert(TOTAL_COUNT, total))))
+    Ok(json(StatusCode::OK, body, |response| {
+        response.headers_mut().insert(TOTAL_COUNT, total);
+        end.link(response.headers_mut());
+    }))
 }
 
 /// The beginning of a tail with an unknown count.
@@ -249,6 +255,7 @@ const NO_COUNT: &[u8] = b",\"count\":0";
 pub struct ListEnd {
     /// The members after the count.
     tail: Vec<u8>,
+    link: Option<HeaderValue>,
 }
 
 impl ListEnd {
@@ -264,6 +271,8 @@ impl ListEnd {
         total: u64,
     ) -> Result<Self, ApiError> {
         let total_pages = total.div_ceil(params.query.limit).max(1);
+        let pagination = pagination(state, request, list_path, params, total_pages);
+        let link = pagination.link(params, total_pages);
         let tail = ListTail {
             count: 0,
             total,
@@ -277,7 +286,7 @@ impl ListEnd {
                 projection: params.projection.as_deref().map(|text| echoed("projection", text)).transpose()?,
             },
             pager: Pager { page: params.query.page, page_size: params.query.limit, total_pages },
-            pagination: pagination(&state.links.origin(request), request, list_path, params, total_pages),
+            pagination,
             response_type: "GET",
             model: W::MODEL,
             time: time::<W>(state.services.clock.now()),
@@ -285,7 +294,14 @@ impl ListEnd {
         let mut text = Vec::with_capacity(1024);
         append_members(&mut text, &tail);
         text.drain(..NO_COUNT.len());
-        Ok(Self { tail: text })
+        Ok(Self { tail: text, link })
+    }
+
+    /// Adds the header with the other pages.
+    pub fn link(&self, headers: &mut HeaderMap) {
+        if let Some(link) = &self.link {
+            headers.insert(header::LINK, link.clone());
+        }
     }
 
     /// The end of a list of this many items.
@@ -298,21 +314,61 @@ fn echoed<'a>(name: &str, text: &'a str) -> Result<&'a RawValue, ApiError> {
     serde_json::from_str(text.trim()).map_err(|error| ApiError::parameter(name, error.to_string()))
 }
 
+/// A longer header would not pass all proxies; the members of the body say the same.
+const LONGEST_LINK: usize = 4096;
+
+impl Pagination {
+    /// The other pages as a header (RFC 8288). The first page has no `prev`, and the last one no `next`.
+    fn link(&self, params: &ListParams, total_pages: u64) -> Option<HeaderValue> {
+        let page = params.query.page;
+        let (has_pages, has_next) = match params.after {
+            // Behind a cursor a list goes one way.
+            Some(_) => (false, params.next.is_some()),
+            None => (true, page < total_pages),
+        };
+        let relations = [
+            ("first", &self.first, true),
+            ("prev", &self.prev, has_pages && page > 1),
+            ("next", &self.next, has_next),
+            ("last", &self.last, has_pages),
+        ];
+        let links = relations.iter().filter(|(_, _, is_there)| *is_there);
+        let links: Vec<String> = links.map(|(name, url, _)| format!("<{url}>; rel=\"{name}\"")).collect();
+        HeaderValue::try_from(links.join(", ")).ok().filter(|link| link.len() <= LONGEST_LINK)
+    }
+}
+
 fn pagination(
-    origin: &str,
+    state: &HttpState,
     request: &HttpRequest,
     list_path: &str,
     params: &ListParams,
     total_pages: u64,
 ) -> Pagination {
+    let origin = &state.links.origin(request);
     let list_url = resource_url(origin, list_path);
-    let others = encode_query(params.sent.iter().filter(|(name, _)| *name != "page"));
+    let mut others = encode_query(params.sent.iter().filter(|(name, _)| !["page", "after"].contains(name)));
+    let has_body = matches!(request.method().as_str(), "QUERY" | "POST");
+    if has_body && list_path.len() + others.len() + ROOM_FOR_PAGE > state.max_uri_bytes {
+        // Nobody could ask for such a URL with GET: it goes with the same body, by QUERY.
+        others.clear();
+    }
     let page = |number: u64| {
         let separator = if others.is_empty() { "" } else { "&" };
         format!("{list_url}?page={number}{separator}{others}")
     };
+    let after = |cursor: &str| {
+        let separator = if others.is_empty() { "" } else { "&" };
+        format!("{list_url}?after={cursor}{separator}{others}")
+    };
     let current = params.query.page;
     let sent = request.extensions().get::<AsSent>().map_or_else(|| request.uri().clone(), |sent| sent.0.clone());
+    if params.after.is_some() {
+        let url = format!("{origin}{sent}");
+        let next = params.next.as_deref().map_or_else(|| url.clone(), after);
+        let prev = page(current.saturating_sub(1).clamp(1, total_pages));
+        return Pagination { current: url, first: after(""), prev, next, last: page(total_pages) };
+    }
     Pagination {
         current: format!("{origin}{sent}"),
         first: page(1),

@@ -25,6 +25,12 @@ const RETRY_AFTER_S: &str = "2";
 /// The code of an unfinished parse; see [`QueryError::is_unfinished`].
 const UNFINISHED: ErrorCode = ErrorCode::Query(262);
 
+/// The page that explains the codes.
+pub const ERRORS_PAGE: &str = "/docs/errors";
+
+/// Longer paths are left out of `instance`.
+const LONGEST_PATH: usize = 1000;
+
 /// An answer that is an error.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -60,6 +66,24 @@ pub(super) struct ErrorBody<'a> {
     report: Option<&'a serde_json::Value>,
     /// As in the header `X-Request-ID`.
     request_id: &'a str,
+    /// RFC 9457: a page that explains the code.
+    r#type: &'a str,
+    /// RFC 9457: what the code means; the same for all errors of the code.
+    title: &'a str,
+    /// RFC 9457: as `message`.
+    detail: &'a str,
+    /// RFC 9457: this occurrence, as the path of the request and its id.
+    instance: &'a str,
+}
+
+/// Where an error occurred, for its body.
+pub struct Occurrence<'a> {
+    /// The id of the request.
+    pub request_id: &'a str,
+    /// Scheme and host as the client sees them.
+    pub origin: &'a str,
+    /// The path of the request.
+    pub path: &'a str,
 }
 
 impl ApiError {
@@ -80,6 +104,12 @@ impl ApiError {
     /// 401 with the challenge that RFC 6750 asks for.
     pub fn unauthorized(code: ErrorCode, message: &str) -> Self {
         Self::new(code, message).with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// 401 for a token that is wrong or over (RFC 6750, section 3.1).
+    fn refused_token(code: ErrorCode, message: &str) -> Self {
+        Self::new(code, message)
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer error=\"invalid_token\""))
     }
 
     /// 503 for a request that exceeded its time budget, with the name of the setting.
@@ -113,6 +143,11 @@ impl ApiError {
     /// 503 while documents are not migrated to this version.
     pub fn not_migrated(reason: &str) -> Self {
         unavailable(ErrorCode::StoreNotMigrated, format!("the store cannot be used: {reason}"))
+    }
+
+    /// 503 while the store lacks a unique index.
+    pub fn incomplete(lack: &str) -> Self {
+        unavailable(ErrorCode::StoreIncomplete, format!("the store cannot take writes: {lack}"))
     }
 
     /// The error without more than its code.
@@ -194,17 +229,27 @@ impl ApiError {
         item
     }
 
-    /// The body with the request's id.
-    pub fn body(&self, request_id: &str) -> String {
+    /// The body of an error that occurred there.
+    pub fn body(&self, at: &Occurrence<'_>) -> String {
+        let (code, request_id) = (self.code.name(), at.request_id);
+        let path = Some(at.path).filter(|path| path.len() <= LONGEST_PATH).unwrap_or_default();
         let body = ErrorBody {
             status: self.code.status(),
             response: self.status().canonical_reason().unwrap_or("Error"),
-            code: &self.code.name(),
+            code: &code,
             message: &self.message,
             errors: self.errors.listed(),
             errors_left_out: self.errors.left_out(),
             report: self.report.as_deref(),
             request_id,
+            r#type: &format!(
+                "{}{ERRORS_PAGE}#{}",
+                at.origin,
+                self.code.pattern().split('<').next().unwrap_or_default()
+            ),
+            title: self.code.meaning(),
+            detail: &self.message,
+            instance: &format!("{path}#{request_id}"),
         };
         serde_json::to_string(&body).expect("strings and numbers can always be written")
     }
@@ -313,8 +358,8 @@ impl From<AuthError> for ApiError {
         match error {
             AuthError::Missing => Self::unauthorized(ErrorCode::TokenMissing, &message),
             AuthError::WrongCredentials => Self::unauthorized(ErrorCode::CredentialsWrong, &message),
-            AuthError::InvalidToken => Self::unauthorized(ErrorCode::TokenInvalid, &message),
-            AuthError::ExpiredToken => Self::unauthorized(ErrorCode::TokenExpired, &message),
+            AuthError::InvalidToken => Self::refused_token(ErrorCode::TokenInvalid, &message),
+            AuthError::ExpiredToken => Self::refused_token(ErrorCode::TokenExpired, &message),
             AuthError::TooManyAttempts { retry_after } | AuthError::Busy { retry_after } => {
                 Self::new(ErrorCode::TooManyAttempts, message)
                     .with(header::RETRY_AFTER, HeaderValue::from(retry_after.as_secs().max(1)))

@@ -16,6 +16,7 @@ use super::params::{Parameters, read_order, read_sort};
 use super::schema::{ExportParameters, IdempotencyHeader, ImportParameters, operation};
 use super::state::HttpState;
 use crate::exchange::csv::{CsvStyle, DELIMITER_NAMES, Delimiter};
+use crate::exchange::discovery::HostFields;
 use crate::exchange::encoding::{self, TextEncoding};
 use crate::plural::counted;
 use crate::query::Filter;
@@ -25,8 +26,31 @@ use crate::service::{Caller, ErrorCode};
 use crate::store::StoreError;
 
 /// What an export knows.
-const EXPORT: [&str; 11] =
-    ["type_id", "format", "filter", "sort", "order", "active", "columns", "delimiter", "quoting", "encoding", "bom"];
+const EXPORT: [&str; 15] = [
+    "type_id",
+    "format",
+    "filter",
+    "sort",
+    "order",
+    "active",
+    "columns",
+    "delimiter",
+    "quoting",
+    "encoding",
+    "bom",
+    "host",
+    "address",
+    "group_by",
+    "port",
+];
+/// The options of hosts, with the formats that know them.
+const OF_HOSTS: [(&str, &[&str]); 4] = [
+    ("host", &["ansible", "prometheus-sd"]),
+    ("address", &["ansible"]),
+    ("group_by", &["ansible"]),
+    ("port", &["prometheus-sd"]),
+];
+
 /// The options of CSV files.
 const OF_CSV: [&str; 4] = ["delimiter", "quoting", "encoding", "bom"];
 
@@ -38,6 +62,7 @@ operation! {
             (String = "text/csv"),
             (String = "application/x-ndjson"),
             (Vec<u8> = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+            (serde_json::Value = "application/json"),
         )))
 }
 pub(super) async fn export_objects(
@@ -52,6 +77,7 @@ pub(super) async fn export_objects(
         ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
         ExportForm::Xlsx => (SHEET.to_owned(), "xlsx"),
+        ExportForm::Ansible | ExportForm::Prometheus => ("application/json".to_owned(), "json"),
     };
     let export = service::export_objects(&state.services, ExportAccess::Of(&caller.0), query).await?;
     let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
@@ -70,23 +96,27 @@ pub(super) async fn export_objects(
 }
 
 async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<ExportQuery, ApiError> {
-    let format = sent.one_of("format", &["csv", "ndjson", "xlsx"])?.unwrap_or("csv");
+    let format = sent.one_of("format", &["csv", "ndjson", "xlsx", "ansible", "prometheus-sd"])?.unwrap_or("csv");
+    let is_table = matches!(format, "csv" | "xlsx");
     if format != "csv"
         && let Some(name) = OF_CSV.iter().find(|name| sent.get(name).is_some())
     {
         return Err(ApiError::parameter(name, "goes with format=csv only"));
     }
     let columns = sent.one_of("columns", &["fields", "all"])?;
-    if columns.is_some() && format == "ndjson" {
-        return Err(ApiError::parameter("columns", "does not go with format=ndjson, whose lines have everything"));
+    if columns.is_some() && !is_table {
+        return Err(ApiError::parameter("columns", "goes with tables only: format=csv or xlsx"));
     }
+    let hosts = host_fields(sent, format)?;
     let type_id = sent.number("type_id")?.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
-    if type_id.is_none() && format != "ndjson" {
+    if type_id.is_none() && is_table {
         return Err(ApiError::parameter("type_id", format!("is needed with format={format}: a table is of one type")));
     }
     let form = match format {
         "csv" => ExportForm::Csv(csv_style(sent)?),
         "xlsx" => ExportForm::Xlsx,
+        "ansible" => ExportForm::Ansible,
+        "prometheus-sd" => ExportForm::Prometheus,
         _ => ExportForm::Ndjson,
     };
     let filter = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}");
@@ -96,7 +126,31 @@ async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> 
     let fields = fields.map(|fields| fields.within(filter.document()));
     let filter = if sent.flag("active")? { filter.and(Filter::equals("active", true)) } else { filter };
     let sort = read_sort(sent, read_order(sent)?, &LIST, fields.as_ref())?;
-    Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all") })
+    Ok(ExportQuery { type_id, filter, sort, form, all_columns: columns == Some("all"), hosts })
+}
+
+/// The fields that have a meaning for another tool.
+fn host_fields(sent: &Parameters, format: &str) -> Result<HostFields, ApiError> {
+    let stray = OF_HOSTS.iter().find(|(name, formats)| sent.get(name).is_some() && !formats.contains(&format));
+    if let Some((name, formats)) = stray {
+        return Err(ApiError::parameter(name, format!("goes with format={} only", formats.join(" or "))));
+    }
+    if !OF_HOSTS[0].1.contains(&format) {
+        return Ok(HostFields::default());
+    }
+    let named = |name: &str| sent.get(name).filter(|field| !field.is_empty()).map(str::to_owned);
+    let needed = || {
+        let message = format!("is needed with format={format}: the field that names the host");
+        ApiError::parameter("host", message)
+    };
+    let port = sent.number("port")?.map(u16::try_from).transpose();
+    let port = port.map_err(|_| ApiError::parameter("port", "must be from 0 to 65535"))?;
+    Ok(HostFields {
+        host: named("host").ok_or_else(needed)?,
+        address: named("address"),
+        group_by: named("group_by"),
+        port,
+    })
 }
 
 fn csv_style(sent: &Parameters) -> Result<CsvStyle, ApiError> {
@@ -155,7 +209,7 @@ pub(super) async fn import_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = Parameters::of(&request)?;
     sent.only(&IMPORT, state.params.unknown)?;
-    let repeat = key.0.map_or(Repeat::Never, Repeat::Key);
+    let repeat = key.key.clone().map_or(Repeat::Never, Repeat::Key);
     let query = import_query(&sent, file.said, repeat)?;
     let importer = Importer { access: ExportAccess::Of(&caller.0), user_id: caller.0.user_id };
     let report = import::import_objects(&state.services, importer, &query, file.bytes).await?.report;

@@ -8,16 +8,19 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
-    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single,
-    Updated, operation,
+    Deleted, Group, GroupBody, GroupMembers, GroupPatch, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf,
+    Listing, Single, Updated, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::groups::{self as service, UsersOfGroup};
+use crate::service::once::Once;
 use crate::service::resource::{self, Groups};
 
 const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
@@ -32,8 +35,12 @@ operation! {
     /// List groups.
     list_groups: params(Listing), responses((status = 200, body = ListOf<Group>))
 }
-pub(super) async fn list_groups(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_groups(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
@@ -54,16 +61,19 @@ pub(super) async fn get_group(
 
 operation! {
     /// Create a group.
-    create_group: request_body = GroupBody, responses((status = 201, body = Inserted<Group>))
+    create_group: params(IdempotencyHeader), request_body = GroupBody, responses((status = 201, body = Inserted<Group>))
 }
 pub(super) async fn create_group(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_group(&state.services, &caller.0, &body.0).await?;
+    let work = service::create_group(&state.services, &caller.0, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     envelope::inserted::<Groups>(&state, &request, StatusCode::CREATED, &created)
 }
 

@@ -1,7 +1,8 @@
-//! Bounds on bodies of requests, and the count of panics.
+//! Bounds on bodies of requests, the count of panics, and idempotency keys in use.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::arrivals::Arrivals;
@@ -50,5 +51,24 @@ impl Panics {
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A caller, a method with its path, and an idempotency key.
+pub type KeyOfRequest = (i64, String, String);
+
+/// The idempotency keys of requests that are under way on this instance.
+#[derive(Debug, Clone, Default)]
+pub struct KeysUnderWay(Arc<Mutex<HashSet<KeyOfRequest>>>);
+
+impl KeysUnderWay {
+    /// Notes a request; false if another one under its key is under way.
+    pub fn begin(&self, key: KeyOfRequest) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    }
+
+    /// The request is over.
+    pub fn end(&self, key: KeyOfRequest) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 }

@@ -72,9 +72,12 @@ pub fn resource_url(origin: &str, path: &str) -> String {
     format!("{origin}/rest{path}")
 }
 
+/// Every character but the unreserved ones of RFC 3986, which no URL encodes.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A text as one segment of a path.
 pub fn encode_segment(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// A query string of these parameters, encoded.

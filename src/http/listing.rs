@@ -1,12 +1,13 @@
 //! Lists that are too long for memory: sent to the client while they are read from the store.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::HeaderValue;
+use actix_web::http::header::{HeaderMap, HeaderValue};
 use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, ResponseError};
 use futures::future::ready;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
+use super::cursors;
 use super::envelope::{self, Items, ListEnd, Nothing, TOTAL_COUNT, Wire};
 use super::error::ApiError;
 use super::params::ListParams;
@@ -34,6 +35,13 @@ pub async fn answer<W: Wire + 'static>(
         Listed::Page(page) => {
             let items = Items::of::<W>(&page.documents)?;
             let response = envelope::list::<W>(state, request, list_path, params, items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
+        Listed::Keyed(page, behind) => {
+            let items = Items::of::<W>(&page.documents)?;
+            let continued = cursors::continued(&state.services, params, &behind)?;
+            let total = params.before + page.total;
+            let response = envelope::list::<W>(state, request, list_path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {
@@ -75,11 +83,16 @@ where
     admission::current().hold(WAITING_BYTES)?;
     let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
+    let mut links = HeaderMap::new();
+    end.link(&mut links);
     let body = body(first, rest, move |count| end.text(count));
     let total = HeaderValue::from(pieces.total);
     let mut response = HttpResponse::build(StatusCode::OK);
     let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total));
-    let response = response.streaming(admission::kept(body.boxed_local()));
+    let mut response = response.streaming(admission::kept(body.boxed_local()));
+    for (name, value) in links {
+        response.headers_mut().insert(name, value);
+    }
     Ok(envelope::hinted(response, pieces.hint.as_ref()))
 }
 

@@ -10,24 +10,28 @@ use serde_json::json;
 use super::body::{JsonBody, JsonValue};
 use super::caller::Authenticated;
 use super::conditional::{self, Precondition};
+use super::cursors;
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::schema::{
-    Cleaned, Deleted, DeletedObjects, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing, NewObject,
-    ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody, StoredObject, Updated,
-    WrittenObject, operation,
+    Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing,
+    NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody,
+    StoredObject, Updated, WrittenObject, operation,
 };
+use super::sent::{Sent, beside_body};
 use super::state::HttpState;
 use crate::admission;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
 use crate::service::objects::{self as service, Seen};
+use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::references::OnReferences;
-use crate::service::resource::{Listed, Objects};
+use crate::service::resource::{self, Listed, Objects};
 use crate::service::shown::Shown;
 use crate::service::{Caller, ErrorCode, advice, field_names, references, rendering};
 use crate::store::Documents;
@@ -67,8 +71,8 @@ pub(super) async fn query_objects(
     caller: Authenticated,
     body: JsonValue,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
-    let params = object_params(&state, &caller.0, Parameters::from_body(&body.0)?, &LIST).await?;
+    let sent = beside_body(&body.0, Parameters::of(&request)?)?;
+    let params = object_params(&state, &caller.0, sent, &LIST).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -82,8 +86,9 @@ pub(super) async fn list_references(
     request: HttpRequest,
     caller: Authenticated,
     id: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
+    let params = object_params(&state, &caller.0, sent.0, &LIST).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -101,8 +106,9 @@ pub(super) async fn list_unclean(
     request: HttpRequest,
     caller: Authenticated,
     type_id: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     let fields = fields(&state, &caller.0, &sent).await?.map(|fields| fields.of_type(type_id.0));
     let params = state.object_params(sent, &UNCLEAN, fields).await?;
     let query = params.query.clone();
@@ -159,6 +165,13 @@ async fn list(
         Listed::Page(page) => {
             let items = items(state, caller, params, &page.documents, until).await?;
             let response = envelope::list::<Objects>(state, request, path, params, items, page.total)?;
+            Ok(envelope::hinted(response, page.hint.as_ref()))
+        }
+        Listed::Keyed(page, behind) => {
+            let items = items(state, caller, params, &page.documents, until).await?;
+            let continued = cursors::continued(&state.services, params, &behind)?;
+            let total = params.before + page.total;
+            let response = envelope::list::<Objects>(state, request, path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
         Listed::Pieces(pieces) => {
@@ -254,16 +267,19 @@ pub(super) async fn get_object(
 
 operation! {
     /// Create an object.
-    create_object: request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
+    create_object: params(IdempotencyHeader), request_body = NewObject, responses((status = 200, body = Inserted<WrittenObject>))
 }
 pub(super) async fn create_object(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_object(&state.services, &caller.0, &body.0).await?;
+    let work = service::create_object(&state.services, &caller.0, &body.0);
+    let again = async |outcome| Shown::of(&state.services, &caller.0, resource::encode(&outcome)?).await;
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &created.document)?, &created))
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
@@ -21,8 +21,9 @@ use super::edge::compress::compressed;
 use super::edge::headers::secure;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
-use super::error::ApiError;
+use super::error::{ApiError, Occurrence};
 use super::links::LinkSettings;
+use super::route_table::RouteInfo;
 use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
@@ -35,6 +36,16 @@ const API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 
 /// The value of `X-API-Version`.
 const VERSION: HeaderValue = HeaderValue::from_static("1.0");
+
+/// The media type of errors in RFC 9457.
+const PROBLEM: &str = "application/problem+json";
+
+/// RFC 5789.
+const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
+/// RFC 10008.
+const ACCEPT_QUERY: HeaderName = HeaderName::from_static("accept-query");
+const QUERIES: HeaderValue = HeaderValue::from_static("application/json");
+const PATCHES: HeaderValue = HeaderValue::from_static("application/merge-patch+json, application/json");
 
 /// Singular paths are aliases of the plural ones.
 const ALIASES: [(&str, &str); 6] = [
@@ -53,6 +64,8 @@ const LONG: u64 = 64 * 1024;
 pub struct Outermost {
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The facts about all routes.
+    pub routes: fn() -> &'static [RouteInfo],
     /// How the addresses of clients are told.
     pub links: LinkSettings,
     /// When answers are compressed.
@@ -92,8 +105,12 @@ pub async fn outermost(
         if status == 400 && is_of_a_question(error.code()) {
             settings.metrics.refused(&error.code().name());
         }
-        response = response.map_body(|_, _| BoxBody::new(error.body(&id)));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let origin = settings.links.origin(response.request());
+        let at = Occurrence { request_id: &id, origin: &origin, path: response.request().path() };
+        let body = error.body(&at);
+        let kind = if prefers_problem(response.request().headers()) { PROBLEM } else { "application/json" };
+        response = response.map_body(|_, _| BoxBody::new(body));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     }
     response = ticket.scope(compressed(response, settings.compression)).await;
     if matches!(response.response().body().size(), BodySize::Sized(LONG..) | BodySize::Stream) {
@@ -101,6 +118,7 @@ pub async fn outermost(
     }
     note(&response, &id, begun, &settings);
     let (path, allowance) = (response.request().path().to_owned(), response.request().extensions().get().copied());
+    let pattern = response.request().match_pattern();
     let headers = response.headers_mut();
     secure(&path, headers, settings.hsts.as_ref());
     if let Some(allowance) = allowance.filter(|_| !headers.contains_key(header::RETRY_AFTER)) {
@@ -110,7 +128,33 @@ pub async fn outermost(
     if let Ok(id) = HeaderValue::try_from(id) {
         headers.insert(REQUEST_ID, id);
     }
+    if let Some(pattern) = pattern {
+        let takes = |method: &str| {
+            (settings.routes)().iter().any(|route| route.path == pattern && route.method.as_str() == method)
+        };
+        if takes("PATCH") {
+            headers.insert(ACCEPT_PATCH, PATCHES);
+        }
+        if takes("QUERY") {
+            headers.insert(ACCEPT_QUERY, QUERIES);
+        }
+    }
     Ok(response)
+}
+
+/// Whether the client names the media type of RFC 9457, and does not rank JSON above it.
+fn prefers_problem(headers: &HeaderMap) -> bool {
+    let named = |wanted: &str| {
+        let accepted = headers.get_all(header::ACCEPT).filter_map(|value| value.to_str().ok());
+        let kinds = accepted.flat_map(|value| value.split(',')).filter_map(|kind| {
+            let (name, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+            let quality = parameters.split(';').find_map(|parameter| parameter.trim().strip_prefix("q="));
+            name.trim().eq_ignore_ascii_case(wanted).then(|| quality.map_or(1.0, |q| q.parse::<f32>().unwrap_or(0.0)))
+        });
+        kinds.fold(0.0, f32::max)
+    };
+    let problem = named(PROBLEM);
+    problem > 0.0 && problem >= named("application/json")
 }
 
 /// A body that counts as memory of its request until the client has it.

@@ -65,6 +65,12 @@ pub struct ListParams {
     pub view: Option<&'static str>,
     /// The value of `active`, if the route knows it.
     pub active: Option<bool>,
+    /// The cursor behind which the list goes on; empty: at its beginning.
+    pub after: Option<String>,
+    /// How many items earlier pages had.
+    pub before: u64,
+    /// The cursor of the next page, once the page is read.
+    pub next: Option<String>,
 }
 
 /// No more keys fit an order, as on MongoDB.
@@ -73,7 +79,7 @@ const MOST_KEYS: usize = 32;
 /// The largest whole number that every JSON reader keeps exact.
 const LAST_PAGE: u64 = (1 << 53) - 1;
 
-const COMMON: [&str; 6] = ["sort", "order", "page", "limit", "filter", EXPLAIN];
+const COMMON: [&str; 7] = ["sort", "order", "page", "limit", "filter", "after", EXPLAIN];
 /// Whether to explain the list instead of returning it.
 pub const EXPLAIN: &str = "explain";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
@@ -124,6 +130,14 @@ impl Parameters {
         {
             name.clone_into(sent);
         }
+        self
+    }
+
+    /// These parameters, with those of `other` in place of equal names.
+    #[must_use]
+    pub fn overridden_by(mut self, other: Self) -> Self {
+        self.0.retain(|(name, _)| other.get(name).is_none());
+        self.0.extend(other.0);
         self
     }
 
@@ -274,6 +288,7 @@ impl ListParams {
             limit: read_limit(&sent, route, settings)?,
             projection,
             explain: sent.flag(EXPLAIN)?,
+            keyed: false,
         };
         Ok(Self {
             query,
@@ -283,6 +298,9 @@ impl ListParams {
             order: order.unwrap_or(1),
             view,
             active,
+            after: sent.get("after").map(str::to_owned),
+            before: 0,
+            next: None,
             sent,
         })
     }
@@ -475,7 +493,7 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
         "order" | "page" | "limit" => (value.is_number(), "a number"),
         "active" | EXPLAIN => (value.is_boolean(), "true or false"),
         "sort" => (value.is_string() || value.is_object(), "a string or a sort document"),
-        "view" => (value.is_string(), "a string"),
+        "view" | "after" => (value.is_string(), "a string"),
         // What is wrong with an array is said by `read_filter`.
         "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),
         "projection" => (value.is_object() || value.is_array() || value.is_string(), "an object or a list of names"),

@@ -16,6 +16,7 @@ use super::route_table::{self, RouteAccess};
 use super::schema::{
     IfNoneMatch, ListOf, Listing, RightListing, RightOrBranch, RouteInQuestion, SecurityLevels, Single, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::auth::rights::{LEVELS, Right};
 use crate::json::write::DateStyle;
@@ -75,14 +76,21 @@ operation! {
     /// List rights, flat or as a tree.
     list_rights: params(Listing, RightListing), responses((status = 200, body = ListOf<RightOrBranch>))
 }
-pub(super) async fn list_rights(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+pub(super) async fn list_rights(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     if sent.get("view").is_some() && sent.get("optional").is_some() {
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }
     let sent = sent.with_alias("optional", "view");
     let params = state.list_params(sent, &LIST).await?;
+    if params.after.is_some() {
+        return Err(ApiError::parameter("after", "is not offered for rights, which do not change; use page"));
+    }
     if params.view != Some("tree") || params.query.explain {
         let listed = service::list_rights(&state.services, params.query.clone()).await?;
         return listing::answer::<Rights>(&state, &request, Rights::PATH, &params, listed).await;

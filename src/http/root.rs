@@ -72,6 +72,9 @@ operation! {
 pub(super) async fn ready(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
     let services = &state.services;
     services.store.ping().await?;
+    if let Some(lack) = services.store.lacks().into_iter().next() {
+        return Err(ApiError::incomplete(&lack));
+    }
     match migrations::state(&*services.store, migrations::ALL, READY_BUDGET).await? {
         MigrationState::Done => {}
         MigrationState::Pending(_) => {

@@ -79,6 +79,6 @@ fn segments<'a>(pattern: &'static str, path: &'a str) -> Option<Vec<(&'static st
 
 /// Whether this is a request about the caller's own user.
 pub(super) fn is_own(caller: &Caller, method: &Method, user_id: Option<&str>) -> bool {
-    let reads = *method == Method::GET || *method == Method::HEAD;
+    let reads = matches!(method.as_str(), "GET" | "HEAD" | "QUERY");
     user_id.and_then(positive) == Some(caller.user_id) && (reads || !caller.is_machine)
 }

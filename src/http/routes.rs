@@ -56,6 +56,7 @@ routes! {
     PATCH "/rest/objects/", Right("base.framework.object.edit"), bulk::patch_selected_objects;
     DELETE "/rest/objects/", Right("base.framework.object.delete"), bulk::delete_selected_objects;
     GET "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
+    QUERY "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::list_unclean;
     PUT "/rest/objects/clean/{public_id}", Right("base.framework.type.clean"), objects::clean_objects;
     DELETE "/rest/objects/delete/{public_ids}", Right("base.framework.object.delete"), objects::delete_objects;
     GET "/rest/objects/{public_id}", Right("base.framework.object.view"), objects::render_object;
@@ -64,6 +65,7 @@ routes! {
     DELETE "/rest/objects/{public_id}", Right("base.framework.object.delete"), objects::delete_object;
     GET "/rest/objects/{public_id}/native", Right("base.framework.object.view"), objects::get_object;
     GET "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
+    QUERY "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
     GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
     PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
 
@@ -71,6 +73,7 @@ routes! {
     POST "/rest/import/objects", Right("base.import.object.*"), exchange::import_objects;
 
     GET "/rest/types/", Right("base.framework.type.view"), types::list_types;
+    QUERY "/rest/types/", Right("base.framework.type.view"), types::list_types;
     POST "/rest/types/", Right("base.framework.type.add"), types::create_type;
     GET "/rest/types/{public_id}", Right("base.framework.type.view"), types::get_type;
     PUT "/rest/types/{public_id}", Right("base.framework.type.edit"), types::update_type;
@@ -78,6 +81,7 @@ routes! {
     DELETE "/rest/types/{public_id}", Right("base.framework.type.delete"), types::delete_type;
 
     GET "/rest/categories/", Right("base.framework.category.view"), categories::list_categories;
+    QUERY "/rest/categories/", Right("base.framework.category.view"), categories::list_categories;
     POST "/rest/categories/", Right("base.framework.category.add"), categories::create_category;
     GET "/rest/categories/{public_id}", Right("base.framework.category.view"), categories::get_category;
     PUT "/rest/categories/{public_id}", Right("base.framework.category.edit"), categories::update_category;
@@ -85,6 +89,7 @@ routes! {
     DELETE "/rest/categories/{public_id}", Right("base.framework.category.delete"), categories::delete_category;
 
     GET "/rest/users/", Right("base.user-management.user.view"), users::list_users;
+    QUERY "/rest/users/", Right("base.user-management.user.view"), users::list_users;
     POST "/rest/users/", Right("base.user-management.user.add"), users::create_user;
     GET "/rest/users/{public_id}", OwnOr("base.user-management.user.view"), users::get_user;
     PUT "/rest/users/{public_id}", OwnOr("base.user-management.user.edit"), users::update_user;
@@ -93,6 +98,7 @@ routes! {
     PATCH "/rest/users/{public_id}/password", OwnOr("base.user-management.user.edit"), users::change_password;
 
     GET "/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.view"), settings::list_settings;
+    QUERY "/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.view"), settings::list_settings;
     POST "/rest/users/{public_id}/settings/", OwnOr("base.user-management.user.edit"), settings::create_setting;
     GET "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.view"), settings::get_setting;
     PUT "/rest/users/{public_id}/settings/{name}", OwnOr("base.user-management.user.edit"), settings::update_setting;
@@ -104,6 +110,7 @@ routes! {
     DELETE "/rest/users/{public_id}/tokens/{token_id}", OwnOr("base.user-management.user.edit"), tokens::delete_token;
 
     GET "/rest/groups/", Right("base.user-management.group.view"), groups::list_groups;
+    QUERY "/rest/groups/", Right("base.user-management.group.view"), groups::list_groups;
     POST "/rest/groups/", Right("base.user-management.group.add"), groups::create_group;
     GET "/rest/groups/{public_id}", Right("base.user-management.group.view"), groups::get_group;
     PUT "/rest/groups/{public_id}", Right("base.user-management.group.edit"), groups::update_group;
@@ -111,6 +118,7 @@ routes! {
     DELETE "/rest/groups/{public_id}", Right("base.user-management.group.delete"), groups::delete_group;
 
     GET "/rest/rights/", SignedIn, rights::list_rights;
+    QUERY "/rest/rights/", SignedIn, rights::list_rights;
     GET "/rest/rights/levels", SignedIn, rights::list_levels;
     GET "/rest/rights/explain", SignedIn, rights::explain_right;
     GET "/rest/rights/{name}", SignedIn, rights::get_right;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use actix_web::HttpRequest;
 use actix_web::web::Bytes;
 
+use super::cursors;
 use super::edge::rate_limit::RateLimits;
 use super::error::ApiError;
-use super::limits::Panics;
+use super::limits::{KeysUnderWay, Panics};
 use super::links::LinkSettings;
 use super::params::{EXPLAIN, ListParams, ListRoute, Moment, ParamSettings, Parameters, read_filter, understood};
 use super::route_table::RouteInfo;
@@ -25,6 +26,10 @@ pub struct HttpState {
     pub services: Arc<Services>,
     /// How list parameters are read.
     pub params: ParamSettings,
+    /// Whether changes of one resource need `If-Match`.
+    pub require_if_match: bool,
+    /// The longest path and query of a request.
+    pub max_uri_bytes: usize,
     /// How absolute URLs begin.
     pub links: LinkSettings,
     /// What is counted.
@@ -39,6 +44,8 @@ pub struct HttpState {
     pub transfer_timeout: Duration,
     /// How many requests one user may send.
     pub rate_limits: Arc<RateLimits>,
+    /// The idempotency keys of requests that are under way.
+    pub keys_under_way: KeysUnderWay,
     /// JSON of objects that lists showed before.
     pub written: WrittenCache,
     /// Panics of handlers that were caught.
@@ -81,7 +88,9 @@ impl HttpState {
         let read = move |effort: &Effort| {
             ListParams::read(sent.clone(), &route, &settings, fields.as_ref(), Moment { now, effort })
         };
-        understood(bytes, self.services.max_time, read).await
+        let mut params = understood(bytes, self.services.max_time, read).await?;
+        cursors::begin(&self.services, &mut params, &route)?;
+        Ok(params)
     }
 
     /// Reads a filter of objects, see [`understood`]; `fields` are those that the caller may know.
@@ -111,7 +120,14 @@ impl HttpState {
     /// # Errors
     /// 400 naming another parameter.
     pub fn only_explain(&self, request: &HttpRequest) -> Result<bool, ApiError> {
-        let sent = Parameters::of(request)?;
+        self.only_explain_in(&Parameters::of(request)?)
+    }
+
+    /// The same of parameters that were read already.
+    ///
+    /// # Errors
+    /// 400 naming another parameter.
+    pub fn only_explain_in(&self, sent: &Parameters) -> Result<bool, ApiError> {
         sent.only(&[EXPLAIN], self.params.unknown)?;
         sent.flag(EXPLAIN)
     }

@@ -10,16 +10,19 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
-    Cascade, DeletedWith, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody, TypePatch, Updated,
-    operation,
+    Cascade, DeletedWith, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody,
+    TypePatch, Updated, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::domain::type_input;
 use crate::json::write::DateStyle;
+use crate::service::once::Once;
 use crate::service::resource::{self, Types};
 use crate::service::types as service;
 
@@ -38,8 +41,12 @@ operation! {
     /// List types.
     list_types: params(Listing), responses((status = 200, body = ListOf<Type>))
 }
-pub(super) async fn list_types(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_types(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
@@ -70,15 +77,18 @@ fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpRespon
 
 operation! {
     /// Create a type.
-    create_type: request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
+    create_type: params(IdempotencyHeader), request_body = TypeBody, responses((status = 201, body = Inserted<Type>))
 }
 pub(super) async fn create_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_type(&state.services, &body.0).await?;
+    let work = service::create_type(&state.services, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     warned(envelope::inserted::<Types>(&state, &request, StatusCode::CREATED, &created)?, &created)
 }
 

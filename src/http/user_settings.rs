@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use bson::Document;
 use bson::raw::RawDocument;
 
 use super::body::{JsonBody, JsonValue};
@@ -9,16 +10,19 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::links::encode_segment;
 use super::listing;
-use super::params::{ListRoute, Parameters};
+use super::params::ListRoute;
 use super::path::{PathId, PathText};
 use super::schema::{
-    Deleted, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch, Updated, UserSetting,
-    operation,
+    Deleted, IdempotencyHeader, IfMatch, InsertedSetting, NewSetting, Paging, Results, SettingBody, SettingPatch,
+    Updated, UserSetting, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::once::Once;
 use crate::service::resource::UserSettings;
 use crate::service::user_settings as service;
 use crate::store::Documents;
@@ -33,7 +37,7 @@ impl Wire for UserSettings {
 const LIST: ListRoute = ListRoute { key: "identifier", views: &[], objects: false, limit: 0 };
 /// With one of these parameters the list has pages; without them it is complete. There is no `filter`, because it would
 /// be evaluated on the settings of other users.
-const PAGED: [&str; 4] = ["page", "limit", "sort", "order"];
+const PAGED: [&str; 5] = ["page", "limit", "sort", "order", "after"];
 
 operation! {
     /// List the settings of a user: all, or with `page` or `limit` a page with its pager.
@@ -43,8 +47,9 @@ pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
+    sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let sent = Parameters::of(&request)?;
+    let sent = sent.0;
     if sent.get("filter").is_some() {
         return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
     }
@@ -54,7 +59,7 @@ pub(super) async fn list_settings(
         let path = format!("/users/{}/settings/", user.0);
         return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;
     }
-    if state.only_explain(&request)? {
+    if state.only_explain_in(&sent)? {
         return Ok(envelope::explained(&service::explain_settings(&state.services, user.0).await?));
     }
     listing::results::<UserSettings>(&state, service::all_settings(&state.services, user.0).await?).await
@@ -77,17 +82,23 @@ pub(super) async fn get_setting(
 
 operation! {
     /// Create a setting of a user.
-    create_setting: request_body = NewSetting, responses((status = 201, body = InsertedSetting))
+    create_setting: params(IdempotencyHeader), request_body = NewSetting, responses((status = 201, body = InsertedSetting))
 }
 pub(super) async fn create_setting(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
     user: PathId,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_setting(&state.services, (&caller.0, user.0), &body.0).await?;
+    let work = service::create_setting(&state.services, (&caller.0, user.0), &body.0);
+    let again = async |outcome: Document| {
+        let identifier = outcome.get_str("identifier").unwrap_or_default();
+        service::get_setting(&state.services, user.0, identifier).await
+    };
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     let (identifier, path) = place(user.0, &created);
     let place = (StatusCode::CREATED, path.as_str());
     envelope::inserted_at::<UserSettings>(&state, &request, place, &identifier, &created, &Nothing {})

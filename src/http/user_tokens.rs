@@ -8,13 +8,16 @@ use super::body::JsonBody;
 use super::caller::Authenticated;
 use super::envelope::{self, Items, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::path::{PathId, PathTokenId};
-use super::schema::{Deleted, Explain, InsertedToken, NewToken, Results, UserToken, operation};
+use super::schema::{Deleted, Explain, IdempotencyHeader, InsertedToken, NewToken, Results, UserToken, operation};
 use super::state::HttpState;
 use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::api_tokens as service;
+use crate::service::once::Once;
 use crate::service::resource::UserTokens;
+use crate::service::{ErrorCode, ServiceError};
 
 impl Wire for UserTokens {
     const PATH: &'static str = "/users/";
@@ -41,17 +44,23 @@ pub(super) async fn list_tokens(
 
 operation! {
     /// Create a token of a user; the answer shows it this once.
-    create_token: request_body = NewToken, responses((status = 201, body = InsertedToken))
+    create_token: params(IdempotencyHeader), request_body = NewToken, responses((status = 201, body = InsertedToken))
 }
 pub(super) async fn create_token(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
     user: PathId,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_token(&state.services, &caller.0, user.0, &body.0).await?;
+    let work = service::create_token(&state.services, &caller.0, user.0, &body.0);
+    let again = async |_| {
+        let message = "the token was made under this key and shown then; delete it, and make one under another key";
+        Err(ServiceError::refused(ErrorCode::TokenMadeBefore, message))
+    };
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     let id = integer(&created.stored, "public_id").unwrap_or_default();
     let path = format!("/users/{}/tokens/{id}", user.0);
     let token = json!({"token": created.token.expose()});

@@ -8,15 +8,18 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
+use super::idempotency::IdempotencyKey;
 use super::listing;
-use super::params::{ListRoute, Parameters};
+use super::params::ListRoute;
 use super::path::PathId;
 use super::schema::{
-    Deleted, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single, Updated, User, UserBody,
-    UserPatch, operation,
+    Deleted, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single,
+    Updated, User, UserBody, UserPatch, operation,
 };
+use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::service::once::Once;
 use crate::service::resource::{self, Users};
 use crate::service::users as service;
 
@@ -32,8 +35,12 @@ operation! {
     /// List users.
     list_users: params(Listing), responses((status = 200, body = ListOf<User>))
 }
-pub(super) async fn list_users(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(Parameters::of(&request)?, &LIST).await?;
+pub(super) async fn list_users(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    sent: Sent,
+) -> Result<HttpResponse, ApiError> {
+    let params = state.list_params(sent.0, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
@@ -54,16 +61,19 @@ pub(super) async fn get_user(
 
 operation! {
     /// Create a user.
-    create_user: request_body = NewUser, responses((status = 201, body = Inserted<User>))
+    create_user: params(IdempotencyHeader), request_body = NewUser, responses((status = 201, body = Inserted<User>))
 }
 pub(super) async fn create_user(
     state: web::Data<HttpState>,
     request: HttpRequest,
     caller: Authenticated,
+    key: IdempotencyKey,
     body: JsonBody,
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
-    let created = service::create_user(&state.services, &caller.0, &body.0).await?;
+    let work = service::create_user(&state.services, &caller.0, &body.0);
+    let again = async |outcome| resource::encode(&outcome);
+    let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
     envelope::inserted::<Users>(&state, &request, StatusCode::CREATED, &created)
 }
 

@@ -10,6 +10,7 @@ use futures::TryStreamExt;
 
 use crate::domain::schema::is_kebab_case;
 use crate::exchange::csv::CsvStyle;
+use crate::exchange::discovery::HostFields;
 use crate::query::{Filter, Sort};
 use crate::service::export::{ExportAccess, ExportForm, ExportQuery, export_objects};
 use crate::service::{ServiceError, Services};
@@ -48,6 +49,7 @@ impl Tables<'_> {
                 filter: Filter::all(),
                 sort: Sort::by("public_id", false),
                 form: ExportForm::Csv(style),
+                hosts: HostFields::default(),
                 all_columns: true,
             };
             let mut export =

@@ -6,6 +6,7 @@
 //! - There is one comparison of values, in [`compare`].
 
 mod arrange;
+mod behind;
 mod bits;
 mod budget;
 pub mod compare;

@@ -58,6 +58,11 @@ pub struct SortValue {
 }
 
 impl SortValue {
+    /// The values, one for each key.
+    pub fn to_bson(&self) -> Vec<Bson> {
+        self.values.iter().map(|value| value.value().to_bson().unwrap_or(Bson::Null)).collect()
+    }
+
     /// How much memory it takes, roughly.
     pub fn size(&self) -> usize {
         self.values.iter().map(|value| 40 + value.value().bytes.len()).sum()

@@ -131,6 +131,16 @@ impl Accounts {
         &self.keys
     }
 
+    /// A cursor with this content, which every instance can open in the same context.
+    pub fn seal_cursor(&self, context: &[u8], content: &[u8]) -> Option<String> {
+        self.tokens.seal(context, content, self.clock.now())
+    }
+
+    /// The content of a cursor.
+    pub fn open_cursor(&self, context: &[u8], cursor: &str) -> Option<Vec<u8>> {
+        self.tokens.open(context, cursor)
+    }
+
     /// Signs a user in with name and password.
     ///
     /// An unknown user, a locked user and a wrong password get the same answer after the same work.

@@ -13,7 +13,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::objects::{exists, remove_found, require_type, takes_objects, unknown_type};
-use super::once::{Hash, Once};
+use super::once::{self, Hash, Once};
 use super::precondition::IfMatch;
 use super::references::OnReferences;
 use super::references::changeable;
@@ -234,18 +234,27 @@ pub async fn patch_selected(
     let patch = resource::body_of_patch(patch)?;
     for _ in 0..resource::ATTEMPTS {
         let found = select(services, caller, selection).await?;
-        let unit = unit_of_patch(services, caller, &found, &patch).await?;
+        let mut unit = unit_of_patch(services, caller, &found, &patch).await?;
         if unit.changes.is_empty() {
             return Ok(Vec::new());
         }
+        let ids: Vec<i64> = found.iter().filter_map(|object| integer(object, "public_id")).collect();
+        if let Some(mark) = once::noted(services.now(), || Ok(doc! { IDS: ids.clone() }))? {
+            unit.changes.insert(0, mark);
+        }
         match services.store.commit(unit).await {
-            Ok(_) => return Ok(found.iter().filter_map(|object| integer(object, "public_id")).collect()),
+            Ok(_) => return Ok(ids),
             // Somebody changed one of them, or one of their references, since they were read.
             Err(StoreError::Stale | StoreError::Condition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Err(ServiceError::Contended("the objects".to_owned()))
+}
+
+/// The ids that an earlier request under the same key changed.
+pub fn patched_before(outcome: &Document) -> Vec<i64> {
+    outcome.get_array(IDS).into_iter().flatten().filter_map(bson::Bson::as_i64).collect()
 }
 
 /// Removes the objects, all or none. `on_references` says what happens to objects that refer to them.

@@ -1,9 +1,11 @@
 //! Exports objects as files: the selection, the form, and the writing of the file.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use bson::Bson;
 use bson::raw::RawDocument;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -12,13 +14,16 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::rendering::EDIT;
-use super::resource::{Objects, Resource, Types as TypesResource};
+use super::resource::{Categories, Objects, Resource, Types as TypesResource};
 use super::services::Services;
 use super::type_catalog::Types;
 use crate::admission;
 use crate::domain::acl::Permission;
+use crate::domain::document::{integer, text};
+use crate::domain::object_input::read_fields;
 use crate::exchange::columns::Columns;
 use crate::exchange::csv::{self, CsvStyle};
+use crate::exchange::discovery::{self, AnsibleInventory, HostFields, HostObject, MOST_HOSTS};
 use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
 use crate::query::{Filter, Sort};
@@ -38,6 +43,10 @@ pub enum ExportForm {
     Ndjson,
     /// A table for spreadsheets.
     Xlsx,
+    /// An inventory of Ansible.
+    Ansible,
+    /// Targets of Prometheus.
+    Prometheus,
 }
 
 /// The objects of a file, and its form.
@@ -53,6 +62,8 @@ pub struct ExportQuery {
     pub form: ExportForm,
     /// Whether a table has columns beyond id, state and fields.
     pub all_columns: bool,
+    /// For hosts: which fields have a meaning.
+    pub hosts: HostFields,
 }
 
 /// The caller whose access lists apply to an export or an import.
@@ -102,7 +113,18 @@ pub async fn export_objects(
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
     let pieces = services.store.pieces(Objects::COLLECTION, &question).await?;
     let documents = pieces.documents.map_err(ServiceError::from).boxed();
+    let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
+    if is_of_hosts && pieces.total > MOST_HOSTS {
+        let message = format!("{} objects are more than {MOST_HOSTS}, the most hosts; narrow the filter", pieces.total);
+        return Err(ServiceError::refused(ErrorCode::ExportDoesNotFit, message));
+    }
     let bytes = match (query.form, columns) {
+        (ExportForm::Ansible | ExportForm::Prometheus, _) => {
+            let categories =
+                if access.may_see_categories() { categories_of_types(services).await? } else { HashMap::new() };
+            let hosts = Hosts { hidden: HiddenFields { types, passwords }, categories, fields: query.hosts };
+            if query.form == ExportForm::Ansible { inventory(hosts, documents) } else { discovered(hosts, documents) }
+        }
         (ExportForm::Ndjson, _) => {
             let hidden = HiddenFields { types, passwords };
             written(documents, move |piece| ndjson::lines(piece.iter(), |type_id| hidden.of(type_id)))
@@ -159,6 +181,13 @@ impl ExportAccess<'_> {
         }
     }
 
+    fn may_see_categories(self) -> bool {
+        match self {
+            Self::Of(caller) => caller.rights.grants("base.framework.category.view"),
+            Self::Operator => true,
+        }
+    }
+
     fn may_see_passwords(self) -> bool {
         match self {
             Self::Of(caller) => caller.rights.grants(EDIT),
@@ -179,6 +208,81 @@ impl HiddenFields {
         let fields = entry.into_iter().flat_map(|entry| &entry.object_type.fields);
         fields.filter(|field| field.is_password()).map(|field| field.name.clone()).collect()
     }
+}
+
+/// What hosts are made of.
+struct Hosts {
+    hidden: HiddenFields,
+    categories: HashMap<i64, Vec<String>>,
+    fields: HostFields,
+}
+
+impl Hosts {
+    fn of(&self, object: &RawDocument) -> Option<HostObject<'_>> {
+        let type_id = integer(object, "type_id")?;
+        let entry = self.hidden.types.get(type_id)?;
+        let hidden = self.hidden.of(type_id);
+        let fields = Bson::try_from(object.get("fields").ok()??).ok();
+        let fields = read_fields(fields.as_ref()).into_iter().filter(|field| !hidden.contains(&field.name));
+        Some(HostObject {
+            id: integer(object, "public_id")?,
+            active: object.get_bool("active").unwrap_or(true),
+            type_name: &entry.object_type.name,
+            categories: self.categories.get(&type_id).map_or(&[], Vec::as_slice),
+            fields: fields.map(|field| (field.name, field.value)).collect(),
+        })
+    }
+}
+
+/// The names of the categories of each type.
+async fn categories_of_types(services: &Services) -> Result<HashMap<i64, Vec<String>>, ServiceError> {
+    let query = FindQuery::new(Filter::all(), services.max_time).sorted(Sort::by("name", false));
+    let found = services.store.find(Categories::COLLECTION, &query).await?;
+    let mut names: HashMap<i64, Vec<String>> = HashMap::new();
+    for category in found.iter() {
+        let name = text(category, "name").unwrap_or_default();
+        let types = category.get_array("types").ok();
+        for type_id in
+            types.into_iter().flatten().flatten().filter_map(|id| id.as_i64().or_else(|| id.as_i32().map(i64::from)))
+        {
+            names.entry(type_id).or_default().push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// An inventory of Ansible; the groups are known at its end.
+fn inventory(hosts: Hosts, documents: Pieces) -> Bytes {
+    let begun = stream::once(async { Ok(AnsibleInventory::beginning()) });
+    let state = Some((AnsibleInventory::new(hosts.fields.clone()), Arc::new(hosts), documents));
+    let rest = stream::try_unfold(state, |state| async move {
+        let Some((mut inventory, hosts, mut documents)) = state else { return Ok(None) };
+        let Some(piece) = documents.try_next().await? else { return Ok(Some((inventory.end(), None))) };
+        let (text, inventory, hosts) = worked(move || {
+            let text = inventory.hosts(piece.iter().filter_map(|object| hosts.of(object)))?;
+            Ok((text, inventory, hosts))
+        })
+        .await?;
+        Ok(Some((text, Some((inventory, hosts, documents)))))
+    });
+    begun.chain(rest).boxed()
+}
+
+/// Targets of Prometheus.
+fn discovered(hosts: Hosts, documents: Pieces) -> Bytes {
+    let state = (true, Arc::new(hosts), documents);
+    let targets = stream::try_unfold(state, |(mut is_first, hosts, mut documents)| async move {
+        let Some(piece) = documents.try_next().await? else { return Ok::<_, ServiceError>(None) };
+        let (text, is_first, hosts) = worked(move || {
+            let objects = piece.iter().filter_map(|object| hosts.of(object));
+            let text = discovery::targets(&hosts.fields, &mut is_first, objects);
+            Ok((text, is_first, hosts))
+        })
+        .await?;
+        Ok(Some((text, (is_first, hosts, documents))))
+    });
+    let piece = |text: &'static [u8]| stream::once(async move { Ok(text.to_vec()) });
+    piece(b"[").chain(targets).chain(piece(b"]\n")).boxed()
 }
 
 type Pieces = BoxStream<'static, Result<Documents, ServiceError>>;

@@ -19,6 +19,8 @@ pub struct ListQuery {
     pub projection: Option<Projection>,
     /// Whether to explain the query instead of running it for its page.
     pub explain: bool,
+    /// Whether the page tells where the next one begins, see [`Continued`](super::resource::Continued).
+    pub keyed: bool,
 }
 
 impl ListQuery {

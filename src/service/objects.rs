@@ -255,11 +255,12 @@ async fn replace_object(
     body: &Document,
     (before, entry): (&RawDocument, &TypeEntry),
 ) -> Result<Decision, ServiceError> {
-    let (input, mut violations) = ObjectInput::read(body);
-    resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
     let stored = resource::decode(before)?;
-    let type_id = entry.object_type.public_id;
     let is_read = shown::may_read(services, caller, before).await?;
+    let (input, mut violations) =
+        if is_read { ObjectInput::read_again(body, &stored) } else { ObjectInput::read(body) };
+    resource::same_id(&doc! {"public_id": input.public_id.unwrap_or(id)}, id)?;
+    let type_id = entry.object_type.public_id;
     // Which members an object has is told to those alone who may read it.
     violations.append(OBJECT.unknown_members(body, Some(&stored).filter(|_| is_read)));
     if let Some(other) = input.type_id.filter(|other| *other != type_id) {

@@ -18,6 +18,24 @@ use crate::query::{Filter, Limits};
 use crate::store::collections::IMPORTS;
 use crate::store::{Change, Documents, FindQuery, StoreError, Unit};
 
+tokio::task_local! {
+    /// The request whose work is under way in this task.
+    static UNDER_WAY: Once;
+}
+
+/// The member of a mark with the outcome of [`Once::carry_out`].
+const OUTCOME: &str = "outcome";
+
+/// The change that notes the outcome of the request under way, if it has a key. It comes first in its unit: of two equal
+/// requests the slower one must fail because of it.
+pub(super) fn noted(
+    now: DateTime,
+    outcome: impl FnOnce() -> Result<Document, ServiceError>,
+) -> Result<Option<Change>, ServiceError> {
+    let once = UNDER_WAY.try_with(Clone::clone).ok();
+    once.map(|once: Once| Ok(once.mark(0, now, doc! { OUTCOME: outcome()? }))).transpose()
+}
+
 /// How long a key is remembered.
 pub const KEPT: Duration = Duration::from_hours(24);
 
@@ -51,6 +69,43 @@ impl Once {
             return Err(ServiceError::KeyReused);
         }
         Ok(marks)
+    }
+
+    /// Creates or changes something once: the unit that `work` commits notes its outcome, see [`noted`], and a repeated
+    /// request gets the noted outcome without any work. Without a key the work is done as it is.
+    ///
+    /// The request travels with its task, as its memory and turns do, so that use cases need not hand it on.
+    ///
+    /// # Errors
+    /// As `work`; [`ServiceError::KeyReused`] if it was another request.
+    pub async fn carry_out<T>(
+        once: Option<Self>,
+        services: &Services,
+        work: impl Future<Output = Result<T, ServiceError>>,
+        again: impl AsyncFnOnce(Document) -> Result<T, ServiceError>,
+    ) -> Result<T, ServiceError> {
+        let Some(once) = once else { return work.await };
+        if let Some(outcome) = once.outcome(services).await? {
+            return again(outcome).await;
+        }
+        match UNDER_WAY.scope(once.clone(), work).await {
+            // The same request was faster on another instance.
+            Err(ServiceError::Store(error)) if Self::was_faster(&error) => match once.outcome(services).await? {
+                Some(outcome) => again(outcome).await,
+                None => Err(ServiceError::Contended("the idempotency key".to_owned())),
+            },
+            outcome => outcome,
+        }
+    }
+
+    async fn outcome(&self, services: &Services) -> Result<Option<Document>, ServiceError> {
+        let marks = self.marks(services).await?;
+        let mark = marks
+            .first()
+            .map(Document::try_from)
+            .transpose()
+            .map_err(|error| StoreError::Corrupt { what: format!("a document of {IMPORTS}: {error}") })?;
+        Ok(mark.and_then(|mark| mark.get_document(OUTCOME).ok().cloned()))
     }
 
     /// Adds the mark of a unit; `number` is the number of earlier marks. If another request under the same key was

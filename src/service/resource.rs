@@ -8,6 +8,7 @@ use super::error::ServiceError;
 use super::error_code::ErrorCode;
 pub use super::kinds::{Categories, Groups, Objects, Resource, Types, UserSettings, UserTokens, Users};
 use super::list_query::ListQuery;
+use super::once::{self, Once};
 use super::precondition::IfMatch;
 use super::services::Services;
 use crate::domain::Violation;
@@ -32,9 +33,23 @@ pub enum Listed {
     Page(Page),
     /// The documents of a long page.
     Pieces(Pieces),
+    /// The documents of a page that tells where the next one begins.
+    Keyed(Page, Continued),
     /// How they are found.
     Explained(Explanation),
 }
+
+/// Where a list goes on behind a page.
+#[derive(Debug)]
+pub struct Continued {
+    /// How many documents the page has.
+    pub count: u64,
+    /// The sort key of its last document, if there are more behind it.
+    pub key: Option<Vec<Bson>>,
+}
+
+/// A page that tells where the next one begins may have fewer documents than its limit, if they have more bytes.
+const MAX_KEYED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Pages of more documents than this are not held in memory.
 const MAX_PAGE_IN_MEMORY: u64 = 100;
@@ -56,6 +71,11 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
         let explanation = if hides { explanation.without_counts() } else { explanation };
         return Ok(Listed::Explained(Explanation { filter: Some(asked(&question.filter)), ..explanation }));
     }
+    if query.keyed {
+        let (page, continued) = keyed_page(services, R::COLLECTION, question).await?;
+        let hint = sound_hint::<R>(services, page.hint.filter(|_| !hides)).await?;
+        return Ok(Listed::Keyed(Page { hint, ..page }, continued));
+    }
     if query.limit > MAX_PAGE_IN_MEMORY {
         let pieces = services.store.pieces(R::COLLECTION, &question).await?;
         let hint = sound_hint::<R>(services, pieces.hint.filter(|_| !hides)).await?;
@@ -75,6 +95,36 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
             Ok(Listed::Page(Page { hint, ..page }))
         }
     }
+}
+
+/// The page, and the position of its last document. The position needs whole documents; a projection is applied to the
+/// same documents afterwards.
+async fn keyed_page(
+    services: &Services,
+    collection: &'static str,
+    mut question: FindQuery,
+) -> Result<(Page, Continued), ServiceError> {
+    let projection = question.projection.take();
+    question.max_bytes = MAX_KEYED_BYTES;
+    let mut page = loop {
+        match services.store.page(collection, &question).await {
+            Err(StoreError::TooLarge) if question.limit > 1 => question.limit /= 2,
+            Err(StoreError::TooLarge) => question.max_bytes = usize::MAX,
+            page => break page?,
+        }
+    };
+    let count = page.documents.len() as u64;
+    let last = page.documents.iter().last().filter(|_| page.total > count);
+    let key = last.map(|last| question.sort.key_of(last)).transpose().map_err(StoreError::from)?;
+    let key = key.map(|key| key.to_bson());
+    if projection.is_some() {
+        let ids: Vec<Bson> =
+            page.documents.iter().filter_map(|it| it.get("_id").ok()?.and_then(|id| Bson::try_from(id).ok())).collect();
+        let filter = question.filter.clone().and(Filter::one_of("_id", ids));
+        let projected = FindQuery { filter, projection, max_bytes: usize::MAX, ..question };
+        page.documents = services.store.find(collection, &projected).await?;
+    }
+    Ok((page, Continued { count, key }))
 }
 
 /// The hint without an index on paths of which one leads nowhere in every document: such an index would help nobody.
@@ -154,8 +204,12 @@ pub async fn create_with<R: Resource>(
         document.extend(members);
         let document = encode(&document)?;
         unit.changes.insert(0, Change::Insert { collection: R::COLLECTION, document: document.clone() });
+        if let Some(mark) = once::noted(services.now(), || decode(&document))? {
+            unit.changes.insert(0, mark);
+        }
         match services.store.commit(unit).await {
             Ok(_) => return Ok(document),
+            Err(error) if Once::was_faster(&error) => return Err(error.into()),
             // Another tool stored a document under the reserved id; the store has moved its counter past it.
             Err(StoreError::Duplicate { key, .. }) if key == "public_id" && wanted.is_none() => {}
             Err(error) => return Err(refused::<R>(error)),

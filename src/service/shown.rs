@@ -30,7 +30,7 @@ impl Shown {
     ///
     /// # Errors
     /// Errors of the store when it reads the types.
-    pub(super) async fn of(services: &Services, caller: &Caller, object: RawDocumentBuf) -> Result<Self, ServiceError> {
+    pub async fn of(services: &Services, caller: &Caller, object: RawDocumentBuf) -> Result<Self, ServiceError> {
         if caller.rights.grants(VIEW) && may_read(services, caller, &object).await? {
             return Ok(Self { document: object, is_whole: true });
         }

@@ -88,7 +88,11 @@ fn replace_type(
 }
 
 fn read(body: &Document, stored: Option<&Document>) -> Result<Document, ServiceError> {
-    let read = type_input::read(body).and_then(|accepted| type_input::without_misspelt_kinds(accepted, stored));
+    let read = match stored {
+        Some(stored) => type_input::read_again(body, stored),
+        None => type_input::read(body),
+    };
+    let read = read.and_then(|accepted| type_input::without_misspelt_kinds(accepted, stored));
     without_unknown(&type_input::TYPE, body, stored, read).map_err(ServiceError::Violations)
 }
 

@@ -8,6 +8,7 @@ use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::list_query::ListQuery;
+use super::once::{self, Once};
 use super::precondition::IfMatch;
 use super::quota::Quota;
 use super::reach;
@@ -85,10 +86,17 @@ pub async fn create_setting(
         let conditions = reach::user(services, caller, user_id).await?;
         let kept = Quota::read(services, UserSettings::COLLECTION, user_id).await?;
         kept.allow_setting(None, document.as_bytes().len())?;
-        let changes = vec![Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() }];
+        // Settings need no right, so what is noted of them is small.
+        let mut changes: Vec<Change> = once::noted(services.now(), || {
+            Ok(doc! { "identifier": document.get_str("identifier").unwrap_or_default() })
+        })?
+        .into_iter()
+        .collect();
+        changes.push(Change::Insert { collection: UserSettings::COLLECTION, document: document.clone() });
         match services.store.commit(Unit { conditions, changes }.given(kept.condition)).await {
             Ok(_) => return Ok(document),
             Err(StoreError::Condition { .. }) => {}
+            Err(error) if Once::was_faster(&error) => return Err(error.into()),
             Err(StoreError::Duplicate { .. }) => {
                 let message =
                     format!("user {user_id} has a setting with this identifier; choose another one, or use PUT");

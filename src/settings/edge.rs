@@ -71,6 +71,8 @@ pub struct TlsFiles {
 pub struct CorsSettings {
     /// Origins whose pages may use the interface, separated by commas; `*`: all; empty: none but the service's own.
     pub allowed_origins: String,
+    /// Headers that these pages may send, separated by commas; `*`: all.
+    pub allowed_headers: String,
     /// How long a browser may remember a permission, in seconds.
     pub max_age_s: usize,
 }
@@ -166,6 +168,30 @@ impl CorsSettings {
     }
 }
 
+impl CorsSettings {
+    /// The names of the headers; nothing for all.
+    ///
+    /// # Errors
+    /// When one of them cannot be the name of a header.
+    pub fn headers(&self) -> Result<Option<Vec<String>>, SettingsError> {
+        let names = self.allowed_headers.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names: Vec<String> = names.map(str::to_ascii_lowercase).collect();
+        match names.iter().find(|name| !name.bytes().all(is_of_token)) {
+            Some(wrong) => {
+                let message = format!("{wrong} is no name of a header; write names with commas between them, or *");
+                Err(invalid("server.cors.allowed_headers", &message))
+            }
+            None if names.iter().any(|name| name == "*") => Ok(None),
+            None => Ok(Some(names)),
+        }
+    }
+}
+
+/// Whether a byte can stand in the name of a header (RFC 9110, section 5.6.2).
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
 impl RateLimitSettings {
     pub(super) fn validate(&self) -> Result<(), SettingsError> {
         positive("server.rate_limit.max_keys", self.max_keys as u64)
@@ -223,6 +249,9 @@ mod tests {
         );
         for wrong in ["app.example.org", "https://app.example.org/", "https://", "https://App.example.org"] {
             assert!(refused("server.cors.allowed_origins", wrong).contains("is no origin"), "{wrong}");
+        }
+        for wrong in ["X Own", "Accept; Pragma", "X-Größe"] {
+            assert!(refused("server.cors.allowed_headers", wrong).contains("is no name of a header"), "{wrong}");
         }
     }
 

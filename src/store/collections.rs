@@ -1,6 +1,6 @@
 //! The collections of the service with their indexes: declared once, created by every store.
 
-use bson::Bson;
+use bson::{Bson, doc};
 
 /// A collection and the indexes that the service's own queries need.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +61,8 @@ pub enum Literal {
     Int(i64),
     /// A text.
     Text(&'static str),
+    /// Any value: the member is there, whatever it holds.
+    Present,
 }
 
 impl From<Literal> for Bson {
@@ -69,6 +71,7 @@ impl From<Literal> for Bson {
             Literal::Bool(value) => Self::Boolean(value),
             Literal::Int(value) => Self::Int64(value),
             Literal::Text(value) => Self::String(value.to_owned()),
+            Literal::Present => Self::Document(doc! { "$exists": true }),
         }
     }
 }
@@ -143,7 +146,16 @@ pub const ALL: &[CollectionSpec] = &[
     },
     CollectionSpec { name: USERS, indexes: &[PUBLIC_ID, plain("group_id", &[up("group_id")])] },
     CollectionSpec { name: GROUPS, indexes: &[PUBLIC_ID, unique("name", &[up("name")])] },
-    CollectionSpec { name: SETTINGS, indexes: &[unique("identifier", &[up("user_id"), up("identifier")])] },
+    CollectionSpec {
+        name: SETTINGS,
+        indexes: &[
+            // Other tools store settings without an identifier.
+            unique("identifier", &[up("user_id"), up("identifier")])
+                .only(&[Equals { path: "identifier", value: Literal::Present }]),
+            // The order of an export, which is one of all settings.
+            plain("of_user", &[up("user_id"), up("identifier")]),
+        ],
+    },
     CollectionSpec {
         name: CREDENTIALS,
         indexes: &[

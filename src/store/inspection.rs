@@ -82,6 +82,16 @@ pub fn indexes(declared: usize, missing: &[String], is_new: bool) -> Finding {
     Finding::wrong("indexes", format!("missing: {missing}; start the service, which makes them before it answers"))
 }
 
+/// The finding about unique indexes that stored documents make impossible: each with the documents.
+pub fn clashing(indexes: &[String]) -> Finding {
+    let indexes = indexes.join(". ");
+    let text = format!(
+        "documents of the same key stand in the way of a unique index: {indexes}. Change or delete all but one of each, \
+         then start the service"
+    );
+    Finding::wrong("indexes", text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -97,6 +97,10 @@ impl Store for Measured {
         self.timed("ping", self.inner.ping()).await
     }
 
+    fn lacks(&self) -> Vec<String> {
+        self.inner.lacks()
+    }
+
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
         self.timed("inspect", self.inner.inspect(collections, now)).await
     }

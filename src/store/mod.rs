@@ -130,6 +130,12 @@ pub trait Store: Send + Sync + 'static {
     /// MUST be [`StoreError::Unavailable`] when it cannot.
     async fn ping(&self) -> Result<(), StoreError>;
 
+    /// Unique indexes that are missing while the store is in use, in words. Such a store MUST refuse units that only they
+    /// could check, as [`StoreError::Unavailable`].
+    fn lacks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Findings for an operator: missing indexes of these collections, clocks that disagree with `now`, free space on
     /// the disk. Changes nothing.
     ///

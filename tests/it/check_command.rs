@@ -144,6 +144,29 @@ async fn a_replica_set_passes_until_an_index_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_that_stand_in_the_way_of_a_unique_index_are_named() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let directory = TempDir::new().expect("a temporary directory");
+    let uri = server.fresh_uri();
+    let variables = [("INVENTORY__STORE__URI", uri.as_str())];
+    let client = server.client().await;
+    let name = uri.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    let collection = |of: &str| client.database(name).collection::<Document>(of);
+    let setting = |id: i32| doc! { "_id": id, "resource": format!("r{id}"), "user_id": 1, "setting_type": "GLOBAL" };
+    collection("management.users.settings").insert_many([setting(1), setting(2)]).await.expect("of another tool");
+    let rack = |id: i32, name: &str| doc! { "_id": id, "public_id": id, "name": name };
+    collection("framework.types").insert_many([rack(5, "rack"), rack(6, "rack"), rack(7, "x")]).await.expect("stored");
+    let output = check(directory.path(), &[], &variables);
+    let clash = "framework.types.name: _id 5 and 6 with {\"name\":\"rack\"}";
+    assert_found(&output, "WRONG", "indexes", clash);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("settings.identifier"), "settings do not clash");
+    // Without the clash the service starts, with several settings that have no identifier.
+    collection("framework.types").delete_one(doc! { "_id": 6 }).await.expect("deleted");
+    ServiceProcess::start(directory.path(), &uri).terminate();
+    assert_found(&check(directory.path(), &[], &variables), "ok", "indexes", "are there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_standalone_server_lacks_is_said() {
     let Some(server) = mongod::shared(Deployment::Standalone).await else { return };
     let directory = TempDir::new().expect("a temporary directory");

@@ -1,13 +1,18 @@
 //! Cross-origin requests: refused, unless the settings name the origin.
 
+use std::sync::Arc;
+
 use actix_cors::Cors;
-use actix_web::http::{Method, header};
-use actix_web::middleware::Condition;
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+use actix_web::middleware::{Condition, Next};
 
 use crate::settings::{CorsSettings, SettingsError};
 
 /// Headers that pages may read, in addition to the standard ones.
-const EXPOSED: [&str; 13] = [
+const EXPOSED: [&str; 18] = [
     "ETag",
     "Location",
     "X-Total-Count",
@@ -18,27 +23,25 @@ const EXPOSED: [&str; 13] = [
     "Retry-After",
     "Allow",
     "WWW-Authenticate",
+    "Link",
+    "Accept-Patch",
+    "Accept-Query",
+    "RateLimit",
+    "RateLimit-Policy",
     "RateLimit-Limit",
     "RateLimit-Remaining",
     "RateLimit-Reset",
 ];
 
-/// Headers that pages may send, in addition to the standard ones.
-const ALLOWED: [header::HeaderName; 8] = [
-    header::AUTHORIZATION,
-    header::CONTENT_TYPE,
-    header::CONTENT_ENCODING,
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::HeaderName::from_static("idempotency-key"),
-    header::HeaderName::from_static("x-request-id"),
-    header::HeaderName::from_static("traceparent"),
-];
+/// Methods that pages may use.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"];
 
 /// Which origins may do what.
 #[derive(Debug, Clone)]
 pub struct CorsPolicy {
     origins: Vec<String>,
+    /// Names of headers that pages may send; nothing: any.
+    headers: Option<Vec<String>>,
     max_age_s: usize,
 }
 
@@ -46,9 +49,9 @@ impl CorsPolicy {
     /// Reads the settings.
     ///
     /// # Errors
-    /// When an origin is none.
+    /// When an origin or the name of a header is none.
     pub fn new(settings: &CorsSettings) -> Result<Self, SettingsError> {
-        Ok(Self { origins: settings.origins()?, max_age_s: settings.max_age_s })
+        Ok(Self { origins: settings.origins()?, headers: settings.headers()?, max_age_s: settings.max_age_s })
     }
 
     /// The layer that answers preflights and marks answers. It exists only if an origin is allowed. There are no
@@ -58,16 +61,49 @@ impl CorsPolicy {
     }
 
     fn cors(&self) -> Cors {
-        let query = Method::from_bytes(b"QUERY").expect("QUERY is a token");
-        let methods = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, query];
-        let cors = Cors::default()
-            .allowed_methods(methods)
-            .allowed_headers(ALLOWED)
-            .expose_headers(EXPOSED)
-            .max_age(self.max_age_s);
+        let cors = Cors::default().allowed_methods(METHODS).expose_headers(EXPOSED).max_age(self.max_age_s);
+        let cors = match &self.headers {
+            Some(headers) => cors.allowed_headers(headers),
+            None => cors.allow_any_header(),
+        };
         if self.origins.iter().any(|origin| origin == "*") {
             return cors.allow_any_origin().send_wildcard();
         }
         self.origins.iter().fold(cors, |cors, origin| cors.allowed_origin(origin))
+    }
+}
+
+/// Lets a preflight ask for what is not allowed: the answer names what is, and the browser compares. The layer behind
+/// this one would refuse the preflight, and the page would not learn why.
+///
+/// # Errors
+/// Those of the layers behind.
+pub async fn plain_answers<B: MessageBody>(
+    policy: Arc<CorsPolicy>,
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<B>, actix_web::Error> {
+    if request.method() == Method::OPTIONS {
+        policy.ask_for_less(request.headers_mut());
+    }
+    next.call(request).await
+}
+
+impl CorsPolicy {
+    /// Takes what is not allowed from the headers of a preflight.
+    fn ask_for_less(&self, sent: &mut HeaderMap) {
+        let method = sent.get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|method| method.to_str().ok());
+        if method.is_some_and(|method| !METHODS.contains(&method)) {
+            sent.insert(header::ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("GET"));
+        }
+        let Some(allowed) = &self.headers else { return };
+        let wanted = sent.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).filter_map(|names| names.to_str().ok());
+        let is_allowed = |name: &&str| allowed.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let kept: Vec<&str> = wanted.flat_map(|names| names.split(',')).map(str::trim).filter(is_allowed).collect();
+        let kept = HeaderValue::try_from(kept.join(", ")).ok().filter(|kept| !kept.is_empty());
+        sent.remove(header::ACCESS_CONTROL_REQUEST_HEADERS);
+        if let Some(kept) = kept {
+            sent.insert(header::ACCESS_CONTROL_REQUEST_HEADERS, kept);
+        }
     }
 }

@@ -16,6 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::refusal::refusal;
+
 /// How long a connection is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -52,6 +54,8 @@ pub(super) struct Guarded {
     seen: u64,
     reading: ArrivalDeadline,
     writing: ArrivalDeadline,
+    /// What is written in place of a bodiless refusal of the dispatcher, and how much of it is written.
+    instead: Option<(Vec<u8>, usize)>,
 }
 
 /// A deadline that moves often and is rarely reached; the timer follows only when it fires.
@@ -89,7 +93,7 @@ impl Drop for UnderWay {
 impl Guarded {
     pub(super) fn new(stream: Pin<Box<dyn Stream>>, patience: Patience) -> Self {
         let (reading, writing) = (ArrivalDeadline::default(), ArrivalDeadline::default());
-        Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing }
+        Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing, instead: None }
     }
 
     /// The handlers' end of the shared state.
@@ -170,6 +174,24 @@ impl AsyncRead for Guarded {
 impl AsyncWrite for Guarded {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if this.instead.is_none() && this.progress.under_way.get() == 0 {
+            this.instead = refusal(bytes).map(|text| (text, 0));
+        }
+        while let Some((text, done)) = this.instead.take() {
+            let written = this.stream.as_mut().poll_write(context, &text[done..]);
+            let count = match this.written(context, written) {
+                Poll::Ready(count) => count?,
+                Poll::Pending => {
+                    this.instead = Some((text, done));
+                    return Poll::Pending;
+                }
+            };
+            match done + count {
+                all if all == text.len() => return Poll::Ready(Ok(bytes.len())),
+                _ if count == 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                done => this.instead = Some((text, done)),
+            }
+        }
         let written = this.stream.as_mut().poll_write(context, bytes);
         this.written(context, written)
     }

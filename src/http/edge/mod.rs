@@ -9,5 +9,6 @@ mod guard;
 pub mod headers;
 pub mod panics;
 pub mod rate_limit;
+mod refusal;
 pub mod server;
 pub mod tls;

@@ -21,6 +21,9 @@ use crate::settings::{Pace, RateLimitSettings};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+/// The same as structured fields, by the draft "RateLimit header fields for HTTP" of the IETF.
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// How many slots the clients beyond the maximum share.
@@ -37,6 +40,7 @@ pub struct RateLimits<C: Clock = DefaultClock> {
 
 /// One kind of client with its pace.
 struct Limit<C: Clock> {
+    policy: &'static str,
     limiter: RateLimiter<Bucket, DashMapStateStore<Bucket>, C, StateInformationMiddleware>,
     clock: C,
     pace: Pace,
@@ -61,6 +65,10 @@ pub struct Allowance {
     remaining: u32,
     /// Seconds until the whole burst is available again.
     reset: u64,
+    /// Seconds in which a whole burst becomes available.
+    window: u64,
+    /// What the limit is called.
+    policy: &'static str,
 }
 
 impl RateLimits {
@@ -73,8 +81,10 @@ impl RateLimits {
 impl<C: Clock + Clone> RateLimits<C> {
     /// The same by another clock.
     pub fn with_clock(settings: &RateLimitSettings, clock: &C) -> Self {
-        let limit = |pace: Pace| Limit::new(pace, settings.max_keys, clock.clone());
-        Self { users: settings.user().map(limit), addresses: settings.address().map(limit) }
+        let limit = |policy: &'static str, pace: Option<Pace>| {
+            pace.map(|pace| Limit::new(policy, pace, settings.max_keys, clock.clone()))
+        };
+        Self { users: limit("user", settings.user()), addresses: limit("address", settings.address()) }
     }
 
     /// Counts a request from an address. `None`: there is no limit.
@@ -97,10 +107,10 @@ impl<C: Clock + Clone> RateLimits<C> {
 }
 
 impl<C: Clock + Clone> Limit<C> {
-    fn new(pace: Pace, max_keys: usize, clock: C) -> Self {
+    fn new(policy: &'static str, pace: Pace, max_keys: usize, clock: C) -> Self {
         let quota = Quota::per_minute(pace.per_minute).allow_burst(pace.burst);
         let limiter = RateLimiter::dashmap_with_clock(quota, clock.clone()).with_middleware();
-        Self { limiter, clock, pace, max_keys, hasher: RandomState::new(), without_room: AtomicU64::new(0) }
+        Self { policy, limiter, clock, pace, max_keys, hasher: RandomState::new(), without_room: AtomicU64::new(0) }
     }
 
     fn count(&self, who: impl std::hash::Hash, refusal: &str) -> Result<Allowance, ApiError> {
@@ -131,8 +141,9 @@ impl<C: Clock + Clone> Limit<C> {
 
     fn allowance(&self, remaining: u32) -> Allowance {
         let limit = self.pace.burst.get();
-        let used = u64::from(limit.saturating_sub(remaining));
-        Allowance { limit, remaining, reset: (used * 60).div_ceil(u64::from(self.pace.per_minute.get())) }
+        let seconds_for = |requests: u32| (u64::from(requests) * 60).div_ceil(u64::from(self.pace.per_minute.get()));
+        let reset = seconds_for(limit.saturating_sub(remaining));
+        Allowance { limit, remaining, reset, window: seconds_for(limit), policy: self.policy }
     }
 }
 
@@ -150,8 +161,16 @@ impl Allowance {
         }
     }
 
-    fn headers(self) -> [(HeaderName, HeaderValue); 3] {
-        [(LIMIT, self.limit.into()), (REMAINING, self.remaining.into()), (RESET, self.reset.into())]
+    fn headers(self) -> [(HeaderName, HeaderValue); 5] {
+        let Self { limit, remaining, reset, window, policy } = self;
+        let written = |text: String| HeaderValue::try_from(text).expect("numbers and plain letters");
+        [
+            (LIMIT, limit.into()),
+            (REMAINING, remaining.into()),
+            (RESET, reset.into()),
+            (STATE, written(format!("\"{policy}\";r={remaining};t={reset}"))),
+            (POLICY, written(format!("\"{policy}\";q={limit};w={window}"))),
+        ]
     }
 }
 
@@ -181,8 +200,9 @@ mod tests {
     #[test]
     fn a_burst_goes_through_and_then_the_pace_counts() {
         let (limits, clock) = limits(6, 2, 100);
-        assert_eq!(limits.user(1).expect("let through"), Some(Allowance { limit: 2, remaining: 1, reset: 10 }));
-        assert_eq!(limits.user(1).expect("let through"), Some(Allowance { limit: 2, remaining: 0, reset: 20 }));
+        let left = |remaining, reset| Some(Allowance { limit: 2, remaining, reset, window: 20, policy: "user" });
+        assert_eq!(limits.user(1).expect("let through"), left(1, 10));
+        assert_eq!(limits.user(1).expect("let through"), left(0, 20));
         assert!(limits.user(1).is_err());
         assert!(limits.user(2).is_ok());
         clock.advance(Duration::from_secs(9));
@@ -226,8 +246,8 @@ mod tests {
 
     #[test]
     fn the_narrower_allowance_is_told() {
-        let (wide, narrow) =
-            (Allowance { limit: 9, remaining: 5, reset: 1 }, Allowance { limit: 9, remaining: 2, reset: 3 });
+        let left = |remaining, reset| Allowance { limit: 9, remaining, reset, window: 9, policy: "user" };
+        let (wide, narrow) = (left(5, 1), left(2, 3));
         assert_eq!(wide.narrower(Some(narrow)), narrow);
         assert_eq!(narrow.narrower(Some(wide)), narrow);
         assert_eq!(wide.narrower(None), wide);

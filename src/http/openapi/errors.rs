@@ -59,7 +59,18 @@ const EXPORTS: Of = Operations(&["export_objects"]);
 /// Operations that make objects of files.
 const IMPORTS: Of = Operations(&["import_objects"]);
 /// Operations that take an `Idempotency-Key`.
-const ONCE: Of = Operations(&["import_objects", "create_objects"]);
+const ONCE: Of = Operations(&[
+    "import_objects",
+    "create_objects",
+    "create_object",
+    "create_type",
+    "create_category",
+    "create_user",
+    "create_group",
+    "create_setting",
+    "create_token",
+    "patch_selected_objects",
+]);
 /// Operations that change a user or a credential.
 const USER_CHANGES: Of = Operations(&["update_user", "patch_user", "change_password", "delete_user", "delete_group"]);
 
@@ -177,14 +188,17 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::TypeNotFound => &[Below("/rest/types/{public_id}"), Below("/rest/objects/clean/"), IMPORTS, EXPORTS],
         ErrorCode::CategoryNotFound => &[Below("/rest/categories/{public_id}")],
         ErrorCode::UserNotFound => &[Below("/rest/users/{public_id}")],
-        ErrorCode::SettingNotFound => &[Variable("name")],
+        ErrorCode::SettingNotFound => &[Variable("name"), Operations(&["create_setting"])],
         ErrorCode::TokenNotFound => &[Variable("token_id")],
         ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
         ErrorCode::MethodNotAllowed => &[Operations(&[])],
+        ErrorCode::IdempotencyKeyInUse => &[ONCE],
+        ErrorCode::TokenMadeBefore => &[Operations(&["create_token"])],
         ErrorCode::BodyTooSlow => &[Bodies],
         ErrorCode::PreconditionFailed => &[Conditional, SELECTED_WRITES],
+        ErrorCode::PreconditionRequired => &[Conditional],
         ErrorCode::BodyTooLarge => &[Bodies],
         ErrorCode::UriTooLong => &[All],
         ErrorCode::ContentEncodingUnknown => &[Bodies],
@@ -198,6 +212,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::StoreUnavailable => &[All],
         ErrorCode::QueryTimeout => &[Rest],
         ErrorCode::RequestTimeout => &[All],
+        ErrorCode::StoreIncomplete => &[Operations(&["ready"])],
         ErrorCode::StoreNotMigrated => &[Operations(&["ready"])],
         ErrorCode::Busy => &[Protected],
         ErrorCode::ImportsBusy => &[IMPORTS],

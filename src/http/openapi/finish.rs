@@ -1,6 +1,7 @@
 //! Adds the parts that all operations share to the descriptions of the handlers: rights, path variables, headers,
 //! errors.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -11,8 +12,8 @@ use crate::http::route_table::{RouteAccess, RouteInfo};
 use crate::http::schema::bodies;
 use crate::service::ErrorCode;
 
-/// The methods that a path item of OpenAPI 3.1 can have; other ones appear as `x-<method>`.
-const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+/// The members of a path item that are operations.
+const METHODS: [&str; 6] = ["get", "put", "post", "delete", "patch", "query"];
 
 /// The complete description: `annotated`, with the facts of the routes.
 pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
@@ -22,9 +23,9 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     // Relative to the address of the description, so that a proxy may add a path prefix.
     annotated["servers"] = json!([{"url": ".", "description": "Where this description was read."}]);
     for route in routes {
-        let method = member_of(route);
+        let method = route.method.as_str().to_ascii_lowercase();
         if let Some(operation) = annotated["paths"][route.path].get_mut(method.as_str()) {
-            finish_operation(operation, route);
+            finish_operation(operation, route, routes);
         }
     }
     add_links(&mut annotated);
@@ -32,10 +33,48 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     annotated
 }
 
-/// The name of a route's operation in its path item.
-pub(super) fn member_of(route: &RouteInfo) -> String {
-    let method = route.method.as_str().to_ascii_lowercase();
-    if METHODS.contains(&method.as_str()) { method } else { format!("x-{method}") }
+/// The id of the operation that a list has for QUERY.
+pub(super) fn id_of_query(id: &str) -> String {
+    id.strip_prefix("list_").map_or_else(|| format!("{id}_safely"), |list| format!("query_{list}"))
+}
+
+/// The id that the same operation has for GET.
+fn id_of_list(id: &str) -> Cow<'_, str> {
+    match id.strip_prefix("query_") {
+        Some(list) if !list.starts_with("objects") => Cow::Owned(format!("list_{list}")),
+        _ => Cow::Borrowed(id.strip_suffix("_safely").unwrap_or(id)),
+    }
+}
+
+/// Describes the parameters of a list as the members of a body.
+fn put_parameters_into_body(operation: &mut Value) {
+    let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+    let (query, others): (Vec<Value>, Vec<Value>) =
+        parameters.into_iter().partition(|parameter| parameter["in"] == "query");
+    if query.is_empty() {
+        return;
+    }
+    let mut members = Map::new();
+    for parameter in query {
+        let mut schema = parameter["schema"].clone();
+        // A body has these as JSON, too.
+        let name = parameter["name"].as_str().unwrap_or_default();
+        match name {
+            "filter" | "sort" => schema = json!({"anyOf": [schema, {"type": "object"}]}),
+            "projection" => {
+                let names = json!({"type": "array", "items": {"type": "string"}});
+                schema = json!({"anyOf": [schema, {"type": "object"}, names]});
+            }
+            _ => {}
+        }
+        schema["description"] = parameter["description"].clone();
+        members.insert(name.to_owned(), schema);
+    }
+    operation["parameters"] = json!(others);
+    operation["requestBody"] = json!({"required": true, "content": {"application/json": {
+        "schema": {"type": "object", "properties": members, "additionalProperties": false},
+        "example": {"limit": 5},
+    }}});
 }
 
 /// Replaces schemas that the macros wrote inline for type parameters with references to components.
@@ -87,7 +126,10 @@ fn add_components(document: &mut Value) {
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
         "Location": text("The URL of the resource."),
-        "WWW-Authenticate": text("`Bearer`."),
+        "WWW-Authenticate": text("`Bearer`; for a token that is wrong or over with `error=\"invalid_token\"`."),
+        "Link": text("Other pages of the list (RFC 8288): `first`, `prev`, `next`, `last`. The last page has no `next`."),
+        "Accept-Patch": text("The media types that `PATCH` takes here (RFC 5789)."),
+        "Accept-Query": text("The media types that `QUERY` takes here (RFC 10008)."),
         "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
     });
     components["securitySchemes"] = json!({"token": {
@@ -97,15 +139,19 @@ fn add_components(document: &mut Value) {
     }});
 }
 
-fn finish_operation(operation: &mut Value, route: &RouteInfo) {
+fn finish_operation(operation: &mut Value, route: &RouteInfo, routes: &[RouteInfo]) {
     add_right(operation, route.access);
     add_variables(operation, route.path);
     say_optional_plainly(operation);
     lift_descriptions(operation);
-    let facts = Facts::of(operation, route);
+    let (explains, filters) = (has_parameter(operation, "explain"), has_parameter(operation, "filter"));
+    if route.method.as_str() == "QUERY" {
+        put_parameters_into_body(operation);
+    }
+    let facts = Facts { explains, filters, ..Facts::of(operation, route, routes) };
     add_errors(operation, &facts);
     add_headers(operation, &facts);
-    examples::add(operation, facts.id.strip_suffix("_safely").unwrap_or(&facts.id), route.path);
+    examples::add(operation, &id_of_list(&facts.id), route.path);
 }
 
 /// The resource that a path belongs to.
@@ -207,18 +253,33 @@ struct Facts {
     access: RouteAccess,
     has_body: bool,
     has_patch: bool,
+    /// Whether a route of its path has PATCH, or QUERY.
+    is_patched: bool,
+    is_queried: bool,
+    /// Whether its parameters, in the URL or in the body, have `explain` and `filter`.
+    explains: bool,
+    filters: bool,
     parameters: Vec<String>,
 }
 
+fn has_parameter(operation: &Value, name: &str) -> bool {
+    operation["parameters"].as_array().into_iter().flatten().any(|parameter| parameter["name"] == name)
+}
+
 impl Facts {
-    fn of(operation: &Value, route: &RouteInfo) -> Self {
+    fn of(operation: &Value, route: &RouteInfo, routes: &[RouteInfo]) -> Self {
         let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let has = |method: &str| routes.iter().any(|other| other.path == route.path && other.method.as_str() == method);
         Self {
             id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
             path: route.path,
             access: route.access,
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
+            explains: false,
+            filters: false,
+            is_patched: has("PATCH"),
+            is_queried: has("QUERY"),
             parameters: parameters.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect(),
         }
     }
@@ -229,7 +290,7 @@ impl Facts {
 
     /// Whether it can explain its list.
     fn explains(&self) -> bool {
-        self.takes("explain") || self.id.starts_with("query_objects")
+        self.explains || self.id.starts_with("query_objects")
     }
 
     fn can_answer(&self, code: ErrorCode) -> bool {
@@ -244,13 +305,13 @@ impl Facts {
             Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
-            Of::Filters => self.takes("filter") || self.id.starts_with("query_objects"),
+            Of::Filters => self.filters || self.id.starts_with("query_objects"),
             Of::Conditional => self.takes("If-Match"),
             Of::Variable(name) => {
                 self.path.split('/').filter_map(variable).any(|known| name.is_empty() || name == known)
             }
             Of::Below(path) => self.path.starts_with(path),
-            Of::Operations(ids) => ids.contains(&self.id.as_str()),
+            Of::Operations(ids) => ids.contains(&&*id_of_list(&self.id)),
         }
     }
 }
@@ -269,7 +330,10 @@ fn add_errors(operation: &mut Value, facts: &Facts) {
         let names: Vec<&Value> = codes.iter().map(|code| &code[0]).collect();
         operation["responses"][&status] = json!({
             "description": lines.collect::<Vec<_>>().join("\n"),
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}},
+                "application/problem+json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}},
+            },
             "x-codes": names,
         });
     }
@@ -290,7 +354,13 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         let is_type = schema.ends_with("_Type");
         let mut names = vec!["X-API-Version", "X-Request-ID"];
         if kind == "ListOf" {
-            names.push("X-Total-Count");
+            names.extend(["X-Total-Count", "Link"]);
+        }
+        if facts.is_patched {
+            names.push("Accept-Patch");
+        }
+        if facts.is_queried {
+            names.push("Accept-Query");
         }
         if status == "200" && facts.explains() {
             names.push("Inventory-Query-Hint");

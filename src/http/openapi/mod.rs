@@ -1,4 +1,4 @@
-//! The API description (OpenAPI 3.1), made from the code. Its sources are the table of routes, `operation!` at the
+//! The API description (OpenAPI 3.2), made from the code. Its sources are the table of routes, `operation!` at the
 //! handlers, the tables of bodies, the structs of answers, and the table of error codes.
 //!
 //! [`finish`] adds the parts that all operations share.
@@ -37,6 +37,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
 /// The descriptions at the handlers, by method and path.
 fn annotated(routes: &[RouteInfo]) -> openapi::OpenApi {
     let mut document = Frame::openapi();
+    document.openapi = openapi::OpenApiVersion::Version32;
     let mut schemas = Schemas::new();
     for route in routes {
         let mut operation = (route.operation)(&mut schemas);
@@ -48,12 +49,12 @@ fn annotated(routes: &[RouteInfo]) -> openapi::OpenApi {
             "POST" => item.post = Some(operation),
             "DELETE" => item.delete = Some(operation),
             "PATCH" => item.patch = Some(operation),
-            // OpenAPI 3.1 does not know QUERY. Its handler has a second route, and an operation id must be unique.
-            _ => {
-                operation.operation_id = operation.operation_id.map(|id| format!("{id}_safely"));
-                let operation = serde_json::to_value(operation).expect("an operation can always be written");
-                item.extensions.get_or_insert_default().insert(finish::member_of(route), operation);
+            // The handler has a second route, and an operation id must be unique.
+            "QUERY" => {
+                operation.operation_id = operation.operation_id.map(|id| finish::id_of_query(&id));
+                item.query = Some(operation);
             }
+            other => unreachable!("no route has the method {other}"),
         }
     }
     document.components.get_or_insert_default().schemas.extend(schemas);
@@ -63,6 +64,18 @@ fn annotated(routes: &[RouteInfo]) -> openapi::OpenApi {
 /// The description, whole.
 pub fn document() -> &'static Value {
     &DOCUMENT
+}
+
+/// The same in OpenAPI 3.1, for generators that know no later version: the method QUERY stands under `x-query`.
+pub fn document_for_3_1() -> Value {
+    let mut document = DOCUMENT.clone();
+    document["openapi"] = "3.1.0".into();
+    for item in document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut()) {
+        if let Some(query) = item.as_object_mut().and_then(|item| item.remove("query")) {
+            item["x-query"] = query;
+        }
+    }
+    document
 }
 
 /// The same as text.

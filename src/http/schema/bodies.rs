@@ -322,6 +322,7 @@ fn object_query() -> Value {
             "order": {"type": "integer", "enum": [1, -1]},
             "page": {"type": "integer", "minimum": 1, "maximum": 9_007_199_254_740_991_i64},
             "limit": {"type": "integer", "minimum": 0, "maximum": 10000},
+            "after": {"type": "string", "maxLength": 4096},
             "view": {"type": "string", "enum": ["native", "render"]},
             "active": {"type": "boolean"},
             "explain": {"type": "boolean"},

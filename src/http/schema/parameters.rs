@@ -27,6 +27,10 @@ pub struct Listing {
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000, default = 10)]
     pub limit: u64,
+    /// Where the page begins, in place of `page`: the cursor in the link `next` of the page before it. An empty one begins
+    /// the list. Filter, sort, order and `active` stay as they were; `limit` is at most 1000.
+    #[param(required = false, max_length = 4096)]
+    pub after: String,
     /// `true` answers how the list is found, in place of the list: a `ListExplanation`.
     #[param(required = false, default = false)]
     pub explain: bool,
@@ -48,6 +52,10 @@ pub struct Paging {
     /// Items on a page; 0 stands for the most there can be, which is the setting `api.max_limit`, 10000 by default.
     #[param(required = false, minimum = 0, maximum = 10000)]
     pub limit: u64,
+    /// Where the page begins, in place of `page`: the cursor in the link `next` of the page before it. An empty one begins
+    /// the list. Filter, sort, order and `active` stay as they were; `limit` is at most 1000.
+    #[param(required = false, max_length = 4096)]
+    pub after: String,
     /// `true` answers how the list is found, in place of the list: a `ListExplanation`.
     #[param(required = false, default = false)]
     pub explain: bool,
@@ -90,6 +98,18 @@ pub struct ExportParameters {
     /// For CSV: whether the file begins with a byte-order mark.
     #[param(required = false, default = false)]
     pub bom: bool,
+    /// For Ansible and Prometheus, and needed there: the field with the name of the host, or with the address of the target.
+    #[param(required = false, min_length = 1)]
+    pub host: String,
+    /// For Ansible: the field with the address to connect to (`ansible_host`).
+    #[param(required = false, min_length = 1)]
+    pub address: String,
+    /// For Ansible: a field whose values make groups.
+    #[param(required = false, min_length = 1)]
+    pub group_by: String,
+    /// For Prometheus: the port of the targets.
+    #[param(required = false, minimum = 0, maximum = 65535)]
+    pub port: u16,
 }
 
 /// What an import of objects knows.
@@ -291,8 +311,9 @@ fn member_action() -> Schema {
 }
 
 fn export_format() -> Schema {
-    let said = "A table as text, lines of JSON, or a table for spreadsheets.";
-    words(said, &["csv", "ndjson", "xlsx"]).default(Some("csv".into())).into()
+    let said =
+        "A table as text, lines of JSON, a table for spreadsheets, an inventory of Ansible, or targets of Prometheus.";
+    words(said, &["csv", "ndjson", "xlsx", "ansible", "prometheus-sd"]).default(Some("csv".into())).into()
 }
 
 fn import_format() -> Schema {

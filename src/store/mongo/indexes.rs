@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use mongodb::IndexModel;
 use mongodb::error::Error;
 use mongodb::options::IndexOptions;
@@ -15,11 +15,15 @@ use super::Inner;
 use super::counters::COUNTERS;
 use super::error::{NAMESPACE_EXISTS, brief, code, command_error, write_error};
 use super::marks::REMOVALS;
-use crate::store::{CollectionSpec, IndexSpec, StoreError};
+use crate::store::{CollectionSpec, IndexKey, IndexSpec, StoreError};
 
+/// There is no such collection.
+const NAMESPACE_NOT_FOUND: i32 = 26;
 const MAX_TIME: Duration = Duration::from_mins(1);
 /// How long the start of the service waits for an index that is only for speed.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many clashes of one index are listed.
+const LISTED: i32 = 5;
 /// The prefix of an index name if another index has the declared name.
 const PREFIX: &str = "inventory_";
 
@@ -90,16 +94,42 @@ async fn make_indexes(inner: &Inner, collection: &CollectionSpec) -> Result<(), 
             let made = made.map_err(StoreError::backend)?;
             made.map_err(|error| write_error(&error, collection.name, &inner.indexes))?;
         }
+        if let Some(outdated) = existing.iter().find(|index| is_outdated(index, spec)).and_then(name_of) {
+            let dropped = inner.collection(collection.name).drop_index(outdated).await;
+            dropped.map_err(|error| command_error(&error))?;
+        }
     }
     Ok(())
 }
 
-/// The declared indexes of the collection that have no equivalent on the server, as `collection.index`.
-pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<String>, StoreError> {
+/// The declared indexes of the collection that have no equivalent on the server.
+pub(super) async fn missing(inner: &Inner, collection: &CollectionSpec) -> Result<Vec<&'static IndexSpec>, StoreError> {
     let existing = existing_indexes(inner, collection.name).await?;
     let is_missing = |spec: &&IndexSpec| !existing.iter().any(|index| serves(index, &keys_of(spec), spec));
-    let missing = collection.indexes.iter().filter(is_missing);
-    Ok(missing.map(|spec| format!("{}.{}", collection.name, spec.name)).collect())
+    Ok(collection.indexes.iter().filter(is_missing).collect())
+}
+
+/// Pairs of documents that the unique index would refuse, in words; at most [`LISTED`].
+pub(super) async fn clashes(inner: &Inner, collection: &str, spec: &IndexSpec) -> Result<Vec<String>, StoreError> {
+    let of = |key: &IndexKey| (key.path.replace('.', "_"), Bson::String(format!("${}", key.path)));
+    let keys: Document = spec.keys.iter().map(of).collect();
+    let pipeline = [
+        doc! { "$match": partial_of(spec).unwrap_or_default() },
+        doc! { "$group": { "_id": keys, "first": { "$min": "$_id" }, "second": { "$max": "$_id" }, "n": { "$sum": 1 } } },
+        doc! { "$match": { "n": { "$gt": 1 } } },
+        doc! { "$sort": { "_id": 1 } },
+        doc! { "$limit": LISTED },
+    ];
+    let documents = inner.database.collection::<Document>(collection);
+    let question = documents.aggregate(pipeline).allow_disk_use(true).max_time(MAX_TIME);
+    let mut found = question.await.map_err(|error| command_error(&error))?;
+    let mut clashes = Vec::new();
+    while found.advance().await.map_err(|error| command_error(&error))? {
+        let group = found.deserialize_current().map_err(StoreError::backend)?;
+        let text = |name: &str| group.get(name).cloned().unwrap_or(Bson::Null).into_relaxed_extjson().to_string();
+        clashes.push(format!("_id {} and {} with {}", text("first"), text("second"), text("_id")));
+    }
+    Ok(clashes)
 }
 
 type Making = JoinHandle<Result<CreateIndexResult, Error>>;
@@ -126,7 +156,10 @@ async fn patiently(
 
 async fn existing_indexes(inner: &Inner, collection: &str) -> Result<Vec<IndexModel>, StoreError> {
     let collection = inner.collection(collection);
-    let mut answer = collection.list_indexes().max_time(MAX_TIME).await.map_err(|error| command_error(&error))?;
+    let mut answer = match collection.list_indexes().max_time(MAX_TIME).await {
+        Err(error) if code(&error) == Some(NAMESPACE_NOT_FOUND) => return Ok(Vec::new()),
+        answer => answer.map_err(|error| command_error(&error))?,
+    };
     let mut indexes = Vec::new();
     while answer.advance().await.map_err(|error| command_error(&error))? {
         // Kinds of indexes that the driver cannot describe are no ordered ones.
@@ -157,6 +190,16 @@ fn serves(index: &IndexModel, keys: &Document, spec: &IndexSpec) -> bool {
     is_plain && options.unique.unwrap_or(false) == spec.unique && same_keys(&index.keys, keys)
 }
 
+/// Whether an existing index is the declared one as an earlier version made it: over all documents. It would refuse
+/// documents that the declared one takes.
+fn is_outdated(index: &IndexModel, spec: &IndexSpec) -> bool {
+    let whole = IndexSpec { partial: &[], ..*spec };
+    spec.unique
+        && !spec.partial.is_empty()
+        && name_of(index) == Some(spec.name)
+        && serves(index, &keys_of(spec), &whole)
+}
+
 /// Directions are numbers of any type, whatever the tool that made the index wrote.
 fn same_keys(one: &Document, other: &Document) -> bool {
     let direction = |value: &Bson| match value {
@@ -173,10 +216,8 @@ fn same_keys(one: &Document, other: &Document) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bson::doc;
-
     use super::*;
-    use crate::store::{Equals, IndexKey, Literal};
+    use crate::store::{Equals, Literal};
 
     #[test]
     fn an_index_over_some_documents_does_not_serve_for_one_over_others() {

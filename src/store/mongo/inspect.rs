@@ -7,8 +7,8 @@ use bson::{Bson, DateTime, Document, doc};
 use super::Inner;
 use super::connect::Topology;
 use super::error::{code, command_error};
-use super::indexes::missing;
-use crate::store::inspection::{Finding, indexes, room};
+use super::indexes::{clashes, missing};
+use crate::store::inspection::{Finding, clashing, indexes, room};
 use crate::store::{CollectionSpec, StoreError};
 
 /// A larger difference between clocks is a finding.
@@ -76,13 +76,23 @@ fn clock(server: DateTime, here: DateTime) -> Finding {
 
 async fn declared_indexes(inner: &Inner, collections: &[CollectionSpec]) -> Result<Finding, StoreError> {
     let names = inner.database.list_collection_names().await.map_err(|error| command_error(&error))?;
-    let mut absent = Vec::new();
+    let (mut absent, mut impossible) = (Vec::new(), Vec::new());
     for collection in collections.iter().filter(|collection| !collection.indexes.is_empty()) {
-        if names.iter().any(|name| name == collection.name) {
-            absent.extend(missing(inner, collection).await?);
-        } else {
-            absent.extend(collection.indexes.iter().map(|index| format!("{}.{}", collection.name, index.name)));
+        let exists = names.iter().any(|name| name == collection.name);
+        let missing = if exists { missing(inner, collection).await? } else { collection.indexes.iter().collect() };
+        for index in missing {
+            let name = format!("{}.{}", collection.name, index.name);
+            let clashes =
+                if exists && index.unique { clashes(inner, collection.name, index).await? } else { Vec::new() };
+            if clashes.is_empty() {
+                absent.push(name);
+            } else {
+                impossible.push(format!("{name}: {}", clashes.join("; ")));
+            }
         }
+    }
+    if !impossible.is_empty() {
+        return Ok(clashing(&impossible));
     }
     let is_new = !collections.iter().any(|collection| names.iter().any(|name| name == collection.name));
     Ok(indexes(collections.iter().map(|collection| collection.indexes.len()).sum(), &absent, is_new))

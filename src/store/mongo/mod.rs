@@ -25,6 +25,7 @@ mod find;
 mod guarded;
 mod indexes;
 mod inspect;
+mod keeper;
 mod marks;
 mod presence;
 mod progress;
@@ -52,6 +53,7 @@ use self::connect::Topology;
 use self::counters::Counters;
 use self::error::command_error;
 use self::indexes::IndexNames;
+use self::keeper::Keeper;
 use self::presence::Presence;
 use self::progress::Progress;
 use self::reliance::Reliances;
@@ -96,6 +98,7 @@ struct Inner {
     totals: Totals,
     reliances: Reliances,
     indexes: IndexNames,
+    keeper: Arc<Keeper>,
 }
 
 impl Inner {
@@ -126,8 +129,10 @@ impl MongoStore {
         let (database, topology) = connect::open(uri, &options, &epoch, &presence).await?;
         let revisions = Arc::new(Revisions::new());
         tokio::spawn(revision::tick(Arc::downgrade(&revisions)));
+        let keeper = Arc::new(Keeper::default());
         if topology.tells_changes_at_once() {
-            tokio::spawn(revision::follow(database.clone(), presence.clone(), Arc::downgrade(&revisions)));
+            let following = (Arc::downgrade(&revisions), Arc::clone(&keeper));
+            tokio::spawn(revision::follow(database.clone(), presence.clone(), following));
         }
         let inner = Inner {
             database,
@@ -139,8 +144,11 @@ impl MongoStore {
             totals: Totals::new(epoch),
             reliances: Reliances::default(),
             indexes: IndexNames::default(),
+            keeper: Arc::clone(&keeper),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        tokio::spawn(keeper::run(Arc::downgrade(&inner), keeper));
+        Ok(Self { inner })
     }
 
     /// Whether one of the collections exists. Reads no document.
@@ -202,7 +210,12 @@ async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
 impl Store for MongoStore {
     async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
         let collections = collections.to_vec();
-        self.run(PREPARE_BOUND, async move |inner| indexes::prepare(&inner, &collections).await).await
+        self.run(PREPARE_BOUND, async move |inner| {
+            indexes::prepare(&inner, &collections).await?;
+            inner.keeper.keep(&collections);
+            Ok(())
+        })
+        .await
     }
 
     async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
@@ -278,6 +291,7 @@ impl Store for MongoStore {
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        self.inner.keeper.admit(&unit)?;
         let progress = Progress::new();
         let inner = Arc::clone(&self.inner);
         let work = progress.noted_by(async move { commit::commit(&inner, unit).await });
@@ -294,6 +308,10 @@ impl Store for MongoStore {
             answer.map(drop).map_err(|error| command_error(&error))
         })
         .await
+    }
+
+    fn lacks(&self) -> Vec<String> {
+        self.inner.keeper.lacks()
     }
 
     async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {

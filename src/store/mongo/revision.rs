@@ -18,6 +18,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::counters::COUNTERS;
 use super::error::{brief, code};
+use super::keeper::Keeper;
 use super::marks::REMOVALS;
 use super::presence::Presence;
 use crate::store::revision::fresh;
@@ -116,11 +117,16 @@ pub(super) async fn tick(revisions: Weak<Revisions>) {
     }
 }
 
-/// Follows the changes of the database; ends with the last owner of the revisions.
-pub(super) async fn follow(database: Database, presence: Presence, revisions: Weak<Revisions>) {
+/// Follows the changes of the database, and tells the keeper of dropped collections; ends with the last owner of the
+/// revisions.
+pub(super) async fn follow(
+    database: Database,
+    presence: Presence,
+    (revisions, keeper): (Weak<Revisions>, Arc<Keeper>),
+) {
     let mut position = None;
     loop {
-        let outcome = listen(&database, &presence, &revisions, &mut position).await;
+        let outcome = listen(&database, &presence, (&revisions, &keeper), &mut position).await;
         let Some(revisions) = revisions.upgrade() else { return };
         revisions.hear_nothing();
         if let Err(error) = outcome {
@@ -146,7 +152,7 @@ fn is_history_lost(error: &Error) -> bool {
 async fn listen(
     database: &Database,
     presence: &Presence,
-    revisions: &Weak<Revisions>,
+    (revisions, keeper): (&Weak<Revisions>, &Keeper),
     position: &mut Option<ResumeToken>,
 ) -> Result<(), Error> {
     let term = presence.term();
@@ -168,6 +174,9 @@ async fn listen(
         revisions.hear();
         if let Some(event) = event {
             take_note(&revisions, &event);
+            if matches!(event.get_str("operationType"), Ok("drop" | "rename" | "dropDatabase" | "invalidate")) {
+                keeper.alarm();
+            }
         }
         *position = stream.resume_token();
         // A former primary keeps the stream, and reports that nothing happened while the others cannot reach it.

@@ -56,6 +56,70 @@ on_each_store! {
         assert_eq!(answer.header("content-disposition"), "attachment; filename=\"server.csv\"");
     }
 
+    async fn ansible_reads_objects_as_hosts_in_groups(app) {
+        let fields = [("name", "text"), ("ip", "text"), ("site", "text"), ("pin", "password"), ("bought", "date")];
+        let (web, rack) = (app.create_type("web-server", &fields).await, app.create_type("rack", &fields).await);
+        app.created("/categories/", &json!({"name": "linux-hosts", "types": [web, rack]})).await;
+        let values = json!({"name": "web1", "ip": "10.0.0.1", "site": "Oslo 1", "pin": "1234", "bought": "2024-02-29T12:00:00Z"});
+        let id = app.create_object(web, &values).await;
+        app.create_object(web, &json!({"name": "", "site": "Oslo 1"})).await;
+        app.create_object(rack, &json!({"name": "r1"})).await;
+        let path = "/export/objects?format=ansible&host=name&address=ip&group_by=site";
+        let answer = app.get(path).await;
+        assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, "application/json"), "{}", answer.text);
+        let inventory = answer.json();
+        let hosts = inventory["_meta"]["hostvars"].as_object().expect("hosts");
+        assert_eq!(hosts.keys().collect::<Vec<_>>(), ["web1", "r1"]);
+        let expected = json!({"ansible_host": "10.0.0.1", "inventory": {
+            "id": id, "type": "web-server", "active": true, "fields": {
+                "name": "web1", "ip": "10.0.0.1", "site": "Oslo 1", "pin": "1234", "bought": "2024-02-29T12:00:00Z",
+            },
+        }});
+        assert_eq!(hosts["web1"], expected);
+        assert_eq!(inventory["all"]["children"], json!(["category_linux_hosts", "site_Oslo_1", "type_rack", "type_web_server"]));
+        assert_eq!(inventory["category_linux_hosts"]["hosts"], json!(["r1", "web1"]));
+        assert_eq!(inventory["site_Oslo_1"]["hosts"], json!(["web1"]));
+        // Who may not edit sees no passwords, and who may not see categories sees no groups of them.
+        let reader = Person::with_rights(app, "reader", &["base.export.object.*", "base.framework.object.view"]).await;
+        let seen = reader.get(app, path).await.json();
+        assert_eq!(seen["_meta"]["hostvars"]["web1"]["inventory"]["fields"].get("pin"), None);
+        assert_eq!(seen["all"]["children"], json!(["site_Oslo_1", "type_rack", "type_web_server"]));
+        assert_eq!(app.get("/export/objects?format=ansible&host=nothing").await.json(), json!({"_meta": {"hostvars": {}}, "all": {"children": []}}));
+        app.create_object(rack, &json!({"name": "web1"})).await;
+        app.get(path).await.error(400, "export_does_not_fit");
+        for wrong in ["format=ansible", "format=csv&host=name", "format=ansible&host=name&port=1", "format=ansible&host=name&columns=all"] {
+            app.get(&format!("/export/objects?{wrong}")).await.error(400, "parameter_invalid");
+        }
+    }
+
+    async fn prometheus_discovers_targets(app) {
+        let web = app.create_type("web", &[("ip", "text"), ("cores", "number"), ("my-note", "text")]).await;
+        let ids = [
+            app.create_object(web, &json!({"ip": "10.0.0.1", "cores": 8, "my-note": "a \"b\""})).await,
+            app.create_object(web, &json!({"ip": "2001:db8::1"})).await,
+        ];
+        app.create_object(web, &json!({"cores": 1})).await;
+        let answer = app.get("/export/objects?format=prometheus-sd&host=ip&port=9100").await;
+        assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, "application/json"), "{}", answer.text);
+        let labels = |id: i64| json!({
+            "__meta_inventory_id": id.to_string(), "__meta_inventory_type": "web", "__meta_inventory_active": "true",
+            "__meta_inventory_categories": "",
+        });
+        let mut first = labels(ids[0]);
+        first["__meta_inventory_field_ip"] = json!("10.0.0.1");
+        first["__meta_inventory_field_cores"] = json!("8");
+        first["__meta_inventory_field_my_note"] = json!("a \"b\"");
+        let mut second = labels(ids[1]);
+        second["__meta_inventory_field_ip"] = json!("2001:db8::1");
+        let expected = json!([
+            {"targets": ["10.0.0.1:9100"], "labels": first},
+            {"targets": ["[2001:db8::1]:9100"], "labels": second},
+        ]);
+        assert_eq!(answer.json(), expected);
+        assert_eq!(app.get("/export/objects?format=prometheus-sd&host=nothing").await.json(), json!([]));
+        app.get("/export/objects?format=prometheus-sd&host=ip&port=70000").await.error(400, "parameter_invalid");
+    }
+
     async fn filter_sort_and_state_choose_the_rows(app) {
         let rack = app.create_type("rack", &[("name", "text")]).await;
         for name in ["b", "a", "c"] {

@@ -34,6 +34,13 @@ on_each_store! {
         app.delete(&place).await.error(404, "setting_not_found");
     }
 
+    async fn the_place_of_a_setting_encodes_no_more_than_it_must(app) {
+        for (identifier, place) in [("table-view_1.x~", "table-view_1.x~"), ("a/b c", "a%2Fb%20c")] {
+            let answer = app.post("/users/1/settings/", &json!({"identifier": identifier, "setting_type": "GLOBAL"})).await;
+            assert_eq!(answer.header("location"), format!("{}/rest/users/1/settings/{place}", app.origin));
+        }
+    }
+
     async fn an_identifier_is_unique_per_user(app) {
         let ada = Person::with_rights(app, "ada", &[]).await;
         let body = json!({"identifier": "theme", "setting_type": "GLOBAL"});

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 use inventory_service::query::Sort;
 use inventory_service::store::{Explanation, FindQuery, IndexUse, SortedBy, Step, Store, TotalFrom, Unit};
 
@@ -131,4 +131,21 @@ pub(crate) async fn a_unique_partial_index_refuses_equal_keys_among_its_document
     let refused = store.commit(Unit::of(insertion(ACTIVE, &document(4, true)))).await;
     assert_eq!(super::support::duplicate_key(refused), "slot");
     store_all(&*store, ACTIVE, &[document(5, false)]).await;
+}
+
+pub(crate) async fn a_unique_index_over_documents_that_have_a_member_takes_any_number_without_it(
+    store: Arc<dyn Store>,
+) {
+    let labelled = |id: i32, label: &str| thing(id, doc! { "label": label });
+    store_all(&*store, ACTIVE, &[thing(1, doc! {}), thing(2, doc! {}), labelled(3, "a")]).await;
+    let refused = store.commit(Unit::of(insertion(ACTIVE, &labelled(4, "a")))).await;
+    assert_eq!(super::support::duplicate_key(refused), "label");
+    let empty = |id: i32| thing(id, doc! { "label": Bson::Null });
+    store_all(&*store, ACTIVE, &[empty(5)]).await;
+    let refused = store.commit(Unit::of(insertion(ACTIVE, &empty(6)))).await;
+    assert_eq!(super::support::duplicate_key(refused), "label", "null is a value");
+    let explanation = explained(&*store, ACTIVE, &query(doc! { "label": "a" })).await;
+    assert_eq!((index_of(&explanation.plan).index.as_str(), explanation.total), ("label", 1));
+    assert_eq!(explained(&*store, ACTIVE, &query(doc! { "label": Bson::Null })).await.total, 3);
+    assert_eq!(explained(&*store, ACTIVE, &query(doc! { "label": { "$exists": false } })).await.total, 2);
 }

@@ -39,6 +39,8 @@ const ARE_ACTIVE: &[Equals] = &[Equals { path: "active", value: Literal::Bool(tr
 const HAVE_SLOT: &[Equals] =
     &[Equals { path: "active", value: Literal::Bool(true) }, Equals { path: "slot", value: Literal::Int(7) }];
 
+const HAVE_LABEL: &[Equals] = &[Equals { path: "label", value: Literal::Present }];
+
 /// What a store is prepared with before a case.
 pub(crate) const COLLECTIONS: &[CollectionSpec] = &[
     CollectionSpec {
@@ -67,6 +69,7 @@ pub(crate) const COLLECTIONS: &[CollectionSpec] = &[
         indexes: &[
             IndexSpec::plain("active", &[up("size"), up("public_id")]).only(ARE_ACTIVE),
             IndexSpec::unique("slot", &[up("slot")]).only(HAVE_SLOT),
+            IndexSpec::unique("label", &[up("label")]).only(HAVE_LABEL),
         ],
     },
     CollectionSpec { name: SCOPES, indexes: &[] },
@@ -150,6 +153,7 @@ pub(crate) mod all {
             explain_names_the_index_that_would_help
             a_partial_index_serves_questions_for_its_documents
             a_unique_partial_index_refuses_equal_keys_among_its_documents
+            a_unique_index_over_documents_that_have_a_member_takes_any_number_without_it
         }
         indexes {
             equal_numbers_of_other_types_are_found

@@ -58,7 +58,40 @@ async fn pages_of_other_origins_may_not() {
         assert_eq!(answer.header("access-control-allow-origin"), "", "{origin}");
         answer.error(400, "bad_request");
     }
-    preflight(&app, PAGE, "GET", "x-strange").await.error(400, "bad_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preflight_says_what_is_allowed_whatever_it_asks_for() {
+    let app = TestApp::embedded_with(&[("server.cors.allowed_origins", PAGE)]).await;
+    let allowed = |answer: &Answer, name: &str| {
+        let names = answer.header("access-control-allow-headers").to_lowercase();
+        names.split(',').any(|known| known.trim() == name)
+    };
+    for headers in ["authorization,cache-control,content-type,pragma", "x-requested-with", "Idempotency-Key, accept"] {
+        let answer = preflight(&app, PAGE, "GET", headers).await;
+        assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (200, PAGE), "{headers}");
+        assert!(headers.split(',').all(|name| allowed(&answer, &name.trim().to_lowercase())), "{headers}");
+    }
+    let answer = preflight(&app, PAGE, "GET", "authorization, x-strange").await;
+    assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (200, PAGE));
+    assert!(allowed(&answer, "authorization") && !allowed(&answer, "x-strange"));
+    let answer = preflight(&app, PAGE, "PROPFIND", "authorization").await;
+    assert_eq!((answer.status.as_u16(), answer.header("access-control-allow-origin")), (200, PAGE));
+    assert!(!answer.header("access-control-allow-methods").contains("PROPFIND"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setting_names_the_headers_that_pages_may_send() {
+    let settings = [("server.cors.allowed_origins", PAGE), ("server.cors.allowed_headers", "X-Own")];
+    let app = TestApp::embedded_with(&settings).await;
+    let answer = preflight(&app, PAGE, "GET", "x-own").await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("access-control-allow-headers").to_lowercase()),
+        (200, "x-own".to_owned())
+    );
+    let settings = [("server.cors.allowed_origins", PAGE), ("server.cors.allowed_headers", "*")];
+    let app = TestApp::embedded_with(&settings).await;
+    assert!(preflight(&app, PAGE, "GET", "x-any").await.header("access-control-allow-headers").contains("x-any"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,10 +72,22 @@ async fn what_is_no_http_is_turned_away_and_the_service_goes_on() {
         "POST /rest/types/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         "POST /rest/types/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     ];
-    for text in broken {
+    let many: String = (0..97).map(|number| format!("X-{number}: 1\r\n")).collect();
+    let many = format!("GET /rest/ HTTP/1.1\r\nHost: x\r\n{many}\r\n");
+    let raw = "GET /rest/types/?filter={\"a\":1} HTTP/1.1\r\nHost: x\r\n\r\n";
+    for text in broken.into_iter().chain([many.as_str(), raw]) {
         let mut wire = Wire::connect(&app.origin);
         wire.send(text);
-        assert_eq!(wire.expect_answer().status, 400, "{text:?}");
+        let answer = wire.expect_answer();
+        let (status, code) = if text == many { (431, "headers_too_large") } else { (400, "bad_request") };
+        assert_eq!(answer.status, status, "{text:?}");
+        // The refusal of the parser has the shape of every error.
+        assert!(
+            answer.head.contains("content-type: application/json") && answer.head.contains("x-request-id: "),
+            "{answer:?}"
+        );
+        let body: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert_eq!((&body["status"], &body["code"]), (&status.into(), &code.into()), "{text:?}");
         wire.expect_close();
     }
     assert_eq!(app.get("/types/").await.status, 200);

@@ -18,12 +18,18 @@ async fn nobody_is_limited_by_default() {
 async fn a_user_is_told_what_is_left_and_then_refused() {
     let settings = [("server.rate_limit.user_per_minute", "1"), ("server.rate_limit.user_burst", "2")];
     let app = TestApp::embedded_with(&settings).await;
-    assert_eq!(allowance(&app.get("/types/").await), ("2", "1", "60"));
+    let first = app.get("/types/").await;
+    assert_eq!(allowance(&first), ("2", "1", "60"));
+    assert_eq!(
+        (first.header("ratelimit"), first.header("ratelimit-policy")),
+        (r#""user";r=1;t=60"#, r#""user";q=2;w=120"#)
+    );
     assert_eq!(allowance(&app.get("/nothing/").await), ("", "", ""));
     assert_eq!(allowance(&app.get("/types/77").await), ("2", "0", "120"));
     let refused = app.get("/types/").await;
     refused.error(429, "rate_limited");
     assert_eq!(allowance(&refused), ("2", "0", "120"));
+    assert_eq!(refused.header("ratelimit"), r#""user";r=0;t=120"#);
     let wait: u64 = refused.header("retry-after").parse().expect("seconds");
     assert!((1..=60).contains(&wait), "{wait}");
     // Who is not signed in is not that user.

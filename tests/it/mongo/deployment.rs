@@ -8,14 +8,19 @@ use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc, rawdoc};
 use inventory_service::query::Filter;
-use inventory_service::store::collections::{ALL, OBJECTS, TYPES, USERS};
+use inventory_service::store::collections::{ALL, OBJECTS, SETTINGS, TYPES, USERS};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
 use inventory_service::store::{Change, FindQuery, Store, StoreError, Unit};
 
 use super::{connect, count, database, insert, no_objects_of, object, object_type, store_on, type_exists};
 use crate::support::mongod::{Deployment, Mongod, program, shared};
 
-on_both!(indexes_of_an_operator_are_kept_and_used, revisions_move_on_a_foreign_edit_within_a_second,);
+on_both!(
+    indexes_of_an_operator_are_kept_and_used,
+    revisions_move_on_a_foreign_edit_within_a_second,
+    unique_indexes_that_another_tool_drops_are_made_again,
+    documents_that_keep_an_index_from_being_made_again_are_told,
+);
 
 async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
     let Some(server) = shared(deployment).await else { return };
@@ -41,6 +46,15 @@ async fn indexes_of_an_operator_are_kept_and_used(deployment: Deployment) {
         let refused = store.commit(Unit::of(insert(TYPES, document))).await;
         assert!(matches!(&refused, Err(StoreError::Duplicate { key, .. }) if key == expected), "{refused:?}");
     }
+    // An index as an earlier version made it, over settings without an identifier too, is replaced.
+    let settings = database(server, &uri).await.collection::<Document>(SETTINGS);
+    settings.drop_indexes().await.expect("dropped");
+    let mut unique = with_name("identifier");
+    unique.unique = Some(true);
+    let whole = mongodb::IndexModel::builder().keys(doc! { "user_id": 1, "identifier": 1 }).options(unique).build();
+    settings.create_index(whole).await.expect("made by an earlier version");
+    store.prepare(ALL).await.expect("it is replaced");
+    settings.insert_many([doc! { "user_id": 1 }, doc! { "user_id": 1 }]).await.expect("without an identifier");
     let users = database(server, &uri).await.collection::<Document>(USERS);
     users.drop_indexes().await.expect("dropped by an operator");
     users.insert_many([doc! { "public_id": 1 }, doc! { "public_id": 1 }]).await.expect("stored by another tool");
@@ -188,4 +202,69 @@ async fn a_server_that_is_away_is_unavailable_within_the_bound() {
     assert_ne!(store.revision(OBJECTS), before, "what may have changed unseen counts as changed");
     let refused = MongoStore::connect(&uri, options).await.map(drop);
     assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+}
+
+/// Waits until the store lacks something, or lacks nothing any more.
+async fn wait_until_it_lacks(store: &MongoStore, something: bool) -> Vec<String> {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let lacks = store.lacks();
+        if lacks.is_empty() != something {
+            return lacks;
+        }
+        assert!(Instant::now() < until, "it lacks {lacks:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn unique_indexes_that_another_tool_drops_are_made_again(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let types = database(server, &uri).await.collection::<Document>(TYPES);
+    let is_whole = async || {
+        let names = types.list_index_names().await.unwrap_or_default();
+        ["public_id", "name"].iter().all(|wanted| names.iter().any(|name| name == wanted))
+    };
+    for way in 0..2 {
+        if way == 0 {
+            types.drop().await.expect("dropped by another tool");
+        } else {
+            types.drop_indexes().await.expect("dropped by another tool");
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while !is_whole().await {
+            assert!(Instant::now() < until, "the indexes are not made again");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        wait_until_it_lacks(&store, false).await;
+        let id = i64::from(way) + 1;
+        store.commit(Unit::of(insert(TYPES, object_type(id)))).await.expect("new");
+        let twice = store.commit(Unit::of(insert(TYPES, object_type(id)))).await;
+        assert!(matches!(&twice, Err(StoreError::Duplicate { key, .. }) if key == "public_id"), "{twice:?}");
+    }
+}
+
+async fn documents_that_keep_an_index_from_being_made_again_are_told(deployment: Deployment) {
+    let Some((store, server, uri)) = store_on(deployment).await else { return };
+    let types = database(server, &uri).await.collection::<Document>(TYPES);
+    // As one tool would that replaces the collection by one with two types of a name.
+    let other = database(server, &uri).await.collection::<Document>("other");
+    other.insert_many([doc! { "_id": 1, "public_id": 1 }, doc! { "_id": 2, "public_id": 1 }]).await.expect("stored");
+    let (from, to) = (format!("{}.other", other.namespace().db), format!("{}.{TYPES}", types.namespace().db));
+    let rename = doc! { "renameCollection": from, "to": to, "dropTarget": true };
+    server.client().await.database("admin").run_command(rename).await.expect("renamed");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let lacks = wait_until_it_lacks(&store, true).await;
+        if lacks[0].contains("inventory-service check names them") {
+            break;
+        }
+        assert!(Instant::now() < until, "{lacks:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let refused = store.commit(Unit::of(insert(TYPES, object_type(7)))).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable { .. })), "{refused:?}");
+    store.commit(Unit::of(insert(OBJECTS, object(1, 1)))).await.expect("other collections are whole");
+    types.delete_one(doc! { "_id": 2 }).await.expect("put right");
+    wait_until_it_lacks(&store, false).await;
+    store.commit(Unit::of(insert(TYPES, object_type(7)))).await.expect("it is whole again");
 }

@@ -18,7 +18,7 @@ pub(crate) fn assert_described(method: &Method, path: &str, answer: &Answer) {
     };
     let item = &document()["paths"][route.path];
     let member = route.method.as_str().to_ascii_lowercase();
-    let operation = item.get(&member).or_else(|| item.get(format!("x-{member}"))).expect("an operation");
+    let operation = item.get(&member).expect("an operation");
     let status = answer.status.as_u16();
     let response = operation["responses"].get(status.to_string());
     let response =

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::{Bson, Document, doc};
 
-use crate::query::Filter;
+use crate::query::{Filter, Limits};
 use crate::store::embedded::file::acknowledged::Identity;
 use crate::store::{CollectionSpec, IndexSpec, StoreError, revision};
 
@@ -83,7 +83,14 @@ impl Eq for Partial {}
 
 impl Partial {
     pub(crate) fn of(values: Document) -> Option<Self> {
-        let condition = |(path, value): (&String, &Bson)| Filter::equals(path, value.clone());
+        let condition = |(path, value): (&String, &Bson)| match value {
+            // No declared value is a document but this one.
+            Bson::Document(exists) => {
+                let condition = doc! { path: exists.clone() };
+                Filter::parse(&condition, &Limits::NONE).expect("the member is there: a valid condition")
+            }
+            value => Filter::equals(path, value.clone()),
+        };
         let filter = values.iter().map(condition).reduce(Filter::and)?;
         Some(Self { values, filter })
     }

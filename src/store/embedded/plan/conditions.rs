@@ -64,7 +64,11 @@ impl<'f> Conditions<'f> {
         let says = |condition: &PathBounds<'_>, path: &str, value: &Bson| {
             condition.element.is_none()
                 && condition.path == path
-                && condition.equals.is_some_and(|operand| compare_bson(operand.bson(), value).is_eq())
+                && condition.equals.is_some_and(|operand| match value {
+                    // The index holds the documents in which the member is there.
+                    Bson::Document(_) => !matches!(operand.bson(), Bson::Null | Bson::Undefined),
+                    value => compare_bson(operand.bson(), value).is_eq(),
+                })
         };
         let of_value =
             |(path, value): (&String, &Bson)| self.list.iter().position(|condition| says(condition, path, value));

@@ -1,0 +1,58 @@
+//! Answers to what is no request: the parser in front of all routes refuses it without a body. Here it gets one.
+
+use actix_web::http::StatusCode;
+
+use crate::http::error::{ApiError, Occurrence};
+use crate::service::ErrorCode;
+
+/// The answer in place of a bodiless refusal, which begins what is written while no request is handled. Answers of
+/// handlers never have this form.
+pub(super) fn refusal(written: &[u8]) -> Option<Vec<u8>> {
+    let head = std::str::from_utf8(written).ok()?.strip_prefix("HTTP/1.1 ")?.strip_suffix("\r\n\r\n")?;
+    let is_bodiless = head.lines().any(|line| line.eq_ignore_ascii_case("content-length: 0"));
+    let status = StatusCode::from_bytes(head.get(..3)?.as_bytes()).ok().filter(|_| is_bodiless)?;
+    let error = match status {
+        StatusCode::BAD_REQUEST => ApiError::new(
+            ErrorCode::BadRequest,
+            "the head of the request cannot be read; perhaps the URL has a character that has to be encoded, for \
+             instance a quotation mark as %22",
+        ),
+        StatusCode::REQUEST_TIMEOUT => ApiError::new(ErrorCode::BodyTooSlow, "the head of the request took too long"),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ApiError::new(
+            ErrorCode::HeadersTooLarge,
+            "the request has 96 headers or more, or a head that is too long; send fewer",
+        ),
+        _ => return None,
+    };
+    let id = format!("{:032x}", rand::random::<u128>());
+    let body = error.body(&Occurrence { request_id: &id, origin: "", path: "" });
+    let reason = status.canonical_reason().unwrap_or_default();
+    let head = format!(
+        "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\
+         cache-control: no-store\r\nx-content-type-options: nosniff\r\nx-api-version: 1.0\r\nx-request-id: {id}\r\n\r\n",
+        status.as_u16(),
+        body.len(),
+    );
+    Some([head.as_bytes(), body.as_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_bodiless_refusal_gets_a_body() {
+        let refused = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let text = String::from_utf8(refusal(refused).expect("a body")).expect("a text");
+        assert!(text.contains("\"code\":\"bad_request\"") && text.contains("%22"), "{text}");
+        for other in [
+            &b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 10\r\n\r\n",
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n{}",
+            b"",
+        ] {
+            assert_eq!(refusal(other), None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Keeps the declared indexes while the service runs: another tool may drop a collection or an index.
+//!
+//! Without its unique indexes a collection takes equal names and ids. The keeper looks at once when the stream of
+//! changes reports a drop, and now and then in any case. It makes again what is missing. Until then units that store
+//! documents in such a collection are refused, and [`Store::lacks`](crate::store::Store::lacks) names it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::change::collection_of;
+use super::indexes::{self, missing};
+use super::{Inner, error::unavailable};
+use crate::store::{Change, CollectionSpec, StoreError, Unit};
+
+/// Between two looks when no drop is reported.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What is declared, and what of it is missing.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    declared: RwLock<Vec<CollectionSpec>>,
+    /// By collection: why its unique indexes are not there.
+    lacking: RwLock<BTreeMap<&'static str, String>>,
+    alarm: Notify,
+}
+
+impl Keeper {
+    /// From now on these collections are kept.
+    pub(super) fn keep(&self, collections: &[CollectionSpec]) {
+        *self.declared.write().unwrap_or_else(PoisonError::into_inner) = collections.to_vec();
+    }
+
+    /// Something was dropped.
+    pub(super) fn alarm(&self) {
+        self.alarm.notify_one();
+    }
+
+    /// The unique indexes that are missing, in words.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        self.lacking.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Refuses a unit that stores documents which only a missing index could check.
+    pub(super) fn admit(&self, unit: &Unit) -> Result<(), StoreError> {
+        let lacking = self.lacking.read().unwrap_or_else(PoisonError::into_inner);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let stores = |change: &&Change| !matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
+        let lack = unit.changes.iter().filter(stores).find_map(|change| lacking.get(collection_of(change)));
+        lack.map_or(Ok(()), |reason| Err(unavailable(reason.clone())))
+    }
+
+    fn set(&self, collection: &'static str, lack: Option<String>) -> bool {
+        let mut lacking = self.lacking.write().unwrap_or_else(PoisonError::into_inner);
+        let before = match &lack {
+            Some(lack) => lacking.insert(collection, lack.clone()),
+            None => lacking.remove(collection),
+        };
+        before != lack
+    }
+}
+
+/// Looks and mends until the store is dropped.
+pub(super) async fn run(inner: Weak<Inner>, keeper: Arc<Keeper>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = keeper.alarm.notified() => {}
+        }
+        let Some(inner) = inner.upgrade() else { return };
+        let declared = keeper.declared.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for collection in &declared {
+            // While the server is away, what was known last counts.
+            if let Ok(missing) = missing(&inner, collection).await {
+                look_after(&inner, &keeper, collection, &missing).await;
+            }
+        }
+    }
+}
+
+async fn look_after(
+    inner: &Inner,
+    keeper: &Keeper,
+    collection: &CollectionSpec,
+    missing: &[&'static crate::store::IndexSpec],
+) {
+    if missing.is_empty() {
+        if keeper.set(collection.name, None) {
+            log::info!("the indexes of {} are there again", collection.name);
+        }
+        return;
+    }
+    let names = missing.iter().map(|index| index.name).collect::<Vec<_>>().join(", ");
+    let is_grave = missing.iter().any(|index| index.unique);
+    if is_grave && keeper.set(collection.name, Some(format!("{} lacks the unique index {names}", collection.name))) {
+        log::error!("{}: another tool dropped the index {names}; it is made again", collection.name);
+    }
+    let made = indexes::prepare(inner, std::slice::from_ref(collection)).await;
+    // Whoever has documents of the collection in a cache reads them again.
+    inner.revisions.bump(collection.name);
+    match made {
+        Ok(()) if is_grave => {
+            keeper.set(collection.name, None);
+            log::info!("{}: the index {names} is there again", collection.name);
+        }
+        Ok(()) => {}
+        Err(StoreError::Duplicate { key, .. }) => {
+            let lack = format!(
+                "{} lacks the unique index {key}, and stored documents have the same {key}: inventory-service check \
+                 names them",
+                collection.name
+            );
+            if keeper.set(collection.name, Some(lack.clone())) {
+                log::error!("{lack}");
+            }
+        }
+        Err(error) => log::warn!("{}: the index {names} is not made yet: {error}", collection.name),
+    }
+}

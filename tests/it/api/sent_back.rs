@@ -1,0 +1,107 @@
+//! What was read can be sent back, although a rule forbids it for new values.
+
+use bson::{Bson, doc};
+use inventory_service::domain::document::raw;
+use inventory_service::store::collections::{OBJECTS, TYPES};
+use inventory_service::store::{Change, Unit};
+use serde_json::json;
+
+use crate::support::app::{TestApp, on_each_store};
+
+/// Stores a document as another tool would.
+async fn store(app: &TestApp, collection: &'static str, document: bson::Document) {
+    let unit = Unit::of(Change::Insert { collection, document: raw(&document) });
+    app.store.commit(unit).await.expect("stored");
+}
+
+on_each_store! {
+    async fn an_object_whose_type_lost_a_field_can_be_sent_back(app) {
+        let rack = app.create_type("rack", &[("units", "number"), ("city", "text")]).await;
+        let id = app.create_object(rack, &json!({"units": 3, "city": "Oslo"})).await;
+        let without = json!({"name": "rack", "author_id": 1, "fields": [{"type": "text", "name": "city", "label": "City"}]});
+        assert_eq!(app.put(&format!("/types/{rack}"), &without).await.status, 202);
+        let path = format!("/objects/{id}");
+        let mut read = app.get(&format!("{path}/native")).await.json();
+        let put = app.put(&path, &read).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        assert_eq!(put.json()["result"]["version"], "1.0.0", "nothing changed");
+        // Another field may change, and the lost one stays; it may not.
+        read["fields"] = json!([{"name": "units", "value": 3}, {"name": "city", "value": "Bergen"}]);
+        let put = app.put(&path, &read).await;
+        let expected = json!([{"name": "city", "value": "Bergen"}, {"name": "units", "value": 3}]);
+        assert_eq!((put.status.as_u16(), &put.json()["result"]["fields"]), (200, &expected));
+        read["fields"][0]["value"] = json!(4);
+        let put = app.put(&path, &read).await;
+        put.error(400, "validation_failed");
+        assert_eq!(put.pointers(), ["/fields/0/name"]);
+        let patch = app.patch(&path, &json!({"fields": {"units": 3, "city": "Oslo"}})).await;
+        assert_eq!(patch.status, 202, "{}", patch.text);
+    }
+
+    async fn an_object_of_another_tool_can_be_sent_back(app) {
+        let rack = app.create_type("rack", &[("city", "text")]).await;
+        let entry = |name: &str, value: Bson| Bson::from(doc! { "name": name, "value": value });
+        let fields = vec![
+            entry("city", Bson::Int64(7)), entry("city", "again".into()), entry("gone", Bson::Int64(5)),
+            entry("deep", doc! { "a": [1_i64, { "b": 2_i64 }] }.into()),
+        ];
+        store(app, OBJECTS, doc! {
+            "_id": "x", "public_id": 50_i64, "type_id": rack, "version": "by hand", "author_id": Bson::Null, "active": true,
+            "fields": fields, "note": { "of": "a tool" },
+        }).await;
+        let read = app.get("/objects/50/native").await.json();
+        let put = app.put("/objects/50", &read).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+        // The repetition is gone, as after every change.
+        let mut changed = app.get("/objects/50/native").await.json();
+        changed["version"] = json!("by foot");
+        let put = app.put("/objects/50", &changed).await;
+        put.error(400, "validation_failed");
+        assert_eq!(put.pointers(), ["/version"]);
+    }
+
+    async fn a_type_of_another_tool_can_be_sent_back(app) {
+        let checkbox = doc! { "type": "checkbox", "name": "on", "label": "On", "value": true };
+        let number = doc! { "type": "number", "name": "units", "label": "Units", "value": 3_i64, "default": "" };
+        let section = doc! { "type": "section", "name": "s", "label": "S", "fields": ["on", "lost"], "hidden": true };
+        store(app, TYPES, doc! {
+            "_id": "x", "public_id": 50_i64, "name": "rack", "label": "Rack", "author_id": 1_i64, "active": true,
+            "fields": [number, checkbox], "version": "1.0.0",
+            "render_meta": { "icon": "", "sections": [section], "externals": [], "summary": { "fields": [] }, "own": 1_i64 },
+            "acl": { "activated": false, "groups": { "includes": {} } },
+        }).await;
+        let read = app.get("/types/50").await.json()["result"].clone();
+        let put = app.put("/types/50", &read).await;
+        assert_eq!(put.status, 202, "{}", put.text);
+        for member in ["fields", "render_meta"] {
+            assert_eq!(put.json()["result"][member], read[member], "{member}");
+        }
+        let patch = app.patch("/types/50", &json!({"label": "Racks"})).await;
+        assert_eq!(patch.status, 202, "{}", patch.text);
+        // The rule holds for what changes, wherever the entry stands.
+        let mut changed = read.clone();
+        changed["fields"] = json!([read["fields"][1]]);
+        changed["render_meta"]["sections"][0]["fields"] = json!(["on"]);
+        assert_eq!(app.put("/types/50", &changed).await.status, 202);
+        let mut other = changed.clone();
+        other["fields"][0]["value"] = json!(false);
+        changed["render_meta"]["sections"][0]["fields"] = json!(["on", "other"]);
+        for (body, place) in [(other, "/fields/0/value"), (changed, "/render_meta/sections/0/fields/1")] {
+            let put = app.put("/types/50", &body).await;
+            put.error(400, "validation_failed");
+            assert_eq!(put.pointers(), [place]);
+        }
+    }
+
+    async fn a_section_keeps_no_field_that_its_type_loses_now(app) {
+        let rack = app.create_type("rack", &[("units", "number"), ("city", "text")]).await;
+        let path = format!("/types/{rack}");
+        let section = json!({"type": "section", "name": "s", "label": "S", "fields": ["units"]});
+        assert_eq!(app.patch(&path, &json!({"render_meta": {"sections": [section]}})).await.status, 202);
+        let mut read = app.get(&path).await.json()["result"].clone();
+        read["fields"].as_array_mut().expect("fields").remove(0);
+        let put = app.put(&path, &read).await;
+        put.error(400, "validation_failed");
+        assert_eq!(put.pointers(), ["/render_meta/sections/0/fields/0"]);
+    }
+}
