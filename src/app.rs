@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
-use actix_web::middleware::from_fn;
+use actix_web::middleware::{Condition, from_fn};
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
+use crate::http::compat;
 use crate::http::edge::cors::CorsPolicy;
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
@@ -37,7 +38,7 @@ use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{Services, type_catalog};
-use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
+use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Copying, FileStore, Measured, Store, StoreError, collections};
@@ -222,7 +223,7 @@ impl Application {
             routes: routes::infos,
             description: openapi::text,
         });
-        let routes = routes::all;
+        let routes = if is_compatible(&settings) { compat::routes } else { routes::all };
         Ok(Self {
             state,
             gate,
@@ -336,11 +337,13 @@ impl Application {
         }
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
+        let is_compatible = is_compatible(&settings);
         let application = move || {
             let (at_gate, around) = (Arc::clone(&at_gate), Arc::clone(&around));
             App::new()
                 .app_data(state.clone())
                 .app_data(bodies.clone())
+                .wrap(Condition::new(is_compatible, from_fn(compat::before)))
                 .wrap(from_fn(move |request, next| gate(Arc::clone(&at_gate), request, next)))
                 .wrap(cors.layer())
                 .wrap(from_fn(move |request, next| outermost(Arc::clone(&around), request, next)))
@@ -350,6 +353,11 @@ impl Application {
         };
         server::start(application, listener, &settings.server, tls)
     }
+}
+
+/// Whether clients of DATAGERRY are answered in their way.
+fn is_compatible(settings: &Settings) -> bool {
+    settings.api.compatibility == Compatibility::Datagerry17
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {

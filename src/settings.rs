@@ -124,6 +124,33 @@ pub struct ApiSettings {
     pub base_url: String,
     /// `refuse` or `ignore` query parameters that a route does not know.
     pub unknown_parameters: UnknownParameters,
+    /// Whose clients are answered in their way.
+    pub compatibility: Compatibility,
+}
+
+/// Another service whose clients are answered in their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Compatibility {
+    /// None: the interface is as its description says.
+    None,
+    /// DATAGERRY 1.7.
+    Datagerry17,
+}
+
+/// The `limit` that clients of DATAGERRY send for everything.
+const DATAGERRY_LIMIT: u64 = 100_000;
+
+impl TryFrom<String> for Compatibility {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        match name.as_str() {
+            "none" => Ok(Self::None),
+            "datagerry-1.7" => Ok(Self::Datagerry17),
+            _ => Err("none or datagerry-1.7"),
+        }
+    }
 }
 
 /// What happens to a query parameter that a route does not know.
@@ -317,7 +344,16 @@ impl Settings {
         let merged = sources::merge(layers, problems)?;
         let settings: Self = merged.config.clone().try_deserialize().map_err(|error| merged.explained(error))?;
         settings.validate().map_err(|error| merged.located(error))?;
-        Ok(settings)
+        Ok(settings.with_compatibility())
+    }
+
+    /// The settings with those that `api.compatibility` implies.
+    fn with_compatibility(mut self) -> Self {
+        if self.api.compatibility == Compatibility::Datagerry17 {
+            self.auth.basic = true;
+            self.api.max_limit = self.api.max_limit.max(DATAGERRY_LIMIT);
+        }
+        self
     }
 
     /// The largest body that any route takes, in bytes.
