@@ -37,7 +37,8 @@ use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::migrations::{self, MigrationError};
-use crate::service::{Services, type_catalog};
+use crate::plural::counted;
+use crate::service::{ServiceError, Services, type_catalog, user_settings};
 use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
@@ -394,8 +395,26 @@ pub async fn build_services(
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
     make_ready(settings, &*store, &*clock).await?;
+    if is_compatible(settings) {
+        adopt(settings, &*store).await?;
+    }
     let first_admin = first_admin(settings, &*store, &*clock).await?;
     Ok((services_on(settings, store, clock).await?, first_admin))
+}
+
+/// Takes over the settings of users that DATAGERRY stored.
+async fn adopt(settings: &Settings, store: &dyn Store) -> Result<(), StartError> {
+    let adopted = user_settings::adopt_settings(store, settings.query.max_time()).await.map_err(|error| {
+        let source = match error {
+            ServiceError::Store(source) => source,
+            error => StoreError::backend(error),
+        };
+        StartError::Store { uri: without_password(&settings.store), source }
+    })?;
+    if adopted > 0 {
+        log::info!("{} of users that DATAGERRY stored can be found here now", counted(adopted, "setting"));
+    }
+    Ok(())
 }
 
 /// Creates the first administrator when nobody can sign in yet.

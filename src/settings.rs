@@ -104,6 +104,9 @@ pub struct StoreSettings {
     pub max_connections: u32,
     /// Connections to MongoDB that are kept open.
     pub min_connections: u32,
+    /// Whether DATAGERRY may share the database: what `api.compatibility` says.
+    #[serde(skip)]
+    pub leads_datagerry: bool,
 }
 
 /// `api.*`
@@ -351,6 +354,7 @@ impl Settings {
     fn with_compatibility(mut self) -> Self {
         if self.api.compatibility == Compatibility::Datagerry17 {
             self.auth.basic = true;
+            self.store.leads_datagerry = true;
             self.api.max_limit = self.api.max_limit.max(DATAGERRY_LIMIT);
         }
         self
@@ -402,6 +406,7 @@ impl StoreSettings {
             write_timeout: Duration::from_millis(self.write_timeout_ms),
             min_pool_size: self.min_connections,
             max_pool_size: self.max_connections,
+            leads_datagerry: self.leads_datagerry,
             ..MongoOptions::default()
         }
     }

@@ -294,11 +294,12 @@ fn object_type(members: &mut Map<String, Value>) {
 /// Identifier and payload by their names there.
 fn setting(members: &mut Map<String, Value>) {
     if let Some(identifier) = members.get("identifier").cloned() {
-        members.entry("resource").or_insert(identifier);
+        members.insert("resource".to_owned(), identifier);
     }
-    if let Some(payload) = members.get("payload").cloned() {
-        let payloads = payload.get("payloads").filter(|payloads| payloads.is_array()).cloned();
-        members.entry("payloads").or_insert(payloads.unwrap_or_else(|| json!([payload])));
+    let Some(payload) = members.get("payload").cloned() else { return };
+    match payload.get("payloads").filter(|payloads| payloads.is_array()) {
+        Some(payloads) => drop(members.insert("payloads".to_owned(), payloads.clone())),
+        None => drop(members.entry("payloads").or_insert_with(|| json!([payload]))),
     }
 }
 
