@@ -149,7 +149,8 @@ impl AuthSettings {
             return Err(invalid("auth.min_password_length", &message));
         }
         if let Some(password) = &self.initial_admin_password {
-            check_password(password.expose(), self.min_password_length).map_err(|message| invalid("auth.initial_admin_password", &message))?;
+            check_password(password.expose(), self.min_password_length)
+                .map_err(|message| invalid("auth.initial_admin_password", &message))?;
         }
         self.argon2.validate()?;
         self.throttle.validate()

@@ -171,16 +171,25 @@ mod tests {
     #[test]
     fn a_new_user_needs_a_name_and_a_password() {
         assert_eq!(places(read_new(&doc! {}, SHORTEST_PASSWORD)), ["/user_name", "/password"]);
-        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": PASSWORD_MASK}, SHORTEST_PASSWORD)), ["/password"]);
+        assert_eq!(
+            places(read_new(&doc! {"user_name": "ada", "password": PASSWORD_MASK}, SHORTEST_PASSWORD)),
+            ["/password"]
+        );
         assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": "short"}, SHORTEST_PASSWORD)), ["/password"]);
-        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": 12_345_678}, SHORTEST_PASSWORD)), ["/password"]);
+        assert_eq!(
+            places(read_new(&doc! {"user_name": "ada", "password": 12_345_678}, SHORTEST_PASSWORD)),
+            ["/password"]
+        );
         assert!(read_new(&doc! {"user_name": "ada", "password": "long enough"}, SHORTEST_PASSWORD).is_ok());
     }
 
     #[test]
     fn everything_wrong_with_a_user_is_named_at_once() {
         let body = doc! {"user_name": " ", "active": 1, "group_id": "1", "authenticator": "Ldap", "email": 7};
-        assert_eq!(places(read(&body, SHORTEST_PASSWORD)), ["/active", "/group_id", "/email", "/user_name", "/authenticator"]);
+        assert_eq!(
+            places(read(&body, SHORTEST_PASSWORD)),
+            ["/active", "/group_id", "/email", "/user_name", "/authenticator"]
+        );
     }
 
     #[test]

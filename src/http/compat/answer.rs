@@ -239,7 +239,8 @@ fn one(body: &[u8], method: &Method, pattern: &str, asked: &Asked) -> Option<Vec
 
 /// `GET /rest/`.
 fn service(members: &mut Map<String, Value>) {
-    let connected = members.get("store").and_then(|store| store.get("reachable")).cloned().unwrap_or(Value::Bool(false));
+    let connected =
+        members.get("store").and_then(|store| store.get("reachable")).cloned().unwrap_or(Value::Bool(false));
     members.insert("title".to_owned(), json!(TITLE));
     members.insert("connected".to_owned(), connected);
 }
@@ -345,6 +346,9 @@ mod tests {
             "result": {"identifier": "r", "payload": {"payloads": [{"id": "t"}]}}, "response_type": "UPDATE",
         });
         let answer = of(&Method::PUT, "/rest/users/{public_id}/settings/{name}", false, &body);
-        assert_eq!((&answer["result"]["resource"], &answer["result"]["payloads"]), (&json!("r"), &json!([{"id": "t"}])));
+        assert_eq!(
+            (&answer["result"]["resource"], &answer["result"]["payloads"]),
+            (&json!("r"), &json!([{"id": "t"}]))
+        );
     }
 }

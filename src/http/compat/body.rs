@@ -59,11 +59,7 @@ impl Of {
 ///
 /// # Errors
 /// As the handler's own reading.
-pub(super) async fn translate(
-    state: &HttpState,
-    request: &mut ServiceRequest,
-    pattern: &str,
-) -> Result<(), ApiError> {
+pub(super) async fn translate(state: &HttpState, request: &mut ServiceRequest, pattern: &str) -> Result<(), ApiError> {
     let Some(of) = Of::of(request.method(), pattern) else { return Ok(()) };
     if request.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(());

@@ -86,8 +86,10 @@ impl Lookup {
     pub(super) fn parse(operand: &Document, limits: &Limits, now: DateTime) -> Result<Self, ApiError> {
         let text = |name: &str| operand.get_str(name).map_err(|_| wrong(format!("{name} must be a text")));
         let from = From::named(text("from")?).ok_or_else(|| {
-            wrong("from must be framework.objects, framework.types, framework.categories, management.users or \
-                   management.groups")
+            wrong(
+                "from must be framework.objects, framework.types, framework.categories, management.users or \
+                   management.groups",
+            )
         })?;
         let name = text("as")?.to_owned();
         if name.contains('.') || name.starts_with('$') || name.is_empty() {
@@ -265,7 +267,8 @@ fn conditions(variables: Option<Projection>, stages: &[Bson]) -> Result<On, ApiE
     let (mut own, mut shared) = (Vec::new(), Vec::new());
     for stage in stages {
         let condition = stage.as_document().filter(|stage| stage.len() == 1).and_then(|stage| stage.get("$match"));
-        let condition = condition.and_then(Bson::as_document).ok_or_else(|| wrong("its pipeline takes $match alone"))?;
+        let condition =
+            condition.and_then(Bson::as_document).ok_or_else(|| wrong("its pipeline takes $match alone"))?;
         let mut condition = condition.clone();
         shared.extend(condition.remove("$expr"));
         if !condition.is_empty() {

@@ -52,8 +52,7 @@ pub(super) fn translate(request: &mut ServiceRequest) -> Asked {
     let path = request.path().to_owned();
     let mut asked = Asked::default();
     let Some(inner) = path.strip_prefix("/rest/") else { return asked };
-    asked.is_singular =
-        request.extensions().get::<AsSent>().is_some_and(|sent| sent.0.path() != path);
+    asked.is_singular = request.extensions().get::<AsSent>().is_some_and(|sent| sent.0.path() != path);
     let segments: Vec<&str> = inner.split('/').collect();
     if request.method() == Method::PATCH && matches!(segments[..], ["objects", "clean", _]) {
         request.head_mut().method = Method::PUT;

@@ -87,8 +87,7 @@ pub(super) async fn select(
         if until.is_some_and(admission::is_over) {
             return Err(StoreError::Timeout.into());
         }
-        let mut batch: Vec<RawDocumentBuf> =
-            piece.iter().map(|document| subject.seen(document).into_owned()).collect();
+        let mut batch: Vec<RawDocumentBuf> = piece.iter().map(|document| subject.seen(document).into_owned()).collect();
         let mut next = 0;
         while next < stages.len() && !batch.is_empty() {
             if let Stage::Lookup(lookup) = &stages[next] {
@@ -130,7 +129,9 @@ fn wrong(place: usize, message: &str) -> ApiError {
 
 fn parse(text: &str, limits: &Limits, now: DateTime) -> Result<Vec<Stage>, ApiError> {
     let read = json::read::value_from_str(text).map_err(|error| ApiError::parameter("filter", error.to_string()))?;
-    let Bson::Array(stages) = read else { return Err(ApiError::parameter("filter", "must be an object or a pipeline")) };
+    let Bson::Array(stages) = read else {
+        return Err(ApiError::parameter("filter", "must be an object or a pipeline"));
+    };
     if stages.len() > MOST_STAGES {
         return Err(ApiError::parameter("filter", format!("must have at most {MOST_STAGES} stages")));
     }

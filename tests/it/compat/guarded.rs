@@ -74,7 +74,12 @@ on_each_compatible_store! {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn basic_authentication_has_the_throttle_of_signing_in() {
-    let app = TestApp::embedded_with(&[COMPATIBLE, ("auth.throttle.user_failures", "3"), ("auth.throttle.free_failures", "3")]).await;
+    let app = TestApp::embedded_with(&[
+        COMPATIBLE,
+        ("auth.throttle.user_failures", "3"),
+        ("auth.throttle.free_failures", "3"),
+    ])
+    .await;
     let basic = |password: &str| app.anonymous(Method::GET, "/users/").basic_auth("admin", Some(password.to_owned()));
     assert_eq!(ask(basic(ADMIN_PASSWORD)).await.status, 200);
     let person = Person::with_rights(&app, "ada", &["base.user-management.user.view"]).await;

@@ -22,11 +22,13 @@ async fn counters_of_datagerry_stay_ahead() {
             let body = json!({"public_id": public_id, "type_id": type_id, "author_id": 1, "fields": []});
             assert_eq!(app.post("/objects/", &body).await.status, 200);
         }
-        let counter = counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
+        let counter =
+            counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
         assert_eq!(number(counter.get("counter")), Some(expected));
         if !settings.is_empty() {
             assert_eq!(app.create_object(type_id, &json!({})).await, 31);
-            let counter = counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
+            let counter =
+                counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
             assert_eq!(number(counter.get("counter")), Some(31));
         }
         let others = counters.count_documents(doc! {}).await.expect("a number");
