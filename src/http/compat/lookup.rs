@@ -113,17 +113,24 @@ impl Lookup {
         Ok(Self { from, on, name, limits: *limits, now })
     }
 
+    /// Refuses a caller who may not see the other collection.
+    ///
+    /// # Errors
+    /// 403 naming the right.
+    pub(super) fn permit(&self, caller: &Caller) -> Result<(), ApiError> {
+        Ok(rights::require(&caller.rights, self.from.right())?)
+    }
+
     /// The documents with what was found for each, in a list.
     ///
     /// # Errors
-    /// 403 without the right to see the other collection; 400 when there is too much to join.
+    /// 400 when there is too much to join.
     pub(super) async fn join(
         &self,
         state: &HttpState,
         caller: &Caller,
         batch: Vec<RawDocumentBuf>,
     ) -> Result<Vec<RawDocumentBuf>, ApiError> {
-        rights::require(&caller.rights, self.from.right())?;
         let mut documents = batch.iter().map(|raw| resource::decode(raw)).collect::<Result<Vec<_>, _>>()?;
         let found: Vec<Vec<Bson>> = match &self.on {
             On::Equal { local, foreign } => self.equal(state, caller, &documents, local, foreign).await?,

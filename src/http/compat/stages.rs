@@ -69,6 +69,11 @@ pub(super) async fn select(
     let services = &state.services;
     let until = Instant::now().checked_add(services.max_time);
     let mut stages = parse(pipeline, &state.params.limits, services.now())?;
+    for stage in &stages {
+        if let Stage::Lookup(lookup) = stage {
+            lookup.permit(caller)?;
+        }
+    }
     let mut question = among;
     // The store answers the first conditions with its indexes.
     while subject.collection != Users::COLLECTION && matches!(stages.first(), Some(Stage::Match(_))) {
