@@ -126,7 +126,7 @@ routes! {
 pub struct Routes {
     door: Option<fn(Route) -> Route>,
     infos: Vec<RouteInfo>,
-    routes: BTreeMap<&'static str, Vec<Route>>,
+    by_path: BTreeMap<&'static str, Vec<Route>>,
 }
 
 /// The facts about all routes.
@@ -166,7 +166,7 @@ impl Routes {
 
     /// Registers the routes with actix. A collection without its slash at the end is redirected to the one with it.
     pub fn configure(self, config: &mut ServiceConfig) {
-        for (path, routes) in self.routes {
+        for (path, routes) in self.by_path {
             let resource = routes.into_iter().fold(web::resource(path), actix_web::Resource::route);
             config.service(resource);
             if let Some(without_slash) = path.strip_suffix('/').filter(|path| !path.is_empty()) {
@@ -204,7 +204,7 @@ impl Routes {
             Some(door) => door(route),
             None => route,
         };
-        self.routes.entry(path).or_default().push(route.wrap(check));
+        self.by_path.entry(path).or_default().push(route.wrap(check));
     }
 }
 

@@ -37,7 +37,7 @@ enum Of {
 }
 
 impl Of {
-    fn of(method: &Method, pattern: &str) -> Option<Self> {
+    fn sent_to(method: &Method, pattern: &str) -> Option<Self> {
         if !matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
             return None;
         }
@@ -60,7 +60,7 @@ impl Of {
 /// # Errors
 /// As the handler's own reading.
 pub(super) async fn translate(state: &HttpState, request: &mut ServiceRequest, pattern: &str) -> Result<(), ApiError> {
-    let Some(of) = Of::of(request.method(), pattern) else { return Ok(()) };
+    let Some(of) = Of::sent_to(request.method(), pattern) else { return Ok(()) };
     if request.headers().contains_key(header::CONTENT_ENCODING) {
         return Ok(());
     }
@@ -180,7 +180,7 @@ fn field(field: &mut Map<String, Value>) {
 /// `{"$date": <milliseconds>}` as ISO 8601.
 fn moment(value: &Value) -> Option<String> {
     let millis = value.get("$date")?.as_i64()?;
-    Some(bson::DateTime::from_millis(millis).try_to_rfc3339_string().ok()?)
+    bson::DateTime::from_millis(millis).try_to_rfc3339_string().ok()
 }
 
 /// DATAGERRY calls the identifier `resource`, and has a list of payloads.

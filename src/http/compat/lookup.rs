@@ -43,7 +43,7 @@ enum On {
     /// Equal values at these paths.
     Equal { local: String, foreign: String },
     /// Conditions of the other collection alone, and expressions that also see variables of the document.
-    Conditions { variables: Option<Projection>, own: Vec<Document>, shared: Vec<Bson> },
+    Conditions { variables: Option<Box<Projection>>, own: Vec<Document>, shared: Vec<Bson> },
 }
 
 impl From {
@@ -102,7 +102,7 @@ impl Lookup {
                     None => None,
                     Some(Bson::Document(variables)) if variables.is_empty() => None,
                     Some(Bson::Document(variables)) => {
-                        Some(Projection::parse_at(&constants(variables), &Filter::all(), limits, now)?)
+                        Some(Box::new(Projection::parse_at(&constants(variables), &Filter::all(), limits, now)?))
                     }
                     Some(_) => return Err(wrong("let must be an object")),
                 };
@@ -270,7 +270,7 @@ fn too_much() -> ApiError {
 }
 
 /// The `$match` stages of an inner pipeline, those with expressions apart.
-fn conditions(variables: Option<Projection>, stages: &[Bson]) -> Result<On, ApiError> {
+fn conditions(variables: Option<Box<Projection>>, stages: &[Bson]) -> Result<On, ApiError> {
     let (mut own, mut shared) = (Vec::new(), Vec::new());
     for stage in stages {
         let condition = stage.as_document().filter(|stage| stage.len() == 1).and_then(|stage| stage.get("$match"));

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Map, Value};
+use bson::raw::RawDocument;
+use serde_json::{Map, Value, json};
 
 use crate::service::type_catalog::Types;
 
@@ -34,15 +35,54 @@ impl Lifting {
         let type_id = of_type.get("type_id").and_then(Value::as_i64);
         let mut lifted: Vec<(&str, Value)> =
             LIFTED.iter().filter_map(|name| Some((*name, of_type.get(*name)?.clone()))).collect();
+        let sections = of_type.get("sections").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if let (Some(definitions), Some((_, Value::Array(fields)))) =
             (type_id.and_then(|id| self.definitions(id)), lifted.first_mut())
         {
-            fields.iter_mut().filter_map(Value::as_object_mut).for_each(|field| describe(field, &definitions));
+            for field in fields.iter_mut().filter_map(Value::as_object_mut) {
+                describe(field, &definitions);
+                if field.get("type").is_some_and(|kind| kind == "ref-section-field") {
+                    self.refer(field, sections);
+                }
+            }
         }
         for (name, value) in lifted {
             members.insert(name.to_owned(), value);
         }
         serde_json::to_vec(&members).unwrap_or_else(|_| view.to_vec())
+    }
+
+    /// Adds `references`: the fields of the section that the field shows, without values when it refers to nothing.
+    fn refer(&self, field: &mut Map<String, Value>, sections: &[Value]) {
+        let name = field.get("name").and_then(Value::as_str).unwrap_or_default();
+        let is_shown = |section: &&Value| {
+            section.get("fields").and_then(Value::as_array).is_some_and(|fields| fields.iter().any(|one| one == name))
+                || section.get("name").and_then(Value::as_str).is_some_and(|one| name == format!("{one}-field"))
+        };
+        let shown = sections.iter().find(is_shown).and_then(|section| section.get("reference"));
+        let found = field.get("reference").and_then(Value::as_object);
+        let found = found.filter(|reference| reference.contains_key("fields"));
+        let of_found = found.and_then(|reference| reference.get("type_id")?.as_i64());
+        let type_id = of_found.or_else(|| shown?.get("type_id")?.as_i64());
+        let Some(entry) = type_id.and_then(|id| self.types.get(id)) else { return };
+        let definitions = self.definitions(entry.object_type.public_id).unwrap_or_default();
+        let is_hidden = field.get("reference").is_some_and(|reference| reference.get("protected").is_some());
+        let fields = match found.and_then(|reference| reference.get("fields")).and_then(Value::as_array) {
+            Some(fields) => {
+                let mut fields = fields.clone();
+                fields.iter_mut().filter_map(Value::as_object_mut).for_each(|field| describe(field, &definitions));
+                fields
+            }
+            None if is_hidden => Vec::new(),
+            None => shown.map(|shown| without_values(&entry.document, shown, &definitions)).unwrap_or_default(),
+        };
+        let icon = found.and_then(|reference| reference.get("icon")).cloned().unwrap_or(Value::Null);
+        let of_type = &entry.object_type;
+        let references = json!({
+            "type_id": of_type.public_id, "type_name": of_type.name, "type_label": of_type.label, "type_icon": icon,
+            "fields": fields,
+        });
+        field.insert("references".to_owned(), references);
     }
 
     fn definitions(&self, type_id: i64) -> Option<Arc<Definitions>> {
@@ -54,6 +94,27 @@ impl Lifting {
         known.insert(type_id, Arc::clone(&definitions));
         Some(definitions)
     }
+}
+
+/// The fields of the section that a reference shows, with null for their values.
+fn without_values(of_type: &RawDocument, shown: &Value, definitions: &Definitions) -> Vec<Value> {
+    let chosen = shown.get("selected_fields").and_then(Value::as_array).filter(|names| !names.is_empty());
+    let document = bson::Document::try_from(of_type).unwrap_or_default();
+    let sections = document.get_document("render_meta").and_then(|meta| meta.get_array("sections"));
+    let name = shown.get("section_name").and_then(Value::as_str).unwrap_or_default();
+    let section = sections.into_iter().flatten().filter_map(|section| section.as_document());
+    let section = section.into_iter().find(|section| section.get_str("name") == Ok(name));
+    let names = section.and_then(|section| section.get_array("fields").ok()).into_iter().flatten();
+    names
+        .filter_map(|name| name.as_str())
+        .filter(|name| chosen.is_none_or(|chosen| chosen.iter().any(|one| one == name)))
+        .filter_map(|name| definitions.get(name))
+        .map(|definition| {
+            let mut field = definition.clone();
+            field.insert("value".to_owned(), Value::Null);
+            Value::Object(field)
+        })
+        .collect()
 }
 
 /// The fields of a type as it is stored.
@@ -98,8 +159,6 @@ pub(super) fn of_kind(kind: &str, value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) struct Asked {
     pub is_singular: bool,
     /// A `filter` that is a pipeline of more than conditions.
     pub pipeline: Option<String>,
-    /// The `projection` of a list that knows none.
+    /// The `projection` of a list that knows none, or of rendered objects.
     pub projection: Option<String>,
     /// Names of parameters that no route knows.
     pub ignored: Vec<String>,
@@ -106,7 +106,9 @@ fn of_list(list: List, pairs: &mut Vec<(String, String)>, asked: &mut Asked) {
         if active {
             pairs.push(("active".to_owned(), "true".to_owned()));
         }
-    } else {
+    }
+    // Rendered objects are projected as DATAGERRY's clients see them.
+    if list != List::Objects || value(pairs, "view") == Some("render") {
         asked.projection = taken(pairs, "projection");
     }
     let only_active = list == List::Types && taken(pairs, "active").is_none_or(|text| is_true(&text));

@@ -31,6 +31,40 @@ on_each_compatible_store! {
         assert!(native.get("summary_line").is_none());
     }
 
+    async fn sections_of_other_objects_are_at_their_field(app) {
+        let place = json!({
+            "name": "place", "author_id": 1,
+            "fields": [{"type": "text", "name": "city", "label": "City"}, {"type": "text", "name": "room", "label": "Room"}],
+            "render_meta": {"sections": [{"type": "section", "name": "address", "label": "Address", "fields": ["city", "room"]}]},
+        });
+        let place = app.created("/types/", &place).await;
+        let desk = json!({
+            "name": "desk", "author_id": 1,
+            "fields": [{"type": "ref-section-field", "name": "place-field", "label": "Place", "ref_types": [place]}],
+            "render_meta": {"sections": [{
+                "type": "ref-section", "name": "place", "label": "Place", "fields": ["place-field"],
+                "reference": {"type_id": place, "section_name": "address", "selected_fields": ["city"]},
+            }]},
+        });
+        let desk = app.created("/types/", &desk).await;
+        let berlin = app.create_object(place, &json!({"city": "Berlin", "room": "7"})).await;
+        let ids = [app.create_object(desk, &json!({"place-field": berlin})).await, app.create_object(desk, &json!({})).await];
+        for (id, value) in ids.into_iter().zip([json!("Berlin"), Value::Null]) {
+            let references = get(app, &format!("/object/{id}")).await.body["fields"][0]["references"].take();
+            assert_eq!((&references["type_id"], &references["type_label"]), (&json!(place), &json!("Place")));
+            assert_eq!(references["fields"], json!([{"type": "text", "name": "city", "label": "City", "value": value}]));
+        }
+    }
+
+    async fn a_projection_of_rendered_objects_sees_what_clients_see(app) {
+        let type_id = web_type(app).await;
+        web_created(app, type_id, "one").await;
+        let projection = "projection=%7B%22summary_line%22:1,%22object_information.object_id%22:1%7D";
+        let list = get(app, &format!("/objects/?view=render&{projection}")).await.body;
+        assert_eq!(list["results"], json!([{"object_information": {"object_id": 1}, "summary_line": "one"}]));
+        assert_eq!(get(app, "/objects/?view=render&projection=%7B").await.status, 400);
+    }
+
     async fn a_long_list_is_translated_while_it_is_sent(app) {
         let type_id = web_type(app).await;
         let objects: Vec<Value> = (0..1200)
