@@ -102,8 +102,8 @@ fn without_values(of_type: &RawDocument, shown: &Value, definitions: &Definition
     let document = bson::Document::try_from(of_type).unwrap_or_default();
     let sections = document.get_document("render_meta").and_then(|meta| meta.get_array("sections"));
     let name = shown.get("section_name").and_then(Value::as_str).unwrap_or_default();
-    let section = sections.into_iter().flatten().filter_map(|section| section.as_document());
-    let section = section.into_iter().find(|section| section.get_str("name") == Ok(name));
+    let mut sections = sections.into_iter().flatten().filter_map(|section| section.as_document());
+    let section = sections.find(|section| section.get_str("name").is_ok_and(|one| one == name));
     let names = section.and_then(|section| section.get_array("fields").ok()).into_iter().flatten();
     names
         .filter_map(|name| name.as_str())
