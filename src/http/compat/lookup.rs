@@ -306,7 +306,11 @@ fn literals(values: &Document) -> Document {
 fn values_at(document: &Document, path: &str) -> Vec<Bson> {
     let mut values = Vec::new();
     let steps: Vec<&str> = path.split('.').collect();
-    gather(&Bson::Document(document.clone()), &steps, &mut values);
+    if let [step, rest @ ..] = steps.as_slice()
+        && let Some(value) = document.get(step)
+    {
+        gather(value, rest, &mut values);
+    }
     if values.is_empty() {
         values.push(Bson::Null);
     }

@@ -109,7 +109,10 @@ pub(super) async fn select(
             });
             batch = work.await??;
         }
+        let known = selected.len();
         selected.extend(batch.iter().filter_map(|document| id_of(document)).map(Bson::Int64));
+        // The ids, and the condition of the list that they become.
+        admission::current().hold((selected.len() - known) * 2 * size_of::<Bson>())?;
         if selected.len() as u64 > state.params.max_limit {
             let message = format!("the pipeline selects more than {}; select fewer", state.params.max_limit);
             return Err(ApiError::parameter("filter", message));
