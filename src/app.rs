@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
-use actix_web::middleware::from_fn;
+use actix_web::middleware::{Condition, from_fn};
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -15,6 +15,7 @@ use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
 use crate::http::edge::cors::{CorsPolicy, plain_answers};
+use crate::http::compat;
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
@@ -31,13 +32,14 @@ use crate::http::state::HttpState;
 use crate::http::written::WrittenCache;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
+use crate::plural::counted;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::migrations::{self, MigrationError};
-use crate::service::{Services, type_catalog};
-use crate::settings::{Settings, SettingsError, StoreSettings, StoreUri};
+use crate::service::{ServiceError, Services, type_catalog, user_settings};
+use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Copying, FileStore, Measured, Store, StoreError, collections};
@@ -226,7 +228,7 @@ impl Application {
             routes: routes::infos,
             description: openapi::text,
         });
-        let routes = routes::all;
+        let routes = if is_compatible(&settings) { compat::routes } else { routes::all };
         Ok(Self {
             state,
             gate,
@@ -340,11 +342,13 @@ impl Application {
         }
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
+        let is_compatible = is_compatible(&settings);
         let application = move || {
             let (at_gate, around, policy) = (Arc::clone(&at_gate), Arc::clone(&around), Arc::clone(&cors));
             App::new()
                 .app_data(state.clone())
                 .app_data(bodies.clone())
+                .wrap(Condition::new(is_compatible, from_fn(compat::before)))
                 .wrap(from_fn(move |request, next| gate(Arc::clone(&at_gate), request, next)))
                 .wrap(cors.layer())
                 .wrap(from_fn(move |request, next| plain_answers(Arc::clone(&policy), request, next)))
@@ -355,6 +359,11 @@ impl Application {
         };
         server::start(application, listener, &settings.server, tls)
     }
+}
+
+/// Whether clients of DATAGERRY are answered in their way.
+fn is_compatible(settings: &Settings) -> bool {
+    settings.api.compatibility == Compatibility::Datagerry17
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
@@ -391,8 +400,26 @@ pub async fn build_services(
     clock: Arc<dyn Clock>,
 ) -> Result<(Services, Option<FirstAdmin>), StartError> {
     make_ready(settings, &*store, &*clock).await?;
+    if is_compatible(settings) {
+        adopt(settings, &*store).await?;
+    }
     let first_admin = first_admin(settings, &*store, &*clock).await?;
     Ok((services_on(settings, store, clock).await?, first_admin))
+}
+
+/// Takes over the settings of users that DATAGERRY stored.
+async fn adopt(settings: &Settings, store: &dyn Store) -> Result<(), StartError> {
+    let adopted = user_settings::adopt_settings(store, settings.query.max_time()).await.map_err(|error| {
+        let source = match error {
+            ServiceError::Store(source) => source,
+            error => StoreError::backend(error),
+        };
+        StartError::Store { uri: without_password(&settings.store), source }
+    })?;
+    if adopted > 0 {
+        log::info!("{} of users that DATAGERRY stored can be found here now", counted(adopted, "setting"));
+    }
+    Ok(())
 }
 
 /// Creates the first administrator when nobody can sign in yet.

@@ -104,6 +104,9 @@ pub struct StoreSettings {
     pub max_connections: u32,
     /// Connections to MongoDB that are kept open.
     pub min_connections: u32,
+    /// Whether DATAGERRY may share the database: what `api.compatibility` says.
+    #[serde(skip)]
+    pub leads_datagerry: bool,
 }
 
 /// `api.*`
@@ -126,6 +129,33 @@ pub struct ApiSettings {
     pub require_if_match: bool,
     /// `refuse` or `ignore` query parameters that a route does not know.
     pub unknown_parameters: UnknownParameters,
+    /// Whose clients are answered in their way.
+    pub compatibility: Compatibility,
+}
+
+/// Another service whose clients are answered in their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Compatibility {
+    /// None: the interface is as its description says.
+    None,
+    /// DATAGERRY 1.7.
+    Datagerry17,
+}
+
+/// The `limit` that clients of DATAGERRY send for everything.
+const DATAGERRY_LIMIT: u64 = 100_000;
+
+impl TryFrom<String> for Compatibility {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        match name.as_str() {
+            "none" => Ok(Self::None),
+            "datagerry-1.7" => Ok(Self::Datagerry17),
+            _ => Err("none or datagerry-1.7"),
+        }
+    }
 }
 
 /// What happens to a query parameter that a route does not know.
@@ -319,7 +349,17 @@ impl Settings {
         let merged = sources::merge(layers, problems)?;
         let settings: Self = merged.config.clone().try_deserialize().map_err(|error| merged.explained(error))?;
         settings.validate().map_err(|error| merged.located(error))?;
-        Ok(settings)
+        Ok(settings.with_compatibility())
+    }
+
+    /// The settings with those that `api.compatibility` implies.
+    fn with_compatibility(mut self) -> Self {
+        if self.api.compatibility == Compatibility::Datagerry17 {
+            self.auth.basic = true;
+            self.store.leads_datagerry = true;
+            self.api.max_limit = self.api.max_limit.max(DATAGERRY_LIMIT);
+        }
+        self
     }
 
     /// The largest body that any route takes, in bytes.
@@ -369,6 +409,7 @@ impl StoreSettings {
             write_timeout: Duration::from_millis(self.write_timeout_ms),
             min_pool_size: self.min_connections,
             max_pool_size: self.max_connections,
+            leads_datagerry: self.leads_datagerry,
             ..MongoOptions::default()
         }
     }

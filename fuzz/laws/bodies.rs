@@ -5,6 +5,7 @@ use bson::{Bson, DateTime, Document};
 use inventory_service::domain::object_fields::{FieldRules, FieldValue};
 use inventory_service::domain::object_input::{self, ObjectInput};
 use inventory_service::domain::object_type::ObjectType;
+use inventory_service::domain::user::SHORTEST_PASSWORD;
 use inventory_service::domain::{
     self, Violations, category_input, group_input, setting_input, token_input, type_input, user_input,
 };
@@ -36,8 +37,8 @@ fn each_kind(body: &Document) {
     again(body, category_input::read);
     again(body, |body| group_input::read(body, is_right));
     again(body, |body| setting_input::read(body, 7, None));
-    again(body, user_input::read);
-    if let Err(violations) = user_input::read_new(body) {
+    again(body, |body| user_input::read(body, SHORTEST_PASSWORD));
+    if let Err(violations) = user_input::read_new(body, SHORTEST_PASSWORD) {
         have_places(&violations, body);
     }
     match token_input::read(body, now().to_chrono(), is_right) {

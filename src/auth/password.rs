@@ -43,6 +43,7 @@ pub struct Checked {
 #[derive(Debug, Clone)]
 pub struct Passwords {
     params: Params,
+    shortest: usize,
     /// A hash that no password matches, checked if there is no stored one.
     nobody: Arc<str>,
     workspaces: Workspaces,
@@ -71,12 +72,18 @@ impl Passwords {
         Ok(Self {
             nobody: hash_of_nobody(&params)?.into(),
             params,
+            shortest: settings.min_password_length,
             workspaces: Workspaces::default(),
             places: Arc::new(Semaphore::new(
                 parallel.saturating_add(settings.max_waiting_hashes).min(Semaphore::MAX_PERMITS),
             )),
             workers: Arc::new(Semaphore::new(parallel.min(Semaphore::MAX_PERMITS))),
         })
+    }
+
+    /// The fewest characters of a new password.
+    pub fn shortest(&self) -> usize {
+        self.shortest
     }
 
     /// Waits for a turn to hash or check.

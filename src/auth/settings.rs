@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::Secret;
-use crate::domain::user::check_password;
+use crate::domain::user::{LONGEST_PASSWORD, SHORTEST_PASSWORD, check_password};
 
 /// `auth.*`
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +21,8 @@ pub struct AuthSettings {
     pub token_cache: u64,
     /// Whether requests may carry user name and password (`Authorization: Basic`) in place of a token.
     pub basic: bool,
+    /// The fewest characters of a new password.
+    pub min_password_length: usize,
     /// The password of the first administrator. Empty: one is made up at the first start.
     #[serde(deserialize_with = "filled")]
     pub initial_admin_password: Option<Secret>,
@@ -80,6 +82,7 @@ impl Default for AuthSettings {
             signing_key: None,
             token_cache: 10_000,
             basic: false,
+            min_password_length: SHORTEST_PASSWORD,
             initial_admin_password: None,
             initial_admin_password_directory: String::new(),
             argon2: Argon2Settings::default(),
@@ -141,8 +144,13 @@ impl AuthSettings {
         if self.signing_key.as_ref().is_some_and(|key| key.expose().len() < SHORTEST_SIGNING_KEY) {
             return Err(invalid("auth.signing_key", "must have at least 32 characters"));
         }
+        if !(1..=LONGEST_PASSWORD).contains(&self.min_password_length) {
+            let message = format!("must be between 1 and {LONGEST_PASSWORD}");
+            return Err(invalid("auth.min_password_length", &message));
+        }
         if let Some(password) = &self.initial_admin_password {
-            check_password(password.expose()).map_err(|message| invalid("auth.initial_admin_password", &message))?;
+            check_password(password.expose(), self.min_password_length)
+                .map_err(|message| invalid("auth.initial_admin_password", &message))?;
         }
         self.argon2.validate()?;
         self.throttle.validate()

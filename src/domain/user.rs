@@ -11,7 +11,7 @@ use super::document::text;
 /// What reads show in place of a password. Sent back, it keeps the password as it is.
 pub const PASSWORD_MASK: &str = "{argon2id}********";
 
-/// The fewest characters of a password.
+/// The fewest characters of a password, unless `auth.min_password_length` says otherwise.
 pub const SHORTEST_PASSWORD: usize = 8;
 /// The most characters of a password.
 pub const LONGEST_PASSWORD: usize = 1024;
@@ -114,14 +114,15 @@ pub fn display_name(user: &RawDocument) -> Option<String> {
     }
 }
 
-/// Whether a text may be a password.
+/// Whether a text of at least `shortest` characters may be a password.
 ///
 /// # Errors
 /// What is wrong with it, without showing it.
-pub fn check_password(password: &str) -> Result<(), String> {
+pub fn check_password(password: &str, shortest: usize) -> Result<(), String> {
     let length = password.chars().count();
-    if length < SHORTEST_PASSWORD {
-        return Err(format!("must have at least {SHORTEST_PASSWORD} characters"));
+    if length < shortest {
+        let ending = if shortest == 1 { "" } else { "s" };
+        return Err(format!("must have at least {shortest} character{ending}"));
     }
     if length > LONGEST_PASSWORD {
         return Err(format!("must have at most {LONGEST_PASSWORD} characters"));
@@ -209,11 +210,11 @@ mod tests {
 
     #[test]
     fn the_length_of_a_password_is_counted_in_characters() {
-        assert!(check_password("1234567").is_err());
-        assert!(check_password("\u{e4}\u{f6}\u{fc}\u{df}\u{e4}\u{f6}\u{fc}").is_err());
-        assert!(check_password("12345678").is_ok());
-        assert!(check_password(&"\u{e4}".repeat(1024)).is_ok());
-        assert!(check_password(&"a".repeat(1025)).is_err());
+        assert!(check_password("1234567", SHORTEST_PASSWORD).is_err());
+        assert!(check_password("\u{e4}\u{f6}\u{fc}\u{df}\u{e4}\u{f6}\u{fc}", SHORTEST_PASSWORD).is_err());
+        assert!(check_password("12345678", SHORTEST_PASSWORD).is_ok());
+        assert!(check_password(&"\u{e4}".repeat(1024), SHORTEST_PASSWORD).is_ok());
+        assert!(check_password(&"a".repeat(1025), SHORTEST_PASSWORD).is_err());
     }
 
     #[test]

@@ -51,8 +51,6 @@ struct Rules<'a> {
     user_name: Option<&'a str>,
     #[validate(custom(function = is_known))]
     authenticator: Option<&'a str>,
-    #[validate(custom(function = is_password))]
-    password: Option<&'a str>,
 }
 
 fn is_clean(name: &str) -> Result<(), ValidationError> {
@@ -68,42 +66,40 @@ fn is_known(authenticator: &str) -> Result<(), ValidationError> {
     Err(ValidationError::new("authenticator").with_message(message.into()))
 }
 
-fn is_password(password: &str) -> Result<(), ValidationError> {
-    check_password(password).map_err(|message| ValidationError::new("password").with_message(message.into()))
-}
-
-/// Checks the body of a new user.
+/// Checks the body of a new user; `shortest` is the fewest characters of a password.
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read_new(body: &Document) -> Result<Document, Violations> {
+pub fn read_new(body: &Document, shortest: usize) -> Result<Document, Violations> {
     let mut violations = Violations::new();
-    let accepted = read_into(body, &mut violations);
+    let accepted = read_into(body, shortest, &mut violations);
     if new_password(body).is_none() && !violations.has("/password") {
         violations.push(Violation::new("/password", "is required"));
     }
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
-/// Checks the body of a change.
+/// Checks the body of a change; `shortest` is the fewest characters of a password.
 ///
 /// # Errors
 /// Everything that is wrong with the body.
-pub fn read(body: &Document) -> Result<Document, Violations> {
+pub fn read(body: &Document, shortest: usize) -> Result<Document, Violations> {
     let mut violations = Violations::new();
-    let accepted = read_into(body, &mut violations);
+    let accepted = read_into(body, shortest, &mut violations);
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
-fn read_into(body: &Document, violations: &mut Violations) -> Document {
+fn read_into(body: &Document, shortest: usize, violations: &mut Violations) -> Document {
     let accepted = USER.apply(body).unwrap_or_else(|found| {
         violations.append(found);
         Document::new()
     });
     let text = |name| body.get_str(name).ok();
-    let rules =
-        Rules { user_name: text("user_name"), authenticator: text("authenticator"), password: new_password(body) };
-    violations.append(broken(&rules, &["user_name", "authenticator", "password"]));
+    let rules = Rules { user_name: text("user_name"), authenticator: text("authenticator") };
+    violations.append(broken(&rules, &["user_name", "authenticator"]));
+    if let Some(Err(message)) = new_password(body).map(|password| check_password(password, shortest)) {
+        violations.push(Violation::new("/password", message));
+    }
     accepted
 }
 
@@ -165,6 +161,7 @@ fn as_shown(time: DateTime) -> String {
 mod tests {
     use bson::doc;
 
+    use super::super::user::SHORTEST_PASSWORD;
     use super::*;
 
     fn places(result: Result<Document, Violations>) -> Vec<String> {
@@ -173,17 +170,26 @@ mod tests {
 
     #[test]
     fn a_new_user_needs_a_name_and_a_password() {
-        assert_eq!(places(read_new(&doc! {})), ["/user_name", "/password"]);
-        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": PASSWORD_MASK})), ["/password"]);
-        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": "short"})), ["/password"]);
-        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": 12_345_678})), ["/password"]);
-        assert!(read_new(&doc! {"user_name": "ada", "password": "long enough"}).is_ok());
+        assert_eq!(places(read_new(&doc! {}, SHORTEST_PASSWORD)), ["/user_name", "/password"]);
+        assert_eq!(
+            places(read_new(&doc! {"user_name": "ada", "password": PASSWORD_MASK}, SHORTEST_PASSWORD)),
+            ["/password"]
+        );
+        assert_eq!(places(read_new(&doc! {"user_name": "ada", "password": "short"}, SHORTEST_PASSWORD)), ["/password"]);
+        assert_eq!(
+            places(read_new(&doc! {"user_name": "ada", "password": 12_345_678}, SHORTEST_PASSWORD)),
+            ["/password"]
+        );
+        assert!(read_new(&doc! {"user_name": "ada", "password": "long enough"}, SHORTEST_PASSWORD).is_ok());
     }
 
     #[test]
     fn everything_wrong_with_a_user_is_named_at_once() {
         let body = doc! {"user_name": " ", "active": 1, "group_id": "1", "authenticator": "Ldap", "email": 7};
-        assert_eq!(places(read(&body)), ["/active", "/group_id", "/email", "/user_name", "/authenticator"]);
+        assert_eq!(
+            places(read(&body, SHORTEST_PASSWORD)),
+            ["/active", "/group_id", "/email", "/user_name", "/authenticator"]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod body;
 mod bulk;
 mod caller;
 mod categories;
+pub mod compat;
 mod conditional;
 mod cursors;
 mod docs;

@@ -125,7 +125,7 @@ pub(super) async fn fields(state: &HttpState, caller: &Caller, sent: &Parameters
     Ok(Some(field_names::fields(&state.services, caller).await?))
 }
 
-async fn object_params(
+pub(super) async fn object_params(
     state: &HttpState,
     caller: &Caller,
     sent: Parameters,
@@ -135,11 +135,11 @@ async fn object_params(
     state.object_params(sent, route, fields).await
 }
 
-fn seen(params: &ListParams) -> Seen {
+pub(super) fn seen(params: &ListParams) -> Seen {
     if params.view == Some("render") { Seen::Rendered } else { Seen::Native }
 }
 
-async fn answer(
+pub(super) async fn answer(
     state: &web::Data<HttpState>,
     request: &HttpRequest,
     caller: &Caller,

@@ -27,7 +27,12 @@ macro_rules! routes {
     ($($method:ident $path:literal, $access:expr, $($handler:ident)::+;)*) => {
         /// All routes.
         pub fn all() -> Routes {
-            let mut routes = Routes::default();
+            all_behind(None)
+        }
+
+        /// The same, each handler behind this door, which stands after the check of the caller's right.
+        pub fn all_behind(door: Option<fn(Route) -> Route>) -> Routes {
+            let mut routes = Routes { door, ..Routes::default() };
             $(
                 let operation = described::<$($handler)::+>;
                 let info = RouteInfo { method: routes!(@method $method), path: $path, access: $access, operation };
@@ -127,8 +132,9 @@ routes! {
 /// The routes as they are put together.
 #[derive(Default)]
 pub struct Routes {
+    door: Option<fn(Route) -> Route>,
     infos: Vec<RouteInfo>,
-    routes: BTreeMap<&'static str, Vec<Route>>,
+    by_path: BTreeMap<&'static str, Vec<Route>>,
 }
 
 /// The facts about all routes.
@@ -145,19 +151,30 @@ impl Routes {
 
     /// One more route, for the measuring program.
     #[must_use]
-    pub fn and_get<F, Args>(mut self, path: &'static str, access: RouteAccess, handler: F) -> Self
+    pub fn and_get<F, Args>(self, path: &'static str, access: RouteAccess, handler: F) -> Self
     where
         F: Handler<Args>,
         Args: FromRequest + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::GET, path, access, handler);
+        self.and(Method::GET, path, access, handler)
+    }
+
+    /// One more route, which the description does not have.
+    #[must_use]
+    pub fn and<F, Args>(mut self, method: Method, path: &'static str, access: RouteAccess, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        self.route(method, path, access, handler);
         self
     }
 
     /// Registers the routes with actix. A collection without its slash at the end is redirected to the one with it.
     pub fn configure(self, config: &mut ServiceConfig) {
-        for (path, routes) in self.routes {
+        for (path, routes) in self.by_path {
             let resource = routes.into_iter().fold(web::resource(path), actix_web::Resource::route);
             config.service(resource);
             if let Some(without_slash) = path.strip_suffix('/').filter(|path| !path.is_empty()) {
@@ -190,7 +207,12 @@ impl Routes {
         let is_transfer = ["/rest/export/", "/rest/import/"].iter().any(|begin| path.starts_with(begin));
         let budget = if is_transfer { TimeBudget::Transfer } else { TimeBudget::Request };
         let check = from_fn(move |request, next| authorize((access, budget), request, next));
-        self.routes.entry(path).or_default().push(web::method(method).to(handler).wrap(check));
+        let route = web::method(method).to(handler);
+        let route = match self.door {
+            Some(door) => door(route),
+            None => route,
+        };
+        self.by_path.entry(path).or_default().push(route.wrap(check));
     }
 }
 

@@ -1,8 +1,10 @@
 //! Settings that users keep in the service: docs/api.md, Settings of users.
 
+use std::time::Duration;
+
 use bson::oid::ObjectId;
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
@@ -16,8 +18,8 @@ use super::resource::{self, Listed, Resource, UserSettings, Users};
 use super::services::Services;
 use crate::domain::schema::without_unknown;
 use crate::domain::setting_input::{self, SETTING};
-use crate::query::{Filter, Sort};
-use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, StoreError, Unit};
+use crate::query::{Filter, Limits, Sort};
+use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, Store, StoreError, Unit};
 
 /// All settings of a user, by identifier, in chunks.
 ///
@@ -65,6 +67,33 @@ pub async fn get_setting(services: &Services, user_id: i64, identifier: &str) ->
     }
     user_exists(services, user_id).await?;
     Err(ServiceError::not_found(UserSettings::NOT_FOUND, identifier))
+}
+
+/// Gives settings that DATAGERRY stored the members by which they are found and read here, beside their own: `resource`
+/// is the identifier, and `payloads` are the payload. Returns how many there were.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn adopt_settings(store: &dyn Store, max_time: Duration) -> Result<u64, ServiceError> {
+    let theirs = doc! {"resource": {"$type": "string"}, "identifier": {"$exists": false}};
+    let filter = Filter::parse(&theirs, &Limits::NONE)?;
+    let found = store.find(UserSettings::COLLECTION, &FindQuery::new(filter, max_time)).await?;
+    let mut adopted = 0;
+    for before in found.iter() {
+        let mut after = resource::decode(before)?;
+        let payloads = after.get("payloads").cloned().unwrap_or_else(|| Bson::Array(Vec::new()));
+        after.insert("identifier", after.get("resource").cloned());
+        after.insert("payload", doc! {"payloads": payloads});
+        let (before, after) = (before.to_owned(), resource::encode(&after)?);
+        let change = Change::Replace { collection: UserSettings::COLLECTION, before, after };
+        match store.commit(Unit::of(change)).await {
+            Ok(_) => adopted += 1,
+            // The user has the setting here already, or another instance was faster.
+            Err(StoreError::Duplicate { .. } | StoreError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(adopted)
 }
 
 /// Stores a new setting.

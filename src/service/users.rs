@@ -49,7 +49,8 @@ pub async fn create_user(
     caller: &Caller,
     body: &Document,
 ) -> Result<RawDocumentBuf, ServiceError> {
-    let accepted = without_unknown(&USER, body, None, user_input::read_new(body)).map_err(ServiceError::Violations)?;
+    let accepted = without_unknown(&USER, body, None, user_input::read_new(body, shortest(services)))
+        .map_err(ServiceError::Violations)?;
     let group_id = accepted.get_i64("group_id").unwrap_or(USER_GROUP);
     // Checked before the slow hash of the password. Each attempt checks again.
     may_place(services, caller, group_id).await?;
@@ -220,8 +221,8 @@ async fn change_user(
     let decide = async |before: &RawDocument| {
         let body = body_for(before)?;
         let stored = resource::decode(before)?;
-        let accepted =
-            without_unknown(&USER, &body, Some(&stored), user_input::read(&body)).map_err(ServiceError::Violations)?;
+        let accepted = without_unknown(&USER, &body, Some(&stored), user_input::read(&body, shortest(services)))
+            .map_err(ServiceError::Violations)?;
         resource::same_id(&accepted, id)?;
         check_own(caller, id, &accepted, &stored)?;
         let after = user_input::updated(&accepted, &stored);
@@ -257,6 +258,10 @@ async fn change_user(
         }
     }
     Err(contended())
+}
+
+fn shortest(services: &Services) -> usize {
+    services.accounts.passwords().shortest()
 }
 
 async fn hashed(services: &Services, password: &str) -> Result<String, ServiceError> {

@@ -9,6 +9,7 @@ mod contract;
 mod accounts;
 mod api;
 mod check_command;
+mod compat;
 mod container;
 mod corpus;
 mod crash;

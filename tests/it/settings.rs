@@ -115,6 +115,10 @@ fn a_value_that_is_none_of_the_choices_gets_them() {
         "the variable INVENTORY__API__UNKNOWN_PARAMETERS: api.unknown_parameters cannot be \"warn\"; write refuse or ignore"
     );
     assert_eq!(
+        refused(&[("INVENTORY__API__COMPATIBILITY", "datagerry")], &[]),
+        "the variable INVENTORY__API__COMPATIBILITY: api.compatibility cannot be \"datagerry\"; write none or datagerry-1.7"
+    );
+    assert_eq!(
         refused(&[("INVENTORY__LOG__LEVEL", "loud")], &[]),
         "the variable INVENTORY__LOG__LEVEL: log.level: \"loud\" is no level; write error, warn, info, debug, trace or off"
     );
@@ -132,6 +136,27 @@ fn a_value_out_of_its_range_names_the_file_that_has_it() {
     // What was typed on the command line is in sight.
     assert_eq!(refused(&[], &[("api.max_limit", "0")]), "api.max_limit: must be at least 1");
     assert!(!refused(&[("INVENTORY__STORE__URI", "db:hush")], &[]).contains("hush"));
+}
+
+#[test]
+fn compatibility_turns_on_what_its_clients_need() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let load = |flags: &[(&str, &str)]| load(directory.path(), &[], flags).expect("settings");
+    let settings = load(&[]);
+    assert_eq!((settings.auth.basic, settings.api.max_limit, settings.store.leads_datagerry), (false, 10_000, false));
+    let settings = load(&[("api.compatibility", "datagerry-1.7")]);
+    assert_eq!((settings.auth.basic, settings.api.max_limit, settings.store.leads_datagerry), (true, 100_000, true));
+    let settings = load(&[("api.compatibility", "datagerry-1.7"), ("api.max_limit", "200000")]);
+    assert_eq!(settings.api.max_limit, 200_000);
+}
+
+#[test]
+fn passwords_have_a_character_at_least() {
+    let wrong = "auth.min_password_length: must be between 1 and 1024";
+    assert_eq!(refused(&[], &[("auth.min_password_length", "0")]), wrong);
+    assert_eq!(refused(&[], &[("auth.min_password_length", "1025")]), wrong);
+    let short = [("auth.min_password_length", "4"), ("auth.initial_admin_password", "abc")];
+    assert_eq!(refused(&[], &short), "auth.initial_admin_password: must have at least 4 characters");
 }
 
 #[test]

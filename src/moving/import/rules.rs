@@ -9,6 +9,7 @@ use crate::domain::group::ADMIN_GROUP;
 use crate::domain::object_fields::{FieldRules, Reference};
 use crate::domain::object_input::{self, ObjectInput};
 use crate::domain::object_type::ObjectType;
+use crate::domain::user::SHORTEST_PASSWORD;
 use crate::domain::{self, Violation, Violations, category_input, group_input, setting_input, type_input, user_input};
 use crate::moving::package::PackagePart;
 use crate::service::resource::no_id;
@@ -94,7 +95,7 @@ fn group(line: &Document, id: i64) -> Result<Document, Violations> {
 }
 
 fn user(line: &Document, id: i64, world: &World, now: DateTime) -> Result<Document, Violations> {
-    let (accepted, mut violations) = match user_input::read(line) {
+    let (accepted, mut violations) = match user_input::read(line, SHORTEST_PASSWORD) {
         Ok(accepted) => (accepted, Violations::new()),
         Err(violations) => (Document::new(), violations),
     };

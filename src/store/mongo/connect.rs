@@ -37,6 +37,8 @@ pub struct MongoOptions {
     pub min_pool_size: u32,
     /// Connections per server at the most; further operations wait for a free one.
     pub max_pool_size: u32,
+    /// Whether the counters of DATAGERRY, which shares the database, are kept ahead of the ids given here.
+    pub leads_datagerry: bool,
 }
 
 impl Default for MongoOptions {
@@ -48,6 +50,7 @@ impl Default for MongoOptions {
             write_timeout: Duration::from_secs(10),
             min_pool_size: 0,
             max_pool_size: 64,
+            leads_datagerry: false,
         }
     }
 }

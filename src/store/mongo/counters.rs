@@ -22,6 +22,8 @@ pub(super) use crate::store::copying::COUNTERS;
 
 /// How often a step is tried when others create or remove the counter at the same time.
 const ATTEMPTS: usize = 5;
+/// The counters of DATAGERRY: `{_id: <collection>, counter: <number>}`.
+const OF_DATAGERRY: &str = "datastorage.counter";
 const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// The counters in use.
@@ -66,7 +68,11 @@ async fn serve(inner: Arc<Inner>, counter: Arc<Counter>, collection: String) {
         // A repeated call skips numbers, and gives none twice.
         let step = || {
             let (inner, collection) = (Arc::clone(&inner), collection.clone());
-            async move { advance(&inner, &collection, total).await }
+            async move {
+                let last = advance(&inner, &collection, total).await?;
+                lead(&inner, &collection, last).await?;
+                Ok(last)
+            }
         };
         match inner.presence.ask(query_bound(inner.write_bound()), step).await {
             Ok(last) => {
@@ -116,8 +122,20 @@ pub(super) async fn raise(inner: &Inner, collection: &str, value: i64) -> Result
         let largest = largest(inner, collection).await?;
         raise_to(inner, collection, value.max(largest)).await?;
     }
+    lead(inner, collection, value).await?;
     counter.floor.fetch_max(value, Ordering::Relaxed);
     Ok(())
+}
+
+/// Raises the counter of DATAGERRY, where it has one. It trusts this counter alone, and would store its next document
+/// under an id that was given here.
+async fn lead(inner: &Inner, collection: &str, value: i64) -> Result<(), StoreError> {
+    if !inner.options.leads_datagerry {
+        return Ok(());
+    }
+    let theirs = inner.collection(OF_DATAGERRY);
+    let raised = theirs.update_one(doc! { "_id": collection }, doc! { "$max": { "counter": value } }).await;
+    raised.map(drop).map_err(|error| command_error(&error))
 }
 
 /// Raises the counter to the largest stored id: other tools store documents without using the counter.

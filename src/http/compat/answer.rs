@@ -1,0 +1,354 @@
+//! Answers of ours as DATAGERRY's clients read them. Members of ours stay beside theirs.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use actix_web::ResponseError;
+use actix_web::body::{BodySize, BodyStream, BoxBody, MessageBody};
+use actix_web::dev::ServiceResponse;
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::Bytes;
+use futures::{Stream, StreamExt, stream};
+use serde_json::{Map, Value, json};
+
+use super::items::Splitter;
+use super::rendered::{Lifting, of_kind};
+use super::request::{Asked, pairs_of};
+use crate::admission;
+use crate::http::envelope::{Wire, write_document};
+use crate::http::error::ApiError;
+use crate::http::state::HttpState;
+use crate::json;
+use crate::query::{Budget, Filter, Projection};
+use crate::service::rendering;
+use crate::service::resource::Types;
+
+/// What clients of DATAGERRY take the service for.
+const TITLE: &str = "DATAGERRY";
+
+/// Longer answers count as memory of their request while they are translated.
+const LONG: usize = 64 * 1024;
+
+/// How the items of a list change.
+#[derive(Clone)]
+enum Change {
+    Rendered(Lifting),
+    Type,
+    Setting,
+    Same,
+}
+
+/// What changes the items of one list.
+#[derive(Clone)]
+struct Items {
+    change: Change,
+    projection: Option<Projection>,
+}
+
+/// The answer as theirs. Refusals stay as they are.
+///
+/// A list that is sent while it is read is translated item by item. Everything else is in memory already, and has the
+/// bounds of the handler that made it.
+///
+/// # Errors
+/// None of its own.
+pub(super) async fn translated(
+    state: &HttpState,
+    response: ServiceResponse<BoxBody>,
+    pattern: &str,
+    asked: &Asked,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    if !response.status().is_success() {
+        return Ok(response);
+    }
+    let items = match items(state, &response, pattern, asked).await {
+        Ok(items) => items,
+        Err(error) => return Ok(response.into_response(error.error_response())),
+    };
+    let (request, answer) = response.into_parts();
+    let (mut head, body) = answer.into_parts();
+    if matches!(body.size(), BodySize::Stream) {
+        let body = match items {
+            Some(items) => BoxBody::new(BodyStream::new(admission::kept(streamed(body, items).boxed_local()))),
+            None => body,
+        };
+        return Ok(ServiceResponse::new(request, head.set_body(body)));
+    }
+    let bytes = match body.try_into_bytes() {
+        Ok(bytes) => bytes,
+        Err(body) => return Ok(ServiceResponse::new(request, head.set_body(body))),
+    };
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let theirs = if let Some(items) = items {
+        listed(bytes, items).await
+    } else if is_read && pattern == "/rest/objects/{public_id}" {
+        lifting(state).await.map(|lifting| lifting.lift(&bytes).into())
+    } else {
+        let method = if is_read { &Method::GET } else { request.method() };
+        Ok(one(&bytes, method, pattern, asked).map_or(bytes, Bytes::from))
+    };
+    let theirs = match theirs {
+        Ok(theirs) => theirs,
+        Err(error) => return Ok(ServiceResponse::new(request, error.error_response())),
+    };
+    if !is_read && *request.method() != Method::DELETE && pattern == "/rest/objects/{public_id}" {
+        *head.status_mut() = StatusCode::ACCEPTED;
+    }
+    Ok(ServiceResponse::new(request, head.set_body(BoxBody::new(theirs))))
+}
+
+async fn lifting(state: &HttpState) -> Result<Lifting, ApiError> {
+    Ok(Lifting::new(state.services.types.current(&*state.services.store, state.services.max_time).await?))
+}
+
+/// What changes the items of this answer, if it is a list with a translation.
+async fn items(
+    state: &HttpState,
+    response: &ServiceResponse<BoxBody>,
+    pattern: &str,
+    asked: &Asked,
+) -> Result<Option<Items>, ApiError> {
+    let request = response.request();
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(None);
+    }
+    let projection = asked.projection.as_deref().map(|text| projection(state, text)).transpose()?;
+    let change = match pattern {
+        "/rest/objects/" | "/rest/objects/{public_id}/references" | "/rest/objects/clean/{public_id}" => {
+            let pairs = pairs_of(request.query_string()).unwrap_or_default();
+            if !pairs.iter().any(|(name, value)| name == "view" && value == "render") {
+                return Ok(None);
+            }
+            Change::Rendered(lifting(state).await?)
+        }
+        "/rest/types/" => Change::Type,
+        "/rest/users/{public_id}/settings/" => Change::Setting,
+        _ if projection.is_some() => Change::Same,
+        _ => return Ok(None),
+    };
+    Ok(Some(Items { change, projection }))
+}
+
+/// The projection of a list that knows none in our interface: names of members alone.
+fn projection(state: &HttpState, text: &str) -> Result<Projection, ApiError> {
+    let document = json::read::document_from_str(text);
+    let document = document.map_err(|error| ApiError::parameter("projection", error.to_string()))?;
+    let projection = Projection::parse_within(&document, &Filter::all(), &state.params.limits)?;
+    if projection.is_computed() {
+        return Err(ApiError::parameter("projection", "takes names of members only here, no expressions"));
+    }
+    Ok(projection)
+}
+
+impl Items {
+    fn change(&self, item: &[u8]) -> Vec<u8> {
+        let changed = match &self.change {
+            Change::Rendered(lifting) => lifting.lift(item),
+            Change::Type => edited(item, object_type).unwrap_or_else(|| item.to_vec()),
+            Change::Setting => edited(item, setting).unwrap_or_else(|| item.to_vec()),
+            Change::Same => item.to_vec(),
+        };
+        let Some(projection) = &self.projection else { return changed };
+        let projected = rendering::project(&changed, projection, &Filter::all(), &Budget::default());
+        let mut out = Vec::with_capacity(changed.len());
+        match projected.map(|projected| write_document(&projected, Types::DATES, &mut out)) {
+            Ok(Ok(())) => out,
+            _ => changed,
+        }
+    }
+}
+
+/// A list in memory, with its items changed. The work on a long one is admitted.
+async fn listed(bytes: Bytes, items: Items) -> Result<Bytes, ApiError> {
+    let length = bytes.len();
+    let work = move || {
+        let mut splitter = Splitter::default();
+        let mut out = splitter.feed(&bytes, |item| items.change(item));
+        out.extend(splitter.end());
+        Bytes::from(out)
+    };
+    if length <= LONG {
+        return Ok(work());
+    }
+    admission::current().hold(length)?;
+    Ok(admission::work(move |_| work()).await?)
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+/// A list that is sent while it is read, with its items changed. It takes the memory of one chunk and one item.
+fn streamed(body: BoxBody, items: Items) -> impl Stream<Item = Result<Bytes, Failure>> {
+    stream::unfold(Some((body, Splitter::default(), items)), |state| async move {
+        let (mut body, mut splitter, items) = state?;
+        match poll_fn(|context| Pin::new(&mut body).poll_next(context)).await {
+            Some(Ok(chunk)) => {
+                let worked = admission::work(move |_| {
+                    let text = splitter.feed(&chunk, |item| items.change(item));
+                    (text, splitter, items)
+                });
+                match worked.await {
+                    Ok((text, splitter, items)) => Some((Ok(text.into()), Some((body, splitter, items)))),
+                    Err(denied) => Some((Err(denied.into()), None)),
+                }
+            }
+            Some(Err(error)) => Some((Err(error), None)),
+            None => Some((Ok(splitter.end().into()), None)),
+        }
+    })
+}
+
+/// The body, changed; nothing when it is no JSON object.
+fn edited(body: &[u8], edit: impl FnOnce(&mut Map<String, Value>)) -> Option<Vec<u8>> {
+    let mut members: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    edit(&mut members);
+    serde_json::to_vec(&members).ok()
+}
+
+/// An answer about one resource, or about several of a bulk request; nothing when it stays as it is.
+fn one(body: &[u8], method: &Method, pattern: &str, asked: &Asked) -> Option<Vec<u8>> {
+    let is_bare = asked.is_singular && pattern.starts_with("/rest/objects/");
+    if is_bare && *method == Method::POST && pattern == "/rest/objects/" {
+        let members: Map<String, Value> = serde_json::from_slice(body).ok()?;
+        return Some(members.get("result_id")?.to_string().into_bytes());
+    }
+    if is_bare && *method == Method::DELETE && pattern == "/rest/objects/{public_id}" {
+        return Some(b"true".to_vec());
+    }
+    edited(body, |members| {
+        if pattern == "/rest/" {
+            service(members);
+        }
+        let of_resource = match pattern {
+            _ if pattern.starts_with("/rest/types/") => Some(object_type as fn(&mut Map<String, Value>)),
+            _ if pattern.starts_with("/rest/users/{public_id}/settings/") => Some(setting as _),
+            _ => None,
+        };
+        for name in ["result", "raw", "deleted_entry"] {
+            if let (Some(Value::Object(resource)), Some(change)) = (members.get_mut(name), of_resource) {
+                change(resource);
+            }
+        }
+        match members.get("response_type").and_then(Value::as_str) {
+            Some("UPDATE") => updated(members, pattern),
+            Some("DELETE") => deleted(members),
+            Some("INSERT") => {}
+            _ => single_of_list(members, pattern),
+        }
+    })
+}
+
+/// `GET /rest/`.
+fn service(members: &mut Map<String, Value>) {
+    let connected =
+        members.get("store").and_then(|store| store.get("reachable")).cloned().unwrap_or(Value::Bool(false));
+    members.insert("title".to_owned(), json!(TITLE));
+    members.insert("connected".to_owned(), connected);
+}
+
+/// DATAGERRY's `PUT` of objects answers for several, all others for one.
+fn updated(members: &mut Map<String, Value>, pattern: &str) {
+    let failed = if pattern == "/rest/objects/{public_id}" {
+        let result = members.get("result").cloned().unwrap_or(Value::Null);
+        members.insert("results".to_owned(), Value::Array(vec![result]));
+        Value::Array(Vec::new())
+    } else {
+        Value::Null
+    };
+    members.entry("failed").or_insert(failed);
+}
+
+fn deleted(members: &mut Map<String, Value>) {
+    if let Some(entry) = members.get("deleted_entry").cloned() {
+        members.insert("raw".to_owned(), entry);
+    }
+    if let Some(Value::Array(entries)) = members.get("deleted_entries") {
+        let successfully = vec![Value::Bool(true); entries.len()];
+        members.insert("successfully".to_owned(), Value::Array(successfully));
+    }
+}
+
+/// A setting is read as a list of one here.
+fn single_of_list(members: &mut Map<String, Value>, pattern: &str) {
+    if pattern != "/rest/users/{public_id}/settings/{name}" {
+        return;
+    }
+    if let Some(Value::Array(results)) = members.get_mut("results")
+        && let Some(Value::Object(found)) = results.first_mut()
+    {
+        setting(found);
+        let found = Value::Object(found.clone());
+        members.insert("result".to_owned(), found);
+    }
+}
+
+/// The `value` of each field in the kind of its field.
+fn object_type(members: &mut Map<String, Value>) {
+    let fields = members.get_mut("fields").and_then(Value::as_array_mut).into_iter().flatten();
+    for field in fields.filter_map(Value::as_object_mut) {
+        let kind = field.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(value) = field.get_mut("value") {
+            *value = of_kind(&kind, value);
+        }
+    }
+}
+
+/// Identifier and payload by their names there.
+fn setting(members: &mut Map<String, Value>) {
+    if let Some(identifier) = members.get("identifier").cloned() {
+        members.insert("resource".to_owned(), identifier);
+    }
+    let Some(payload) = members.get("payload").cloned() else { return };
+    match payload.get("payloads").filter(|payloads| payloads.is_array()) {
+        Some(payloads) => drop(members.insert("payloads".to_owned(), payloads.clone())),
+        None => drop(members.entry("payloads").or_insert_with(|| json!([payload]))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(method: &Method, pattern: &str, is_singular: bool, body: &Value) -> Value {
+        let asked = Asked { is_singular, ..Asked::default() };
+        let text = one(body.to_string().as_bytes(), method, pattern, &asked).expect("a translation");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    #[test]
+    fn a_singular_path_answers_the_bare_id() {
+        let body = json!({"result_id": 7, "raw": {"public_id": 7}, "response_type": "INSERT"});
+        assert_eq!(of(&Method::POST, "/rest/objects/", true, &body), json!(7));
+        assert_eq!(of(&Method::POST, "/rest/objects/", false, &body), body);
+    }
+
+    #[test]
+    fn updates_of_objects_have_results_and_others_have_none() {
+        let body = json!({"result": {"public_id": 7}, "response_type": "UPDATE"});
+        let objects = of(&Method::PUT, "/rest/objects/{public_id}", true, &body);
+        assert_eq!((&objects["results"], &objects["failed"]), (&json!([{"public_id": 7}]), &json!([])));
+        let users = of(&Method::PUT, "/rest/users/{public_id}", true, &body);
+        assert_eq!((users.get("results"), &users["failed"]), (None, &Value::Null));
+    }
+
+    #[test]
+    fn deletes_have_what_is_gone_under_both_names() {
+        let body = json!({"deleted_entry": {"public_id": 7}, "response_type": "DELETE"});
+        assert_eq!(of(&Method::DELETE, "/rest/users/{public_id}", false, &body)["raw"], json!({"public_id": 7}));
+        assert_eq!(of(&Method::DELETE, "/rest/objects/{public_id}", true, &body), json!(true));
+        let many = json!({"deleted_entries": [{}, {}], "not_found": [], "response_type": "DELETE"});
+        let many = of(&Method::DELETE, "/rest/objects/delete/{public_ids}", true, &many);
+        assert_eq!(many["successfully"], json!([true, true]));
+    }
+
+    #[test]
+    fn a_setting_has_both_names() {
+        let body = json!({
+            "result": {"identifier": "r", "payload": {"payloads": [{"id": "t"}]}}, "response_type": "UPDATE",
+        });
+        let answer = of(&Method::PUT, "/rest/users/{public_id}/settings/{name}", false, &body);
+        assert_eq!(
+            (&answer["result"]["resource"], &answer["result"]["payloads"]),
+            (&json!("r"), &json!([{"id": "t"}]))
+        );
+    }
+}

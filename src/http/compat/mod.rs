@@ -1,0 +1,86 @@
+//! Clients of DATAGERRY 1.7, answered in their way: `api.compatibility = "datagerry-1.7"`.
+//! docs/migrating-from-datagerry.md lists what is translated.
+//!
+//! There are two doors, and the rest of the service knows of neither. [`before`] stands in front of the router and turns
+//! paths, methods and parameters into ours. [`around`] stands between the check of the caller's right and the handler;
+//! it turns bodies into ours, and answers into theirs.
+//!
+//! *Invariant:* a request is translated, and then checked as any other. Nothing in here grants anything.
+
+mod answer;
+mod body;
+mod items;
+mod lookup;
+mod own;
+mod pipeline;
+mod rendered;
+mod request;
+mod stages;
+
+use actix_web::Route;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::middleware::{Next, from_fn};
+use actix_web::{HttpMessage, ResponseError, web};
+
+use self::request::Asked;
+use super::error::ApiError;
+use super::routes::{self, Routes};
+use super::state::HttpState;
+use crate::service::ErrorCode;
+
+pub use self::own::routes_of_datagerry;
+
+/// The header that names the parameters of a request that have no effect.
+const IGNORED: HeaderName = HeaderName::from_static("inventory-ignored-parameters");
+
+/// All routes, each handler behind [`around`], and further ones that only clients of DATAGERRY use.
+pub fn routes() -> Routes {
+    routes_of_datagerry(routes::all_behind(Some(translated)))
+}
+
+fn translated(route: Route) -> Route {
+    route.wrap(from_fn(around))
+}
+
+/// Turns path, method and parameters of a request into ours, before it is routed.
+///
+/// # Errors
+/// None of its own.
+pub async fn before(
+    mut request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+    let asked = request::translate(&mut request);
+    let ignored = asked.ignored.join(", ");
+    request.extensions_mut().insert(asked);
+    let mut response = next.call(request).await?;
+    if let Some(names) = HeaderValue::try_from(ignored).ok().filter(|names| !names.is_empty()) {
+        response.headers_mut().insert(IGNORED, names);
+    }
+    Ok(response)
+}
+
+/// Turns the body of a permitted request into ours, and the answer into theirs.
+async fn around(
+    mut request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(state) = request.app_data::<web::Data<HttpState>>().cloned() else {
+        return Ok(request.into_response(ApiError::of(ErrorCode::Internal).error_response()));
+    };
+    let asked = request.extensions().get::<Asked>().cloned().unwrap_or_default();
+    let pattern = request.match_pattern().unwrap_or_default();
+    if let Some(pipeline) = &asked.pipeline
+        && let Some(answer) = pipeline::list(&state, request.request(), &pattern, &asked, pipeline).await
+    {
+        let response = answer.unwrap_or_else(|error| error.error_response());
+        return answer::translated(&state, request.into_response(response), &pattern, &asked).await;
+    }
+    if let Err(error) = body::translate(&state, &mut request, &pattern).await {
+        return Ok(request.into_response(error.error_response()));
+    }
+    let response = next.call(request).await?.map_into_boxed_body();
+    answer::translated(&state, response, &pattern, &asked).await
+}

@@ -1,0 +1,252 @@
+//! Routes that only clients of DATAGERRY use. Each has the right that it has there, or a stricter one.
+
+use std::sync::Arc;
+
+use actix_web::http::{Method, StatusCode};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use bson::{Document, doc};
+use serde_json::{Map, Value, json};
+
+use super::request::pairs_of;
+use crate::domain::user::LOCAL_AUTHENTICATOR;
+use crate::http::RouteAccess::{Right, SignedIn};
+use crate::http::body::JsonValue;
+use crate::http::envelope::{self, ISO_TIME, Wire};
+use crate::http::error::ApiError;
+use crate::http::listing;
+use crate::http::params::{ListRoute, Parameters};
+use crate::http::path::positive;
+use crate::http::routes::Routes;
+use crate::http::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::query::{Filter, Projection};
+use crate::service::objects as service;
+use crate::service::precondition::IfMatch;
+use crate::service::resource::{self, Categories, Objects, Resource, Types};
+use crate::service::{Caller, ErrorCode};
+use crate::store::FindQuery;
+
+/// Most objects that one request changes.
+const MOST_OBJECTS: usize = 1000;
+/// The dashboard shows so many types.
+const MOST_GROUPS: usize = 5;
+
+/// Where DATAGERRY keeps its settings.
+const SETTINGS: &str = "settings.conf";
+
+/// The log entries that DATAGERRY wrote.
+struct Logs;
+
+impl Resource for Logs {
+    const COLLECTION: &'static str = "framework.logs";
+    const MODEL: &'static str = "CmdbMetaLog";
+    const NAME: &'static str = "log";
+    const NOT_FOUND: ErrorCode = ErrorCode::NotFound;
+    const TAKEN: &[(&'static str, ErrorCode)] = &[];
+}
+
+impl Wire for Logs {
+    const PATH: &'static str = "/log/";
+    const DATES: DateStyle = DateStyle::Iso;
+    const TIME: &'static str = ISO_TIME;
+}
+
+const LOGS: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+
+/// Adds the routes.
+pub fn routes_of_datagerry(routes: Routes) -> Routes {
+    routes
+        .and(Method::PUT, "/rest/objects/0", Right("base.framework.object.edit"), change_several)
+        .and(Method::GET, "/rest/objects/group/{name}", Right("base.framework.object.view"), objects_by_type)
+        .and(Method::GET, "/rest/search/quick/count", Right("base.framework.object.view"), count_found)
+        .and(Method::GET, "/rest/search/quick/count/", Right("base.framework.object.view"), count_found)
+        .and(Method::GET, "/rest/log/object/{public_id}", Right("base.framework.log.view"), log_of_object)
+        .and(Method::GET, "/rest/date/", SignedIn, date_settings)
+        .and(Method::GET, "/rest/auth/providers", Right("base.system.view"), providers)
+        .and(Method::GET, "/rest/special/intro", SignedIn, intro)
+}
+
+fn caller(request: &HttpRequest) -> Result<Arc<Caller>, ApiError> {
+    request.extensions().get::<Arc<Caller>>().cloned().ok_or_else(|| ApiError::of(ErrorCode::Internal))
+}
+
+fn parameter(request: &HttpRequest, name: &str) -> Option<String> {
+    pairs_of(request.query_string())?.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+fn only_active(request: &HttpRequest) -> bool {
+    parameter(request, "onlyActiveObjCookie").is_some_and(|value| value == "true" || value == "True")
+}
+
+fn answer(value: &Value) -> HttpResponse {
+    envelope::json(StatusCode::OK, value.to_string().into_bytes(), |_| {})
+}
+
+/// `PUT /rest/object/0?objectIDs=1&objectIDs=2`: merges the body into each of these objects, each on its own.
+async fn change_several(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    body: JsonValue,
+) -> Result<HttpResponse, ApiError> {
+    let caller = caller(&request)?;
+    let pairs = pairs_of(request.query_string()).unwrap_or_default();
+    let named = pairs.iter().filter(|(name, _)| name == "objectIDs").flat_map(|(_, value)| value.split(','));
+    let mut ids = Vec::new();
+    for text in named {
+        let id = positive(text).ok_or_else(|| ApiError::parameter("objectIDs", "must be ids of objects"))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    if ids.is_empty() || ids.len() > MOST_OBJECTS {
+        return Err(ApiError::parameter("objectIDs", format!("must name 1 to {MOST_OBJECTS} objects")));
+    }
+    let patch = patch_of(&body.0)?;
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    for id in ids {
+        match service::patch_object(&state.services, &caller, id, &IfMatch::Absent, &patch).await {
+            Ok(shown) => results.push(written(&shown.document)?),
+            Err(error) => {
+                let mut item = ApiError::from(error).as_item();
+                item["public_id"] = json!(id);
+                item["error_message"] = item["message"].clone();
+                failed.push(item);
+            }
+        }
+    }
+    let time = state.services.clock.now().format(ISO_TIME).to_string();
+    let body = json!({
+        "results": results, "failed": failed, "response_type": "UPDATE", "model": Objects::MODEL, "time": time,
+    });
+    Ok(envelope::json(StatusCode::ACCEPTED, body.to_string().into_bytes(), |_| {}))
+}
+
+/// The members that a change of several objects may set: fields and whether they are active. All else is of one object.
+fn patch_of(body: &Value) -> Result<Value, ApiError> {
+    let wrong = || ApiError::new(ErrorCode::PatchNotAnObject, "the body must be an object with fields");
+    let members = body.as_object().ok_or_else(wrong)?;
+    let kept = members.iter().filter(|(name, value)| matches!(name.as_str(), "fields" | "active") && !value.is_null());
+    Ok(Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>()))
+}
+
+fn written(document: &bson::raw::RawDocument) -> Result<Value, ApiError> {
+    let mut text = Vec::new();
+    envelope::write_document(document, Objects::DATES, &mut text)?;
+    serde_json::from_slice(&text).map_err(|_| ApiError::of(ErrorCode::Internal))
+}
+
+/// `GET /rest/object/group/type_id`: the types with the most objects that the caller may see.
+async fn objects_by_type(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    name: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let (caller, services) = (caller(&request)?, &state.services);
+    if name.as_str() != "type_id" {
+        return Err(ApiError::new(ErrorCode::NotFound, "objects are grouped by type_id alone"));
+    }
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let active = only_active(&request);
+    let mut groups = Vec::new();
+    for entry in types.iter() {
+        let of_type = Filter::equals("type_id", entry.object_type.public_id);
+        let of_type = if active { of_type.and(Filter::equals("active", true)) } else { of_type };
+        let filter = types.scope(&caller, of_type);
+        let count = services.store.count(Objects::COLLECTION, &filter, services.max_time).await?;
+        if count > 0 {
+            groups.push((count, filter, Arc::clone(entry)));
+        }
+    }
+    groups.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
+    let mut items = Vec::new();
+    for (count, filter, entry) in groups.into_iter().take(MOST_GROUPS) {
+        let query = FindQuery::new(filter, services.max_time).limited(1);
+        let found = services.store.find(Objects::COLLECTION, &query).await?;
+        let first = found.first().map(written).transpose()?;
+        let of_type = &entry.object_type;
+        items.push(json!({"_id": of_type.public_id, "result": first, "count": count, "label": of_type.label}));
+    }
+    Ok(answer(&Value::Array(items)))
+}
+
+/// `GET /rest/search/quick/count/`: how many visible objects have a value that the text matches.
+async fn count_found(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (caller, services) = (caller(&request)?, &state.services);
+    let text = parameter(&request, "searchValue").filter(|text| !text.is_empty()).unwrap_or_else(|| ".*".to_owned());
+    let question = doc! {"fields.value": {"$regex": text, "$options": "ims"}};
+    let filter = Filter::parse_at(&question, &state.params.limits, services.now())?;
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let count = async |is_active: bool| {
+        let state = Filter::equals("active", true);
+        let state = if is_active { state } else { Filter::none_of("active", vec![true.into()]) };
+        let filter = types.scope(&caller, filter.clone().and(state));
+        services.store.count(Objects::COLLECTION, &filter, services.max_time).await
+    };
+    let active = count(true).await?;
+    let inactive = if only_active(&request) { 0 } else { count(false).await? };
+    Ok(answer(&json!({"active": active, "inactive": inactive, "total": active + inactive})))
+}
+
+/// `GET /rest/log/object/7`: what DATAGERRY logged of a visible object, without the values that it kept there.
+async fn log_of_object(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (caller, services) = (caller(&request)?, &state.services);
+    let id = request.match_info().get("public_id").and_then(positive);
+    let id = id.ok_or_else(|| ApiError::of(ErrorCode::NotFound))?;
+    service::get_object(services, &caller, id).await?;
+    let known = ["sort", "order", "page", "limit", "filter"];
+    let sent = pairs_of(request.query_string()).unwrap_or_default();
+    let sent = sent.iter().filter(|(name, value)| known.contains(&name.as_str()) && !value.is_empty());
+    let query = crate::http::links::encode_query(sent.map(|(name, value)| (name.as_str(), value.as_str())));
+    let mut params = state.list_params(Parameters::from_query(&query)?, &LOGS).await?;
+    let of_object = Filter::equals("object_id", id).and(Filter::equals("log_type", "CmdbObjectLog"));
+    params.query.filter = of_object.and(params.query.filter);
+    // The state of the object, and old and new values, may hold passwords.
+    let shown = doc! {"render_state": 0, "changes": 0};
+    params.query.projection = Some(Projection::parse(&shown, &Filter::all())?);
+    let listed = resource::list::<Logs>(services, &params.query).await?;
+    listing::answer::<Logs>(&state, &request, &format!("/log/object/{id}"), &params, listed).await
+}
+
+/// `GET /rest/date/`: how dates are shown, as DATAGERRY stored it, or its default.
+async fn date_settings(state: web::Data<HttpState>) -> Result<HttpResponse, ApiError> {
+    let services = &state.services;
+    let query = FindQuery::new(Filter::equals("_id", "date"), services.max_time).limited(1);
+    let found = services.store.find(SETTINGS, &query).await?;
+    let stored = found.first().map(resource::decode).transpose()?.unwrap_or_else(Document::new);
+    let text = |name: &str, default: &str| stored.get_str(name).unwrap_or(default).to_owned();
+    Ok(answer(&json!({
+        "_id": "date",
+        "date_format": text("date_format", "YYYY-MM-DDThh:mm:ssZ"),
+        "timezone": text("timezone", "UTC"),
+    })))
+}
+
+/// `GET /rest/auth/providers`: what a user's `authenticator` may be.
+async fn providers() -> HttpResponse {
+    answer(&json!([{"class_name": LOCAL_AUTHENTICATOR, "external": false}]))
+}
+
+/// `GET /rest/special/intro`: whether there are categories, types and objects yet.
+async fn intro(state: web::Data<HttpState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (caller, services) = (caller(&request)?, &state.services);
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let is_any = async |collection: &'static str, filter: Filter| {
+        let query = FindQuery::new(filter, services.max_time).limited(1);
+        Ok::<_, ApiError>(!services.store.find(collection, &query).await?.is_empty())
+    };
+    let objects = types.scope(&caller, Filter::all());
+    let states = [
+        ("Category", "/framework/category/add", is_any(Categories::COLLECTION, Filter::all()).await?),
+        ("Type", "/framework/type/add", is_any(Types::COLLECTION, Filter::all()).await?),
+        ("Object", "/framework/object/add", is_any(Objects::COLLECTION, objects).await?),
+    ];
+    let execute = states.iter().all(|(_, _, state)| *state);
+    let steps: Vec<Value> = states
+        .iter()
+        .zip(1..)
+        .map(|((label, link, state), step)| {
+            json!({"step": step, "label": label, "icon": "check-circle", "link": link, "state": state})
+        })
+        .collect();
+    Ok(answer(&json!({"steps": steps, "execute": execute})))
+}

@@ -1,0 +1,112 @@
+//! Answers as DATAGERRY's clients read them.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{ask, get, of, on_each_compatible_store, send, web_created, web_type};
+
+on_each_compatible_store! {
+    async fn the_service_says_what_it_is(app) {
+        let answer = get(app, "/").await.body;
+        assert_eq!((&answer["title"], &answer["connected"]), (&json!("DATAGERRY"), &json!(true)));
+        assert_eq!(answer["name"], "inventory-service");
+    }
+
+    async fn rendered_objects_have_their_parts_at_the_top(app) {
+        let type_id = web_type(app).await;
+        let id = web_created(app, type_id, "one").await;
+        let single = get(app, &format!("/object/{id}")).await.body;
+        let list = get(app, "/objects/?view=render").await.body["results"][0].take();
+        for view in [single, list] {
+            assert_eq!(view["summary_line"], "one");
+            assert_eq!(view["sections"], view["type_information"]["sections"]);
+            assert_eq!((view["summaries"].as_array().map(Vec::len), &view["externals"]), (Some(1), &json!([])));
+            let fields = view["fields"].as_array().expect("fields");
+            assert_eq!((&fields[0]["required"], &fields[0]["helperText"]), (&json!(true), &json!("Help")));
+            assert_eq!((&fields[2]["default"], &fields[2]["value"]), (&json!(true), &json!(false)));
+            assert_eq!(fields[3]["options"].as_array().map(Vec::len), Some(2));
+            assert_eq!(fields[4]["summaries"][0]["line"], "Ref: {}");
+        }
+        let native = get(app, "/objects/?view=native").await.body["results"][0].take();
+        assert!(native.get("summary_line").is_none());
+    }
+
+    async fn sections_of_other_objects_are_at_their_field(app) {
+        let place = json!({
+            "name": "place", "author_id": 1,
+            "fields": [{"type": "text", "name": "city", "label": "City"}, {"type": "text", "name": "room", "label": "Room"}],
+            "render_meta": {"sections": [{"type": "section", "name": "address", "label": "Address", "fields": ["city", "room"]}]},
+        });
+        let place = app.created("/types/", &place).await;
+        let desk = json!({
+            "name": "desk", "author_id": 1,
+            "fields": [{"type": "ref-section-field", "name": "place-field", "label": "Place", "ref_types": [place]}],
+            "render_meta": {"sections": [{
+                "type": "ref-section", "name": "place", "label": "Place", "fields": ["place-field"],
+                "reference": {"type_id": place, "section_name": "address", "selected_fields": ["city"]},
+            }]},
+        });
+        let desk = app.created("/types/", &desk).await;
+        let berlin = app.create_object(place, &json!({"city": "Berlin", "room": "7"})).await;
+        let ids = [app.create_object(desk, &json!({"place-field": berlin})).await, app.create_object(desk, &json!({})).await];
+        for (id, value) in ids.into_iter().zip([json!("Berlin"), Value::Null]) {
+            let references = get(app, &format!("/object/{id}")).await.body["fields"][0]["references"].take();
+            assert_eq!((&references["type_id"], &references["type_label"]), (&json!(place), &json!("Place")));
+            assert_eq!(references["fields"], json!([{"type": "text", "name": "city", "label": "City", "value": value}]));
+        }
+    }
+
+    async fn a_projection_of_rendered_objects_sees_what_clients_see(app) {
+        let type_id = web_type(app).await;
+        web_created(app, type_id, "one").await;
+        let projection = "projection=%7B%22summary_line%22:1,%22object_information.object_id%22:1%7D";
+        let list = get(app, &format!("/objects/?view=render&{projection}")).await.body;
+        assert_eq!(list["results"], json!([{"object_information": {"object_id": 1}, "summary_line": "one"}]));
+        assert_eq!(get(app, "/objects/?view=render&projection=%7B").await.status, 400);
+    }
+
+    async fn a_long_list_is_translated_while_it_is_sent(app) {
+        let type_id = web_type(app).await;
+        let objects: Vec<Value> = (0..1200)
+            .map(|number| json!({"type_id": type_id, "author_id": 1, "fields": [{"name": "text-66398", "value": format!("}}\"{number}")}]}))
+            .collect();
+        assert_eq!(send(app, Method::POST, "/objects/bulk", &json!(objects)).await.status, 200);
+        let list = get(app, "/objects/?view=render&limit=0").await.body;
+        let lines: Vec<Value> = (0..1200).map(|number| json!(format!("}}\"{number}"))).collect();
+        assert_eq!(of(&list, "/summary_line"), lines);
+        assert_eq!((&list["count"], &list["total"]), (&json!(1200), &json!(1200)));
+    }
+
+    async fn writes_of_objects_answer_in_their_shapes(app) {
+        let type_id = web_type(app).await;
+        let ids = [web_created(app, type_id, "a").await, web_created(app, type_id, "b").await, web_created(app, type_id, "c").await];
+        let deleted = ask(app.request(Method::DELETE, &format!("/object/{}", ids[0]))).await;
+        assert_eq!((deleted.status, deleted.body), (200, json!(true)));
+        let deleted = ask(app.request(Method::DELETE, &format!("/object/delete/{},{}", ids[1], ids[2]))).await;
+        assert_eq!((deleted.status, &deleted.body["successfully"]), (200, &json!([true, true])));
+        let id = web_created(app, type_id, "d").await;
+        let state = send(app, Method::PUT, &format!("/object/{id}/state"), &json!(false)).await;
+        assert_eq!((state.status, &state.body["failed"], &state.body["result"]["active"]), (202, &Value::Null, &json!(false)));
+        let plural = ask(app.request(Method::DELETE, &format!("/objects/{id}"))).await;
+        assert_eq!((plural.status, &plural.body["raw"]["public_id"]), (200, &json!(id)));
+        assert_eq!(plural.body["deleted_entry"], plural.body["raw"]);
+    }
+
+    async fn a_type_goes_with_its_objects(app) {
+        let type_id = web_type(app).await;
+        let id = web_created(app, type_id, "a").await;
+        let deleted = ask(app.request(Method::DELETE, &format!("/types/{type_id}"))).await;
+        assert_eq!((deleted.status, &deleted.body["raw"]["name"]), (202, &json!("web-type")));
+        assert_eq!(get(app, &format!("/object/{id}")).await.status, 404);
+    }
+
+    async fn a_group_goes_with_its_name(app) {
+        let body = json!({"name": "web-group", "label": "Web", "rights": ["base.framework.object.view"]});
+        let id = send(app, Method::POST, "/groups/", &body).await.body["result_id"].clone();
+        let change = json!({"public_id": id, "name": "web-group", "label": "Web 2", "rights": ["base.framework.object.view"]});
+        let changed = send(app, Method::PUT, &format!("/groups/{id}"), &change).await;
+        assert_eq!((changed.status, changed.body.get("failed")), (202, Some(&Value::Null)));
+        let deleted = ask(app.request(Method::DELETE, &format!("/groups/{id}?action=MOVE&group_id=2"))).await;
+        assert_eq!((deleted.status, &deleted.body["raw"]["name"]), (202, &json!("web-group")));
+    }
+}

@@ -1,0 +1,86 @@
+//! A database that DATAGERRY filled, and may go on using.
+
+use mongodb::bson::{Bson, Document, doc};
+use serde_json::json;
+
+use super::{COMPATIBLE, get, of, send, web_created, web_type};
+use crate::support::app::TestApp;
+use crate::support::mongod::{self, Deployment};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_of_datagerry_stay_ahead() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    for (settings, expected) in [(&[COMPATIBLE][..], 30), (&[][..], 2)] {
+        let uri = server.fresh_uri();
+        let name = uri.rsplit('/').next().and_then(|path| path.split('?').next()).expect("a name").to_owned();
+        let database = server.client().await.database(&name);
+        let counters = database.collection::<Document>("datastorage.counter");
+        counters.insert_one(doc! {"_id": "framework.objects", "counter": 2}).await.expect("a counter");
+        let app = TestApp::on(&uri, settings).await;
+        let type_id = app.create_type("location", &[("name", "text")]).await;
+        for public_id in [3, 30] {
+            let body = json!({"public_id": public_id, "type_id": type_id, "author_id": 1, "fields": []});
+            assert_eq!(app.post("/objects/", &body).await.status, 200);
+        }
+        let counter =
+            counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
+        assert_eq!(number(counter.get("counter")), Some(expected));
+        if !settings.is_empty() {
+            assert_eq!(app.create_object(type_id, &json!({})).await, 31);
+            let counter =
+                counters.find_one(doc! {"_id": "framework.objects"}).await.expect("an answer").expect("a counter");
+            assert_eq!(number(counter.get("counter")), Some(31));
+        }
+        let others = counters.count_documents(doc! {}).await.expect("a number");
+        assert_eq!(others, 1, "a counter that DATAGERRY does not have is not made");
+    }
+}
+
+fn number(value: Option<&Bson>) -> Option<i64> {
+    value.and_then(|value| value.as_i64().or_else(|| value.as_i32().map(i64::from)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_that_datagerry_stored_are_found() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let name = uri.rsplit('/').next().and_then(|path| path.split('?').next()).expect("a name").to_owned();
+    let database = server.client().await.database(&name);
+    let theirs = doc! {
+        "resource": "framework-object", "user_id": 1, "payloads": [{"id": "table-objects"}], "setting_type": "APPLICATION",
+    };
+    database.collection::<Document>("management.users.settings").insert_one(theirs).await.expect("a setting");
+    let app = TestApp::on(&uri, &[COMPATIBLE]).await;
+    let list = get(&app, "/users/1/settings/").await.body;
+    assert_eq!(of(&list, "/resource"), ["framework-object"]);
+    assert_eq!(list["results"][0]["payloads"], json!([{"id": "table-objects"}]));
+    let change = json!({
+        "setting_type": "APPLICATION", "resource": "framework-object", "user_id": 1, "payloads": [{"id": "other"}],
+    });
+    let answer = send(&app, reqwest::Method::PUT, "/users/1/settings/framework-object", &change).await;
+    assert_eq!((answer.status, &answer.body["result"]["payloads"]), (202, &json!([{"id": "other"}])));
+    assert_eq!(get(&app, "/users/1/settings/").await.body["results"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_datagerry_logged_and_set_is_shown_without_values() {
+    let Some(server) = mongod::shared(Deployment::ReplicaSet).await else { return };
+    let uri = server.fresh_uri();
+    let name = uri.rsplit('/').next().and_then(|path| path.split('?').next()).expect("a name").to_owned();
+    let app = TestApp::on(&uri, &[COMPATIBLE]).await;
+    let type_id = web_type(&app).await;
+    let id = web_created(&app, type_id, "a").await;
+    let database = server.client().await.database(&name);
+    let entry = doc! {
+        "public_id": 1, "object_id": id, "log_type": "CmdbObjectLog", "action": 1, "action_name": "EDIT", "user_id": 1,
+        "user_name": "admin", "version": "1.0.1", "comment": "changed", "changes": {"new": ["secret"]}, "render_state": "secret",
+    };
+    database.collection::<Document>("framework.logs").insert_one(entry).await.expect("an entry");
+    let date = doc! {"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"};
+    database.collection::<Document>("settings.conf").insert_one(date).await.expect("a setting");
+    let log = get(&app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1")).await.body;
+    assert_eq!((&log["total"], of(&log, "/comment")), (&json!(1), vec![json!("changed")]));
+    assert!(!log.to_string().contains("secret"), "{log}");
+    let date = get(&app, "/date/").await.body;
+    assert_eq!(date, json!({"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"}));
+}
