@@ -6,6 +6,7 @@
 pub mod header;
 pub mod password;
 pub mod rights;
+pub mod scram;
 mod secret;
 mod settings;
 pub mod throttle;

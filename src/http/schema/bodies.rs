@@ -279,6 +279,7 @@ fn token_rules() -> Value {
             "description": "in the future; 90 days from now when nothing is said",
         },
         "rights": {"items": {"enum": names}},
+        "mongodb": {"description": "whether MongoDB tools may sign in with it, see `wire.address`"},
     }})
 }
 

@@ -594,6 +594,10 @@ pub struct UserToken {
     /// When it was used last, about.
     #[schema(required)]
     pub last_used_at: Option<String>,
+    /// `true` if MongoDB tools may sign in with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    pub mongodb: Option<bool>,
 }
 
 /// What the service is.
