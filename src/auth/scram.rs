@@ -99,7 +99,8 @@ impl ClientFirst {
         let bare = parts.next().ok_or(ScramError("the name is missing"))?;
         let mut members = bare.split(',');
         let name = members.next().and_then(|part| part.strip_prefix("n=")).ok_or(ScramError("the name is missing"))?;
-        let nonce = members.next().and_then(|part| part.strip_prefix("r=")).ok_or(ScramError("the nonce is missing"))?;
+        let nonce =
+            members.next().and_then(|part| part.strip_prefix("r=")).ok_or(ScramError("the nonce is missing"))?;
         if nonce.is_empty() || nonce.len() > LONGEST || name.len() > LONGEST {
             return Err(ScramError("a name or a nonce has from 1 to 1024 bytes"));
         }
@@ -212,7 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_no_message_of_scram_is_refused() {
-        for wrong in [&b""[..], b"n,,", b"p=tls-unique,,n=a,r=b", b"n,a=b,n=a,r=b", b"n,,r=b,n=a", b"n,,n=a,r=", b"\xff"] {
+        for wrong in
+            [&b""[..], b"n,,", b"p=tls-unique,,n=a,r=b", b"n,a=b,n=a,r=b", b"n,,r=b,n=a", b"n,,n=a,r=", b"\xff"]
+        {
             assert!(ClientFirst::parse(wrong).is_err(), "{wrong:?}");
         }
         let exchange = Exchange::begin(ClientFirst::parse(b"n,,n=a,r=b").expect("a first message"), b"salt");

@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn a_name_is_enough() {
         let token = read_at_noon(&doc! {"name": "backup"}).expect("right");
-        let wanted = TokenRequest { name: "backup".into(), expires_at: noon() + LIFETIME, rights: None, mongodb: false };
+        let wanted =
+            TokenRequest { name: "backup".into(), expires_at: noon() + LIFETIME, rights: None, mongodb: false };
         assert_eq!(token, wanted);
     }
 

@@ -38,6 +38,7 @@ pub mod shown;
 pub mod stored;
 mod targets;
 pub mod token_lookup;
+pub mod tools;
 pub mod type_catalog;
 pub mod types;
 pub mod user_settings;

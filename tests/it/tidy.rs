@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("moving", &["service", "query", "json", "store", "exchange", "auth", "domain", "progress", "plural"]),
     ("progress", &[]),
+    ("wire", &["service", "query", "store", "auth", "domain", "settings", "suggest", "admission"]),
     (
         "http",
         &[
