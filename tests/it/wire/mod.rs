@@ -3,5 +3,6 @@
 mod commands;
 mod hostile;
 mod people;
+mod questions;
 mod reading;
 mod support;

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use futures::TryStreamExt;
-use inventory_service::store::{Change, Store, Unit};
+use inventory_service::store::{Change, Unit};
 use mongodb::Database;
 use mongodb::options::FindOptions;
 use serde_json::json;
@@ -31,7 +31,7 @@ impl Both {
         let uri = server.fresh_uri();
         let name = uri.rsplit_once('/').and_then(|(_, rest)| rest.split('?').next()).expect("a name").to_owned();
         let theirs = mongodb::Client::with_uri_str(uri).await.expect("a client").database(&name);
-        theirs.collection("framework.objects").insert_many(&objects).await.expect("they are stored");
+        theirs.collection::<Document>("framework.objects").insert_many(&objects).await.expect("they are stored");
         let ours = tools.admin().await;
         Some(Self { _tools: tools, ours, theirs })
     }
@@ -109,9 +109,9 @@ async fn a_long_cursor_gives_every_document_once_and_in_order() {
     for batch in [None, Some(1000), Some(7777)] {
         let options = FindOptions::builder().batch_size(batch).build();
         let read = async |database: &Database| {
-            let found =
-                database.collection::<Document>("framework.objects").find(doc! {}).with_options(options.clone());
-            found.await.expect("a cursor").try_collect::<Vec<_>>().await.expect("documents")
+            let collection = database.collection::<Document>("framework.objects");
+            let found = collection.find(doc! {}).with_options(options.clone()).await.expect("a cursor");
+            found.try_collect::<Vec<_>>().await.expect("documents")
         };
         let (ours, theirs) = (read(&both.ours).await, read(&both.theirs).await);
         assert_eq!(ours.len(), 20_000);
