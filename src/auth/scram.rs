@@ -183,7 +183,7 @@ fn mac(key: &[u8], message: &[u8]) -> [u8; 32] {
 mod tests {
     use super::*;
 
-    /// The conversation that RFC 7677 shows in section 3.
+    /// The conversation that RFC 7677 shows.
     #[test]
     fn the_conversation_of_the_standard_is_understood() {
         let first = ClientFirst::parse(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").expect("a first message");

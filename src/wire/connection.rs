@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::codec::{self, CodecError, Compressor, Head, MORE_TO_COME, Message, Packed, Query, Weight, opcode};
@@ -15,6 +14,7 @@ use super::server::Shared;
 use super::session::Session;
 use super::stream::{Frame, Frames, NoFrame};
 use crate::admission::Ticket;
+use crate::store::StoreError;
 
 /// Longer messages are packed and unpacked on another thread.
 const LONG: usize = 256 * 1024;
@@ -78,7 +78,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
             Ok(document) => (document, false),
             Err(error) => (error.to_document(), error.closes),
         };
-        if let Some(frame) = framed(shared, &asked, document).await? {
+        if let Some(frame) = framed(shared, &ticket, &asked, document).await? {
             shared.counters.bytes_out.fetch_add(i64::try_from(frame.len()).unwrap_or_default(), Ordering::Relaxed);
             frames.send(&frame).await?;
         }
@@ -116,8 +116,9 @@ async fn read(frame: Frame, ticket: &Ticket) -> Result<Asked, WireError> {
         WireError::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the message now").and_close()
     })?;
     let plain = if packed.length > LONG {
-        let unpacked = spawn_blocking(move || Packed::read(&body).and_then(|packed| packed.unpack())).await;
-        unpacked.map_err(|error| WireError::new(code::INTERNAL_ERROR, error.to_string()))?
+        let work =
+            async { ticket.turn().await?.run(move |_| Packed::read(&body).and_then(|packed| packed.unpack())).await };
+        work.await.map_err(|denied| WireError::from(StoreError::from(denied)).and_close())?
     } else {
         packed.unpack()
     };
@@ -186,7 +187,7 @@ async fn answer(shared: &Shared, session: &mut Session, ticket: &Ticket, asked: 
 }
 
 /// The frame of an answer, if one is wanted.
-async fn framed(shared: &Shared, asked: &Asked, document: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+async fn framed(shared: &Shared, ticket: &Ticket, asked: &Asked, document: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let number = shared.next_answer();
     Ok(match asked.answer {
         Answer::None => None,
@@ -196,9 +197,11 @@ async fn framed(shared: &Shared, asked: &Asked, document: Vec<u8>) -> io::Result
             drop(document);
             Some(match compressor {
                 None => frame,
-                Some(compressor) if frame.len() > LONG => {
-                    spawn_blocking(move || compressor.pack(frame)).await.map_err(io::Error::other)?
-                }
+                Some(compressor) if frame.len() > LONG => match ticket.turn().await {
+                    Ok(turn) => turn.run(move |_| compressor.pack(frame)).await.map_err(io::Error::other)?,
+                    // Without a turn it is sent as it is.
+                    Err(_) => frame,
+                },
                 Some(compressor) => compressor.pack(frame),
             })
         }

@@ -57,8 +57,8 @@ pub(super) struct Opened {
     pub(super) namespace: String,
     /// The session of the client, which ends its cursors with it.
     pub(super) session: Option<Vec<u8>>,
-    /// What the caller saw when it was opened; nothing for answers that come from no collection.
-    pub(super) reach: Option<Reach>,
+    /// What the caller saw when it was opened, of each collection that is read.
+    pub(super) reached: Vec<Reach>,
 }
 
 /// A cursor.
@@ -71,7 +71,7 @@ struct Cursor {
 
 /// A cursor that a command takes from. It comes back by [`Cursors::put_back`].
 pub(super) struct Taken {
-    pub(super) reach: Option<Reach>,
+    pub(super) reached: Vec<Reach>,
     pub(super) rest: Rest,
 }
 
@@ -173,7 +173,7 @@ impl Cursors {
             .rest
             .take()
             .ok_or_else(|| WireError::new(12051, format!("cursor id {id} is already in use by another command")))?;
-        Ok(Taken { reach: cursor.opened.reach.clone(), rest })
+        Ok(Taken { reached: cursor.opened.reached.clone(), rest })
     }
 
     /// Puts a cursor back that has more. One that was closed meanwhile stays closed.
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn opened(connection: i64, user_id: i64) -> Opened {
-        Opened { connection, user_id, namespace: "a.b".to_owned(), session: Some(vec![7]), reach: None }
+        Opened { connection, user_id, namespace: "a.b".to_owned(), session: Some(vec![7]), reached: Vec::new() }
     }
 
     fn rest() -> Rest {

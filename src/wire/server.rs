@@ -19,7 +19,7 @@ use crate::query::Limits;
 use crate::service::Services;
 use crate::settings::LimitSettings;
 
-/// Most connections at a time; more wait until one ends.
+/// Most connections at a time. Another one is closed at once, as in MongoDB.
 pub(super) const MOST_CONNECTIONS: usize = 200;
 
 /// How long the listener rests when the system has no room for another connection.
@@ -102,13 +102,10 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
     let mut connections = JoinSet::new();
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
-        let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
-            (listener.accept().await, place)
-        };
         tokio::select! {
-            (accepted, place) = accepted => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                     let (shared, acceptor) = (Arc::clone(&shared), acceptor.clone());
                     connections.spawn(async move {
                         attend(shared, stream, peer, acceptor).await;

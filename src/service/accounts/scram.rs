@@ -12,6 +12,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 
 use super::{AccountError, Accounts, NOBODY};
+use crate::admission;
 use crate::auth::scram::{ClientFirst, Exchange, Proof, Verifier, salt_of};
 use crate::auth::throttle::Attempt;
 use crate::auth::{AuthError, Secret};
@@ -159,8 +160,7 @@ pub(in crate::service) async fn members(
     }
     let salt = accounts.salt_for(&owner.user_name, &tokens).await?;
     let (token, salted) = (token.clone(), salt.clone());
-    let verifier = tokio::task::spawn_blocking(move || Verifier::of(token.expose(), &salted)).await;
-    let verifier = verifier.map_err(StoreError::backend)?;
+    let verifier = admission::work(move |_| Verifier::of(token.expose(), &salted)).await.map_err(StoreError::from)?;
     let scram = doc! {
         "salt": bytes(&salt),
         "stored_key": bytes(&verifier.stored_key),

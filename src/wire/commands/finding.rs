@@ -74,7 +74,7 @@ pub(super) async fn find(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
         None => Found::All(Documents::new()),
     };
     let rest = Rest::of(found.into_pieces(), of_one_snapshot);
-    first_batch(reading, rest, size, (single, options.namespace()?, reach)).await
+    first_batch(reading, rest, size, (single, options.namespace()?, reach.into_iter().collect())).await
 }
 
 /// The size of a first batch.
@@ -90,7 +90,7 @@ pub(super) async fn first_batch(
     reading: &Reading<'_>,
     mut rest: Rest,
     size: BatchSize,
-    (single, namespace, reach): (bool, String, Option<Reach>),
+    (single, namespace, reached): (bool, String, Vec<Reach>),
 ) -> Result<Vec<u8>, WireError> {
     let mut batch = Batch::new("firstBatch");
     let more = rest.fill(&mut batch, size).await?;
@@ -100,7 +100,7 @@ pub(super) async fn first_batch(
             user_id: reading.caller.user_id,
             namespace: namespace.clone(),
             session: reading.options.session(),
-            reach,
+            reached,
         };
         reading.call.shared.cursors.keep(opened, rest)
     } else {
@@ -141,7 +141,7 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
     let mut batch = Batch::new("nextBatch");
     // A failed cursor is gone: it is closed unless this ends well.
     let filled = async {
-        still_seen(reading, taken.reach.as_ref()).await?;
+        still_seen(reading, &taken.reached).await?;
         taken.rest.fill(&mut batch, size).await
     };
     match filled.await {
@@ -161,13 +161,15 @@ pub(super) async fn get_more(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
 }
 
 /// A cursor goes on as long as its caller sees the same as at its beginning.
-async fn still_seen(reading: &Reading<'_>, before: Option<&Reach>) -> Result<(), WireError> {
-    let Some(before) = before else { return Ok(()) };
-    let now = before.collection.reach(reading.services(), &reading.caller).await?;
-    if now.is_as(before) {
-        return Ok(());
+async fn still_seen(reading: &Reading<'_>, reached: &[Reach]) -> Result<(), WireError> {
+    for before in reached {
+        let now = before.collection.reach(reading.services(), &reading.caller).await?;
+        if !now.is_as(before) {
+            let message = "what you may see changed since the cursor was opened; ask again";
+            return Err(WireError::new(code::QUERY_PLAN_KILLED, message));
+        }
     }
-    Err(WireError::new(code::QUERY_PLAN_KILLED, "what you may see changed since the cursor was opened; ask again"))
+    Ok(())
 }
 
 pub(super) fn kill_cursors(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {

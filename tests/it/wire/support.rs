@@ -56,7 +56,8 @@ impl ToolApp {
 
     /// The same with further options of its URI.
     pub(crate) async fn client_with(&self, name: &str, token: &str, options: &str) -> Client {
-        let uri = format!("mongodb://{name}:{token}@{}/?directConnection=true&{options}", self.address);
+        let options = if options.is_empty() { String::new() } else { format!("&{options}") };
+        let uri = format!("mongodb://{name}:{token}@{}/?directConnection=true{options}", self.address);
         Client::with_uri_str(uri).await.expect("a well-formed URI")
     }
 
