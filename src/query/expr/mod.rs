@@ -166,3 +166,8 @@ impl Expression {
 pub(in crate::query) fn check_variable_name(location: &Location, name: &str) -> Result<(), QueryError> {
     parse::check_variable(location, name, true)
 }
+
+/// The double nearest to a number; nothing for other values.
+pub(in crate::query) fn nearest_double(value: &Bson) -> Option<f64> {
+    value::Number::of(value).map(value::Number::to_double)
+}

@@ -4,7 +4,8 @@ use std::hash::{Hash, Hasher};
 
 use bson::Bson;
 
-use crate::query::compare::{compare_bson, number, type_rank};
+use crate::query::compare::{compare_bson, type_rank};
+use crate::query::expr::nearest_double;
 
 /// A value that groups and sets find again; nothing stands for a missing one.
 #[derive(Debug, Clone)]
@@ -50,8 +51,7 @@ fn hash<H: Hasher>(value: &Bson, state: &mut H) {
         Bson::Binary(binary) => state.write_usize(binary.bytes.len()),
         Bson::RegularExpression(regex) => state.write(regex.pattern.as_str().as_bytes()),
         other => {
-            if let Some(number) = number(other.into()) {
-                let nearest = number.to_f64();
+            if let Some(nearest) = nearest_double(other) {
                 let same = if nearest.is_nan() { f64::NAN } else { nearest + 0.0 };
                 state.write_u64(same.to_bits());
             }
