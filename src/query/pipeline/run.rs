@@ -260,11 +260,11 @@ fn finish<S: Source>(
         }
         Running::Count(_, 0) => {}
         Running::Count(name, count) => {
-            push(rest, &*encoded(&count_document(name, *count))?, means, give)?;
+            let _ = push(rest, &*encoded(&count_document(name, *count))?, means, give)?;
         }
         Running::Facet(parts) => {
             let document = facets(std::mem::take(parts), source)?;
-            push(rest, &document, means, give)?;
+            let _ = push(rest, &document, means, give)?;
         }
         Running::Union(union) => {
             let mut next = |document: &RawDocument| push(rest, document, means, give);

@@ -43,7 +43,7 @@ impl Generator<'_> {
             2 => doc! { "$skip": i32::try_from(self.random.below(4)).expect("small") },
             3 => doc! { "$limit": 1 + i32::try_from(self.random.below(5)).expect("small") },
             4 => doc! { "$project": self.stage_projection() },
-            5 => doc! { *self.random.pick(&["$set", "$addFields"]): self.computed() },
+            5 => doc! { *self.random.pick(&["$set", "$addFields"]): self.set_members() },
             6 => match self.random.below(3) {
                 0 => doc! { "$unset": self.path() },
                 _ => doc! { "$unset": [self.path(), self.path()] },
@@ -106,7 +106,7 @@ impl Generator<'_> {
         projection
     }
 
-    fn computed(&mut self) -> Document {
+    fn set_members(&mut self) -> Document {
         let mut members = Document::new();
         for _ in 0..=self.random.below(2) {
             let path = self.path();
