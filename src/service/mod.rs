@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod advice;
+pub mod aggregate;
 pub mod api_tokens;
 pub mod bulk;
 pub mod categories;

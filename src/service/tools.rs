@@ -16,9 +16,12 @@ use super::error::ServiceError;
 use super::rights;
 use super::services::Services;
 use crate::admission::{self, Means};
-use crate::query::{Budget, Filter, SortValue};
+use crate::query::{Budget, Filter, Pipeline, SortValue};
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
-use crate::store::{Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom};
+use crate::store::pieces::Chunks;
+use crate::store::{
+    self, AggregateQuery, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
+};
 
 /// A collection that tools know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,15 @@ pub const COLLECTIONS: [ToolCollection; 6] = [
     ToolCollection { name: USERS, right: VIEW_USERS },
     ToolCollection { name: SETTINGS, right: VIEW_USERS },
 ];
+
+/// The collection whose documents come without a member `password`.
+pub const WITHOUT_PASSWORDS: &str = USERS;
+
+/// What `$lookup` and `$unionWith` may read.
+const LOOKED_UP: [&str; 3] = [OBJECTS, TYPES, CATEGORIES];
+
+/// How many bytes of results that need each other are held at a time.
+const HELD: usize = 64 * 1024 * 1024;
 
 const VIEW_USERS: &str = "base.user-management.user.view";
 
@@ -191,6 +203,30 @@ impl Reach {
         let query = FindQuery { filter: self.scope(query.filter), ..query };
         let explanation = services.store.explain(self.collection.name, &query).await?;
         Ok(if self.hides() { explanation.without_counts() } else { explanation })
+    }
+
+    /// The results of a pipeline, and what else it reads. A pipeline on [`WITHOUT_PASSWORDS`] begins with `$unset`.
+    ///
+    /// # Errors
+    /// As [`Store::aggregate`](crate::store::Store::aggregate).
+    pub async fn aggregate(
+        &self,
+        services: &Services,
+        caller: &Caller,
+        pipeline: Pipeline,
+        max_time: Duration,
+    ) -> Result<(Chunks, Vec<Self>), ServiceError> {
+        let (mut others, mut reach) = (Vec::new(), store::Reach::default());
+        let named = pipeline.collections().into_iter().filter_map(ToolCollection::named);
+        for other in named.filter(|other| LOOKED_UP.contains(&other.name)) {
+            let other = other.reach(services, caller).await?;
+            reach = reach.with(other.collection.name, other.guard.clone().unwrap_or_default());
+            others.push(other);
+        }
+        let guard = self.guard.clone().unwrap_or_default();
+        let query = AggregateQuery { guard, reach, max_bytes: HELD, ..AggregateQuery::new(pipeline, max_time) };
+        let chunks = services.store.aggregate(self.collection.name, &query).await?;
+        Ok((admission::kept(chunks).boxed(), others))
     }
 
     /// How much the caller sees.

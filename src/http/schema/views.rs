@@ -129,6 +129,17 @@ pub struct CreatedObjects {
     tail: Tail,
 }
 
+/// The results of a pipeline.
+#[derive(Serialize, ToSchema)]
+pub struct Aggregated {
+    /// What the last stage gives.
+    pub results: Vec<std::collections::BTreeMap<String, serde_json::Value>>,
+    /// How many there are.
+    pub count: u64,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
 /// The outcome of one object of a request.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedObject {

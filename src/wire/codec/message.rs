@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn a_command_with_sequences_is_read() {
-        let sequence = [b"\x01\x10\0\0\0docs\0\0\x05\0\0\0\0".as_slice()];
         // The name is "docs", then a byte that begins no document.
-        assert!(Message::read(&[], &body(0, &[b"\0", EMPTY, sequence[0]])).is_err());
+        let broken = b"\x01\x10\0\0\0docs\0\0\x05\0\0\0\0";
+        assert!(Message::read(&[], &body(0, &[b"\0", EMPTY, broken])).is_err());
         let sequence = b"\x01\x13\0\0\0docs\0\x05\0\0\0\0\x05\0\0\0\0";
         let bytes = body(EXHAUST_ALLOWED, &[b"\0", EMPTY, sequence]);
         let message = Message::read(&[], &bytes).expect("a message");

@@ -10,7 +10,7 @@ use crate::wire::error::{WireError, code};
 use crate::wire::server::MOST_CONNECTIONS;
 
 /// The version of MongoDB whose answers this server gives.
-const VERSION: &str = "6.0.5";
+pub(super) const VERSION: &str = "6.0.5";
 
 /// What this program calls itself.
 const PROCESS: &str = env!("CARGO_PKG_NAME");

@@ -11,12 +11,12 @@ use crate::store::{Explanation, FindQuery, IndexUse, SortedBy, Step};
 use crate::wire::error::{WireError, code};
 
 /// What of a query shapes its plan beside the way to the documents.
-struct Shape {
-    sort: Document,
-    projection: Option<Document>,
-    skip: u64,
-    limit: u64,
-    counts: bool,
+pub(super) struct Shape {
+    pub(super) sort: Document,
+    pub(super) projection: Option<Document>,
+    pub(super) skip: u64,
+    pub(super) limit: u64,
+    pub(super) counts: bool,
 }
 
 pub(super) async fn explain(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
@@ -38,7 +38,12 @@ pub(super) async fn explain(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
         "find" => finding::query(reading, &options).await?,
         "count" => counting::count_query(reading, &options).await?,
         "distinct" => counting::distinct_query(reading, &options).await?.0,
-        "aggregate" => return super::aggregate::explain(reading, &options, with_stats).await,
+        "aggregate" => {
+            let mut answer = super::aggregate::explain(reading, &options, with_stats).await?;
+            answer.insert("command", command.clone());
+            answer.extend(server());
+            return done(answer);
+        }
         other => {
             let message = format!("Explain failed due to unknown command: {other}");
             return Err(WireError::new(code::COMMAND_NOT_FOUND, message));
@@ -53,11 +58,16 @@ pub(super) async fn explain(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
     };
     let mut answer = explained(reading, &options, query, &shape, with_stats).await?;
     answer.insert("command", command.clone());
-    answer.insert("serverInfo", doc! { "host": "", "port": 0, "version": "6.0.5", "gitVersion": "" });
+    answer.extend(server());
     done(answer)
 }
 
-async fn explained(
+/// What stands at the end of every plan.
+pub(super) fn server() -> Document {
+    doc! { "serverInfo": { "host": "", "port": 0, "version": super::about::VERSION, "gitVersion": "" } }
+}
+
+pub(super) async fn explained(
     reading: &Reading<'_>,
     options: &Options,
     query: FindQuery,

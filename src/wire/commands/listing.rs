@@ -89,12 +89,11 @@ pub(super) async fn database_stats(reading: &Reading<'_>) -> Result<Vec<u8>, Wir
     let options = &reading.options;
     options.only(&["scale", "freeStorage"])?;
     let scale = scale(options)?;
-    let (size, indexes, collections) = match reading.is_here() {
-        true => {
-            let (size, indexes) = total(reading).await?;
-            (size, indexes, COLLECTIONS.len())
-        }
-        false => (Size::default(), 0, 0),
+    let (size, indexes, collections) = if reading.is_here() {
+        let (size, indexes) = total(reading).await?;
+        (size, indexes, COLLECTIONS.len())
+    } else {
+        (Size::default(), 0, 0)
     };
     let mut answer = doc! {
         "db": options.database.as_str(),
@@ -165,7 +164,7 @@ async fn total(reading: &Reading<'_>) -> Result<(Size, usize), WireError> {
     Ok((all, indexes))
 }
 
-fn sizes(size: Size, scale: i64, indexes: usize) -> Document {
+pub(super) fn sizes(size: Size, scale: i64, indexes: usize) -> Document {
     let mut sizes = doc! {
         "size": divided(size.bytes, scale),
         "count": long(size.documents),
@@ -235,7 +234,7 @@ async fn as_cursor(reading: &Reading<'_>, found: Vec<Document>, namespace: Strin
     finding::first_batch(reading, rest, first_size(size), (false, namespace, Vec::new())).await
 }
 
-fn encoded(document: &Document) -> RawDocumentBuf {
+pub(super) fn encoded(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).expect("a description of ours is BSON")
 }
 

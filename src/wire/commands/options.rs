@@ -235,6 +235,16 @@ impl Options {
         })
     }
 
+    /// The `batchSize` of a cursor.
+    ///
+    /// # Errors
+    /// Code 14.
+    pub(super) fn cursor_size(cursor: &Document) -> Result<Option<u64>, WireError> {
+        let Some(size) = cursor.get("batchSize") else { return Ok(None) };
+        let size = whole(size).ok_or_else(|| WireError::mismatch("cursor", "batchSize", kind_of(size), "number"))?;
+        u64::try_from(size).map(Some).map_err(|_| WireError::new(51024, "BSON field 'batchSize' value must be >= 0"))
+    }
+
     /// The id of the client's session.
     pub(super) fn session(&self) -> Option<Vec<u8>> {
         session_id(self.get("lsid")?.as_document()?)

@@ -165,6 +165,20 @@ async fn objects_that_an_access_list_hides_are_not_there() {
     assert_eq!(distinct.get_array("values").ok().map(Vec::len), Some(1));
     let stats = ada.run_command(doc! { "collStats": "framework.objects" }).await.expect("figures");
     assert_eq!(stats.get_i64("count").ok(), Some(1));
+    let count = doc! { "$count": "n" };
+    let pipeline =
+        |stages: Vec<bson::Document>| doc! { "aggregate": "framework.objects", "pipeline": stages, "cursor": {} };
+    assert_eq!(found(&ada, pipeline(vec![count.clone()])).await, [doc! { "n": 1 }]);
+    let union = pipeline(vec![doc! { "$unionWith": "framework.objects" }, count.clone()]);
+    assert_eq!(found(&ada, union).await, [doc! { "n": 2 }]);
+    let look = doc! { "from": "framework.objects", "pipeline": [count], "as": "all" };
+    let looked =
+        found(&ada, pipeline(vec![doc! { "$lookup": look }, doc! { "$project": { "_id": 0, "all": 1 } }])).await;
+    assert_eq!(looked, [doc! { "all": [{ "n": 1 }] }]);
+    for from in ["management.users", "service.tokens", "framework.categories"] {
+        let (code, message) = refused(&ada, pipeline(vec![doc! { "$unionWith": from }])).await;
+        assert_eq!(code, 13, "{message}");
+    }
     // An expression that fails on hidden objects does not fail.
     let failing = doc! { "$expr": { "$divide": [1, { "$subtract": ["$type_id", hidden] }] } };
     assert_eq!(found(&ada, doc! { "find": "framework.objects", "filter": failing }).await.len(), 1);
@@ -222,6 +236,8 @@ async fn users_come_without_passwords_and_secrets_do_not_exist() {
     assert_eq!(users.len(), 1);
     assert_eq!(users[0].get_str("user_name").ok(), Some("admin"));
     assert!(users[0].get("password").is_none() && users[0].get("_id").is_some());
+    let stages = vec![doc! { "$match": { "password": { "$exists": true } } }, doc! { "$count": "n" }];
+    assert!(found(&admin, doc! { "aggregate": "management.users", "pipeline": stages, "cursor": {} }).await.is_empty());
     for secret in ["service.credentials", "service.keys", "service.tokens", "service.secrets"] {
         assert!(found(&admin, doc! { "find": secret }).await.is_empty(), "{secret}");
         assert_eq!(refused(&admin, doc! { "listIndexes": secret }).await.0, 26);

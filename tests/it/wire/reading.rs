@@ -54,6 +54,14 @@ impl Both {
     }
 }
 
+fn aggregate(stages: &[Document]) -> Document {
+    doc! { "aggregate": "framework.objects", "pipeline": stages, "cursor": {} }
+}
+
+fn lookup(from: &str) -> Document {
+    doc! { "$lookup": { "from": from, "localField": "type_id", "foreignField": "public_id", "as": "types" } }
+}
+
 fn object(id: i64) -> Document {
     let kind = if id % 3 == 0 { Bson::Double(3.0) } else { Bson::Int32(i32::try_from(id % 3).expect("it is small")) };
     doc! {
@@ -98,6 +106,19 @@ async fn finds_counts_and_distincts_are_those_of_mongodb() {
         doc! { "distinct": objects, "key": "tags.b", "query": { "public_id": { "$lt": 4 } } },
         doc! { "distinct": objects, "key": "fields.1.value" },
         doc! { "distinct": objects, "key": "missing" },
+        aggregate(&[doc! { "$match": { "type_id": 1 } }, doc! { "$group": { "_id": 1, "n": { "$sum": 1 } } }]),
+        aggregate(&[doc! { "$sort": { "public_id": -1 } }, doc! { "$limit": 3 }, doc! { "$project": { "fields": 1 } }]),
+        aggregate(&[
+            doc! { "$unwind": "$fields" },
+            doc! { "$sortByCount": "$fields.name" },
+            doc! { "$sort": { "_id": 1 } },
+        ]),
+        aggregate(&[doc! { "$match": { "public_id": 5 } }, lookup("framework.objects")]),
+        aggregate(&[doc! { "$count": "n" }]),
+        aggregate(&[doc! { "$foo": 1 }]),
+        doc! { "aggregate": objects, "pipeline": [], "cursor": { "batchSize": 7 } },
+        doc! { "aggregate": objects, "pipeline": [] },
+        doc! { "aggregate": "no.such.collection", "pipeline": [], "cursor": {} },
     ] {
         both.same(command).await;
     }
