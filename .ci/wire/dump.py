@@ -19,8 +19,8 @@ for name in source.list_collection_names():
     documents = list(source[name].find())
     if documents:
         target[name].insert_many(documents)
-    wanted = [one.raw for one in migrated[name].find().sort("$natural", 1)]
-    dumped = [one.raw for one in target[name].find().sort("$natural", 1)]
+    wanted = [bytes(one.raw) for one in migrated[name].find().sort("$natural", 1)]
+    dumped = [bytes(one.raw) for one in target[name].find().sort("$natural", 1)]
     if wanted != dumped:
         sys.exit(f"{name}: the dump differs from what migrate wrote: {len(dumped)} and {len(wanted)} documents")
     print(f"{name}: {len(dumped)} documents are equal")

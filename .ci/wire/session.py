@@ -33,7 +33,7 @@ for name in ["framework.objects", "framework.types", "framework.categories", "ma
     documents = [
         bson.encode(one) for batch in database[name].find_raw_batches() for one in bson.decode_iter(batch)
     ]
-    raw = [one.raw for one in database.get_collection(name, bson.CodecOptions(RawBSONDocument)).find()]
+    raw = [bytes(one.raw) for one in database.get_collection(name, bson.CodecOptions(RawBSONDocument)).find()]
     show(f"bytes of {name}", [len(documents), sum(map(len, documents)), sorted(documents) == sorted(raw)])
 for name, question in [("operator", {"a": {"$foo": 1}}), ("type", {"$expr": {"$add": ["$version", 1]}})]:
     try:
