@@ -13,7 +13,7 @@ use crate::admission;
 use crate::query::compare::compare_bson;
 use crate::query::raw::{Elements, Value};
 use crate::query::{Leaf, Path};
-use crate::service::tools::{Reach, ToolCollection};
+use crate::service::tools::Reach;
 use crate::store::{FindQuery, StoreError};
 use crate::wire::cursors::LARGEST_BATCH;
 use crate::wire::error::{WireError, code};
@@ -74,12 +74,10 @@ pub(super) async fn distinct(reading: &Reading<'_>) -> Result<Vec<u8>, WireError
     done(doc! { "values": values })
 }
 
-/// The different values at a path, in the order in which they were found; in ascending order where an index begins with
-/// the path, as MongoDB walks over it.
+/// The different values at a path in ascending order. Of equal values the first one that was found counts.
 async fn values(reading: &Reading<'_>, reach: &Reach, query: FindQuery, key: &str) -> Result<Vec<Bson>, WireError> {
     let path = Path::new(key);
     let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
     let mut bytes = 0;
     let ticket = admission::current();
     let mut pieces = reach.find(reading.services(), query).await?.into_pieces();
@@ -89,10 +87,9 @@ async fn values(reading: &Reading<'_>, reach: &Reach, query: FindQuery, key: &st
             path.any(document, Leaf::Whole, &mut |value, _| {
                 for value in value.into_iter().flat_map(one_by_one) {
                     let Some(value) = value.to_bson().map(Ordered) else { continue };
-                    if !seen.contains(&value) {
-                        bytes += VALUE + size_of_bson(&value.0);
-                        found.push(value.0.clone());
-                        seen.insert(value);
+                    let size = VALUE + size_of_bson(&value.0);
+                    if seen.insert(value) {
+                        bytes += size;
                     }
                 }
                 false
@@ -101,14 +98,10 @@ async fn values(reading: &Reading<'_>, reach: &Reach, query: FindQuery, key: &st
         if bytes > LARGEST_BATCH {
             return Err(WireError::new(17217, "distinct too big, 16mb cap"));
         }
-        // Each value is there twice.
-        ticket.hold(2 * (bytes - before)).map_err(StoreError::from)?;
+        ticket.hold(bytes - before).map_err(StoreError::from)?;
         tokio::task::yield_now().await;
     }
-    if is_indexed(reach.collection, key) {
-        found.sort_by(compare_bson);
-    }
-    Ok(found)
+    Ok(seen.into_iter().map(|value| value.0).collect())
 }
 
 /// The elements of an array, or the value itself.
@@ -127,14 +120,6 @@ fn size_of_bson(value: &Bson) -> usize {
         Bson::Binary(binary) => binary.bytes.len(),
         _ => 0,
     }
-}
-
-fn is_indexed(collection: ToolCollection, key: &str) -> bool {
-    let begins = collection
-        .indexes()
-        .iter()
-        .any(|index| index.partial.is_empty() && index.keys.first().is_some_and(|first| first.path == key));
-    begins || key == "_id"
 }
 
 /// A value in MongoDB's order, in which 1 and 1.0 are the same.

@@ -70,7 +70,7 @@ impl ToolApp {
     /// Creates a type whose objects only these groups may read, and gives its id.
     pub(crate) async fn hidden_type(&self, name: &str, groups: &[i64]) -> i64 {
         let includes: serde_json::Map<String, Value> =
-            groups.iter().map(|group| (group.to_string(), json!(["READ"]))).collect();
+            groups.iter().map(|group| (group.to_string(), json!(["READ", "CREATE"]))).collect();
         let body = json!({
             "name": name, "author_id": 1, "fields": [],
             "acl": {"activated": true, "groups": {"includes": includes}},
