@@ -105,7 +105,9 @@ mod tests {
 
     fn body(flags: u32, sections: &[&[u8]]) -> Vec<u8> {
         let mut bytes = flags.to_le_bytes().to_vec();
-        sections.iter().for_each(|section| bytes.extend_from_slice(section));
+        for section in sections {
+            bytes.extend_from_slice(section);
+        }
         bytes
     }
 
