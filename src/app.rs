@@ -10,12 +10,13 @@ use actix_web::dev::Server;
 use actix_web::middleware::{Condition, from_fn};
 use actix_web::{App, web};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::AbortHandle;
 
 use crate::admission::Admission;
 use crate::auth::{PasswordError, Passwords};
 use crate::clock::{Clock, SystemClock};
-use crate::http::edge::cors::{CorsPolicy, plain_answers};
 use crate::http::compat;
+use crate::http::edge::cors::{CorsPolicy, plain_answers};
 use crate::http::edge::gate::{Gate, gate};
 use crate::http::edge::headers::strict_transport;
 use crate::http::edge::rate_limit::RateLimits;
@@ -43,6 +44,7 @@ use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, Sto
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
 use crate::store::{Copying, FileStore, Measured, Store, StoreError, collections};
+use crate::wire::{self, WireParts};
 
 /// Between the first attempts to reach a store.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -58,6 +60,7 @@ pub struct Application {
     settings: Settings,
     listener: TcpListener,
     monitor: Option<TcpListener>,
+    wire: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
     file: Option<Arc<dyn FileStore>>,
     cors: Arc<CorsPolicy>,
@@ -185,6 +188,7 @@ impl Application {
         let (services, first_admin) = build_services(&settings, store, clock).await?;
         let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
         let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
+        let wire = settings.wire.address().map(|address| listen(address, "wire.address")).transpose()?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
@@ -237,6 +241,7 @@ impl Application {
             settings,
             listener,
             monitor,
+            wire,
             certificates,
             file,
             cors,
@@ -264,6 +269,11 @@ impl Application {
         self.monitor.as_ref().and_then(|monitor| monitor.local_addr().ok())
     }
 
+    /// The address on which MongoDB tools are answered, if there is one.
+    pub fn wire_address(&self) -> Option<SocketAddr> {
+        self.wire.as_ref().and_then(|wire| wire.local_addr().ok())
+    }
+
     /// The first administrator, when this start made one.
     pub fn first_admin(&self) -> Option<&FirstAdmin> {
         self.first_admin.as_ref()
@@ -288,7 +298,7 @@ impl Application {
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone())?;
         let _control = self.control();
-        let server = self.server()?;
+        let (server, tools) = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
             let name = tokio::select! {
@@ -296,6 +306,8 @@ impl Application {
                 _ = interrupt.recv() => "SIGINT",
             };
             log::info!("{name}: finishing what is under way");
+            // Tools only read, and begin again.
+            tools.inspect(AbortHandle::abort);
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");
@@ -319,10 +331,11 @@ impl Application {
     /// # Errors
     /// As [`Application::run`].
     pub async fn run_without_signals(self) -> io::Result<()> {
-        self.server()?.await
+        self.server()?.0.await
     }
 
-    fn server(self) -> io::Result<Server> {
+    /// The server, and the task that answers MongoDB tools.
+    fn server(self) -> io::Result<(Server, Option<AbortHandle>)> {
         let Self {
             state,
             gate: at_gate,
@@ -331,6 +344,7 @@ impl Application {
             settings,
             listener,
             monitor,
+            wire,
             certificates,
             cors,
             routes,
@@ -340,6 +354,7 @@ impl Application {
             log::info!("/metrics is answered on http://{}", monitor.local_addr()?);
             tokio::spawn(metrics::serve(monitor, state.clone())?);
         }
+        let tools = wire.map(|wire| serve_tools(wire, &state, &settings, certificates.as_ref())).transpose()?;
         let tls =
             certificates.map(|certificates| certificates.server_config()).transpose().map_err(io::Error::other)?;
         let is_compatible = is_compatible(&settings);
@@ -357,7 +372,7 @@ impl Application {
                 .configure(|config| metrics::configure(config, &state))
                 .default_service(web::to(no_such_path))
         };
-        server::start(application, listener, &settings.server, tls)
+        Ok((server::start(application, listener, &settings.server, tls)?, tools))
     }
 }
 
@@ -368,6 +383,30 @@ fn is_compatible(settings: &Settings) -> bool {
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|source| StartError::Listen { key, address: address.to_owned(), source })
+}
+
+/// Answers MongoDB tools on `listener`, in a task of its own.
+fn serve_tools(
+    listener: TcpListener,
+    state: &HttpState,
+    settings: &Settings,
+    certificates: Option<&Arc<Certificates>>,
+) -> io::Result<AbortHandle> {
+    let parts = WireParts {
+        services: Arc::clone(&state.services),
+        database: settings.wire.database.clone(),
+        query_limits: settings.query.limits(),
+        limits: settings.server.limits.clone(),
+        command_timeout: state.request_timeout,
+        tls: certificates.map(Certificates::plain_config).transpose().map_err(io::Error::other)?,
+    };
+    log::info!("wire: listening on mongodb://{}", listener.local_addr()?);
+    let task = tokio::spawn(async move {
+        if let Err(error) = wire::serve(listener, parts).await {
+            log::error!("wire: the listener for MongoDB tools ended: {error}");
+        }
+    });
+    Ok(task.abort_handle())
 }
 
 /// Reloads certificate and key at each SIGHUP; the old ones stay if the new ones are wrong. Without TLS the signal has

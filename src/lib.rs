@@ -33,3 +33,4 @@ pub mod service;
 pub mod settings;
 pub mod store;
 pub mod suggest;
+pub mod wire;

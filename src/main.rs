@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use inventory_service::cli::output::{CLOSED_PIPE, is_closed_pipe};
-use inventory_service::cli::{Command, CommandLine, Outcome, all_settings};
+use inventory_service::cli::{CommandLine, Outcome, all_settings};
 use inventory_service::logging;
 use inventory_service::settings::{Overrides, Settings};
 use mimalloc::MiMalloc;
@@ -29,10 +29,12 @@ fn main() -> ExitCode {
 }
 
 fn run(line: CommandLine) -> Outcome {
-    let overrides = read_overrides(&line.settings)?;
+    let command = line.command.unwrap_or_default();
+    let mut overrides = read_overrides(&line.settings)?;
+    overrides.values.extend(command.settings());
     let settings = Settings::load(Path::new("."), &overrides)?;
     logging::start(&settings.log.level, settings.log.format);
-    line.command.unwrap_or(Command::Serve).run(settings)
+    command.run(settings)
 }
 
 fn read_overrides(pairs: &[String]) -> Result<Overrides, String> {

@@ -7,6 +7,7 @@
 mod edge;
 pub mod reference;
 mod sources;
+mod wire;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -28,6 +29,7 @@ use crate::store::mongo::MongoOptions;
 pub use self::edge::{
     CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
 };
+pub use self::wire::WireSettings;
 
 /// The file that is compiled in, so that the binary alone starts.
 const BASE: &str = include_str!("../config/base.toml");
@@ -40,6 +42,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// Where the data is.
     pub store: StoreSettings,
+    /// Where MongoDB tools read the embedded store.
+    pub wire: WireSettings,
     /// Who may come in.
     pub auth: AuthSettings,
     /// What the REST interface allows.
@@ -387,7 +391,8 @@ impl Settings {
         self.admission.validate()?;
         self.log.validate()?;
         self.server.limits.validate()?;
-        self.server.tls.files()?;
+        let is_encrypted = self.server.tls.files()?.is_some();
+        self.wire.validate(&self.store.location()?, is_encrypted)?;
         self.server.cors.origins()?;
         self.server.cors.headers()?;
         self.server.rate_limit.validate()?;

@@ -4,6 +4,7 @@
 
 pub mod bodies;
 pub mod filter;
+pub mod frames;
 pub mod heads;
 pub mod json;
 pub mod keys;

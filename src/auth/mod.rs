@@ -7,6 +7,7 @@ mod cursor;
 pub mod header;
 pub mod password;
 pub mod rights;
+pub mod scram;
 mod secret;
 mod settings;
 pub mod throttle;

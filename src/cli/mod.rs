@@ -66,7 +66,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("INVENTORY_COMMIT"
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Answer requests (the default).
-    Serve,
+    Serve(serve::ServeCommand),
     /// Say whether the settings and the store are in order, or whether the running service is ready.
     Check(check::CheckCommand),
     /// Free the unused space of an embedded store.
@@ -97,7 +97,21 @@ pub enum Command {
     Man,
 }
 
+impl Default for Command {
+    fn default() -> Self {
+        Self::Serve(serve::ServeCommand::default())
+    }
+}
+
 impl Command {
+    /// The settings that options of the command stand for.
+    pub fn settings(&self) -> Option<(String, String)> {
+        match self {
+            Self::Serve(command) => command.wire.clone().map(|address| ("wire.address".to_owned(), address)),
+            _ => None,
+        }
+    }
+
     /// Carries the command out, on a runtime that it starts here: so the futures are compiled with the library, not once
     /// more with each program that uses it.
     ///
@@ -110,7 +124,7 @@ impl Command {
 
     async fn carry_out(self, settings: Settings) -> Outcome {
         match self {
-            Self::Serve => serve::run(settings).await,
+            Self::Serve(_) => serve::run(settings).await,
             Self::Check(command) => command.run(settings).await,
             Self::Compact(command) => command.run(settings).await,
             Self::Demo(command) => command.run(settings).await,

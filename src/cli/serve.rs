@@ -1,9 +1,20 @@
 //! `inventory-service serve`: answers requests until it is told to stop.
 
+use clap::Args;
+
 use crate::app::{Application, StartError};
 use crate::settings::Settings;
 
 use super::Outcome;
+
+/// The options of `serve`.
+#[derive(Debug, Default, Args)]
+pub struct ServeCommand {
+    /// Lets MongoDB tools read the embedded store at this address for this run, for instance 127.0.0.1:27017; it is
+    /// the setting wire.address.
+    #[arg(long, value_name = "ADDRESS")]
+    pub wire: Option<String>,
+}
 
 pub(super) async fn run(settings: Settings) -> Outcome {
     let application = Application::build(settings).await?;

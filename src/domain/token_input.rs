@@ -17,6 +17,7 @@ pub const TOKEN: Schema = Schema {
         Member::required("name", Kind::Text),
         Member::optional("expires_at", Kind::Any).or_null(),
         Member::optional("rights", Kind::List(&Kind::Text)).or_null(),
+        Member::optional("mongodb", Kind::Boolean).or_null(),
     ],
     unknown: Unknown::Refused,
 };
@@ -45,6 +46,8 @@ pub struct TokenRequest {
     pub expires_at: DateTime<Utc>,
     /// Its rights; `None`: those of its user.
     pub rights: Option<Vec<String>>,
+    /// Whether MongoDB tools may sign in with it.
+    pub mongodb: bool,
 }
 
 /// Checks a body.
@@ -75,7 +78,8 @@ pub fn read(body: &Document, now: DateTime<Utc>, is_right: impl Fn(&str) -> bool
         Some(expires_at) if violations.is_empty() => {
             let mut seen = HashSet::new();
             let once = |rights: Vec<String>| rights.into_iter().filter(|right| seen.insert(right.clone())).collect();
-            Ok(TokenRequest { name, expires_at, rights: rights.map(once) })
+            let mongodb = accepted.get_bool("mongodb").unwrap_or(false);
+            Ok(TokenRequest { name, expires_at, rights: rights.map(once), mongodb })
         }
         _ => Err(violations),
     }
@@ -118,7 +122,9 @@ mod tests {
     #[test]
     fn a_name_is_enough() {
         let token = read_at_noon(&doc! {"name": "backup"}).expect("right");
-        assert_eq!(token, TokenRequest { name: "backup".into(), expires_at: noon() + LIFETIME, rights: None });
+        let wanted =
+            TokenRequest { name: "backup".into(), expires_at: noon() + LIFETIME, rights: None, mongodb: false };
+        assert_eq!(token, wanted);
     }
 
     #[test]

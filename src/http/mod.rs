@@ -1,5 +1,6 @@
 //! Everything that knows actix: routes, parameters, bodies, envelopes, errors.
 
+mod aggregate;
 pub mod arrivals;
 mod auth;
 pub mod body;

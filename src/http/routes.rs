@@ -14,7 +14,7 @@ use serde_json::json;
 use super::caller::{TimeBudget, authorize};
 use super::route_table::{RouteAccess, RouteInfo, described};
 use super::{
-    auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
+    aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
     user_tokens as tokens, users,
 };
 use RouteAccess::{OwnOr, Public, Right, SignedIn};
@@ -55,6 +55,7 @@ routes! {
 
     GET "/rest/objects/", Right("base.framework.object.view"), objects::list_objects;
     QUERY "/rest/objects/", Right("base.framework.object.view"), objects::query_objects;
+    POST "/rest/objects/aggregate", Right("base.framework.object.view"), aggregate::aggregate_objects;
     POST "/rest/objects/query", Right("base.framework.object.view"), objects::query_objects;
     POST "/rest/objects/", Right("base.framework.object.add"), objects::create_object;
     POST "/rest/objects/bulk", Right("base.framework.object.add"), bulk::create_objects;

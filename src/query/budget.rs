@@ -91,6 +91,11 @@ impl Budget {
         Self { means: means.clone(), share: RefCell::new(means.share()), ..self }
     }
 
+    /// Memory for what is kept from document to document.
+    pub(in crate::query) fn share(&self) -> Share {
+        self.means.share()
+    }
+
     /// Counts steps, and reads the clock at intervals.
     pub(in crate::query) fn step(&self, count: usize) -> Result<(), EvalError> {
         let steps = self.steps.get() + count;
@@ -173,7 +178,7 @@ pub(in crate::query) fn check_text(length: usize) -> Result<(), EvalError> {
 }
 
 /// The bytes that a value holds beside its own place.
-fn size_of_value(value: &Bson, depth: usize) -> Result<usize, EvalError> {
+pub(in crate::query) fn size_of_value(value: &Bson, depth: usize) -> Result<usize, EvalError> {
     if depth > MAX_DEPTH {
         return Err(EvalError::new(15, format!("a value nested deeper than {MAX_DEPTH} levels")));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bson::DateTime;
+use bson::{Bson, DateTime};
 
 use super::budget::Budget;
 
@@ -118,6 +118,15 @@ pub(crate) fn regex_too_long(chars: usize) -> String {
     format!("a regular expression of more than {chars} characters; make it shorter")
 }
 
+/// What a variable of a pipeline stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Binding {
+    /// A value that each document gives: the pipeline is read again with it.
+    Later,
+    /// This value; nothing for a missing one.
+    Known(Option<Bson>),
+}
+
 /// Where in the client's document the parser is.
 #[derive(Debug)]
 pub(crate) struct Location {
@@ -125,6 +134,8 @@ pub(crate) struct Location {
     steps: Vec<String>,
     max_regex_chars: usize,
     now: Option<DateTime>,
+    /// Variables of pipelines, the innermost last.
+    bindings: Vec<(String, Binding)>,
     /// For what is computed ahead.
     budget: Budget,
 }
@@ -132,7 +143,34 @@ pub(crate) struct Location {
 impl Location {
     /// At the top of the document that `root` names: `filter`, `sort`, `projection`.
     pub(crate) fn new(root: &'static str) -> Self {
-        Self { root, steps: Vec::new(), max_regex_chars: usize::MAX, now: None, budget: Budget::default() }
+        Self {
+            root,
+            steps: Vec::new(),
+            max_regex_chars: usize::MAX,
+            now: None,
+            bindings: Vec::new(),
+            budget: Budget::default(),
+        }
+    }
+
+    /// Binds a variable for what is read from here on.
+    pub(crate) fn bind(&mut self, name: &str, binding: Binding) {
+        self.bindings.push((name.to_owned(), binding));
+    }
+
+    /// Forgets the newest variables.
+    pub(crate) fn unbind(&mut self, count: usize) {
+        self.bindings.truncate(self.bindings.len().saturating_sub(count));
+    }
+
+    /// All variables.
+    pub(crate) fn bindings(&self) -> &[(String, Binding)] {
+        &self.bindings
+    }
+
+    /// What a variable stands for.
+    pub(crate) fn binding(&self, name: &str) -> Option<&Binding> {
+        self.bindings.iter().rev().find(|(known, _)| known == name).map(|(_, binding)| binding)
     }
 
     /// The document that it is in.

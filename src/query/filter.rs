@@ -204,6 +204,11 @@ impl Filter {
         }
     }
 
+    /// A filter that was compiled as a part of something else.
+    pub(super) fn of_tree(document: Document, tree: Node, server: Option<&'static str>) -> Self {
+        Self::made(Inner { server, ..Inner::of(document, tree) })
+    }
+
     /// The document that MongoDB is sent.
     pub fn document(&self) -> &Document {
         self.inner.document.get_or_init(|| match (&self.inner.tree, &self.inner.made_of) {

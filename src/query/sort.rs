@@ -95,6 +95,17 @@ impl Sort {
         Ok(sort)
     }
 
+    /// The same keys in the other direction each.
+    #[must_use]
+    pub(super) fn turned(mut self) -> Self {
+        for key in &mut self.keys {
+            match key {
+                SortKey::Path { descending, .. } | SortKey::Entry { descending, .. } => *descending = !*descending,
+            }
+        }
+        self
+    }
+
     /// By the value of a path.
     pub fn by(path: &str, descending: bool) -> Self {
         Self::default().then(path, descending)
@@ -164,7 +175,8 @@ fn truncated(value: &Bson) -> Option<i64> {
     number(value.into()).and_then(Number::truncated)
 }
 
-fn direction_of(at: &Location, direction: &Bson) -> Result<bool, QueryError> {
+/// Whether a direction is the descending one.
+pub(super) fn direction_of(at: &Location, direction: &Bson) -> Result<bool, QueryError> {
     let code = if number(direction.into()).is_some() { 15975 } else { 15974 };
     match truncated(direction) {
         Some(1) => Ok(false),

@@ -1,5 +1,7 @@
 //! Signing in, and finding out who is calling.
 
+pub mod scram;
+
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
 
 use crate::auth::throttle::{Attempt, Verdict};
 use crate::auth::{AuthError, AuthSettings, Authorization, Passwords, Secret, Throttle, Tokens};
@@ -78,6 +81,8 @@ pub struct Accounts {
     clock: Arc<dyn Clock>,
     max_time: Duration,
     basic: Option<BasicCallers>,
+    /// What salts of SCRAM are made of, once somebody needed one.
+    salts: OnceCell<[u8; 32]>,
 }
 
 /// What accounts are built from.
@@ -113,7 +118,21 @@ impl Accounts {
         let throttle = Throttle::new(settings.throttle);
         let basic = settings.basic.then(BasicCallers::new);
         let sign_ins = SignIns::default();
-        Ok(Self { store, directory, passwords, tokens, keys, api_tokens, throttle, sign_ins, clock, max_time, basic })
+        let salts = OnceCell::new();
+        Ok(Self {
+            store,
+            directory,
+            passwords,
+            tokens,
+            keys,
+            api_tokens,
+            throttle,
+            sign_ins,
+            clock,
+            max_time,
+            basic,
+            salts,
+        })
     }
 
     /// Hashes passwords under the same bounds as sign-in does.
@@ -240,12 +259,19 @@ impl Accounts {
         address: Option<IpAddr>,
     ) -> Result<Identified, AccountError> {
         let identified = self.try_identify(Attempt { user_name, address }, password).await;
-        let outcome = match &identified {
+        self.note(Attempt { user_name, address }, &identified);
+        identified
+    }
+
+    /// Counts the outcome of an attempt, and logs a refusal.
+    fn note<T>(&self, attempt: Attempt<'_>, identified: &Result<T, AccountError>) {
+        let Attempt { user_name, address } = attempt;
+        let outcome = match identified {
             Ok(_) => SignIn::Accepted,
             Err(AccountError::Auth(AuthError::WrongCredentials)) => SignIn::Refused,
             Err(AccountError::Auth(AuthError::TooManyAttempts { .. })) => SignIn::HeldBack,
             // Nothing of the caller's.
-            Err(_) => return identified,
+            Err(_) => return,
         };
         self.sign_ins.note(outcome);
         if outcome != SignIn::Accepted {
@@ -253,7 +279,6 @@ impl Accounts {
             let reason = if outcome == SignIn::HeldBack { "too many failures" } else { "wrong name or password" };
             log::warn!("sign-in of {:?} from {from} refused: {reason}", clipped(user_name.to_owned()));
         }
-        identified
     }
 
     async fn try_identify(&self, attempt: Attempt<'_>, password: Secret) -> Result<Identified, AccountError> {

@@ -2,7 +2,7 @@
 //!
 //! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at,
 //! last_used_at}`. The store keeps a SHA-256 hash: the token is 256 random bits, so it cannot be guessed and needs no
-//! slow hash. A password change does not end tokens; locking or deleting the user does.
+//! slow hash. A token for MongoDB tools has `mongodb: true` and `scram`, see [`scram`](super::accounts::scram). A password change does not end tokens; locking or deleting the user does.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
+use super::accounts::scram;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -90,11 +91,12 @@ pub async fn create_token(
     rights::may_give(caller, given.iter().map(String::as_str), "the token would hold")?;
     let made_by = maker(services, caller, user_id).await?;
     let token = Secret::new(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())));
+    let members = if request.mongodb { scram::members(services, &owner, &token).await? } else { Document::new() };
     for _ in 0..resource::DECISIONS {
         let kept = Quota::read(services, TOKENS, user_id).await?;
         kept.allow_token()?;
         let build = |public_id: i64| {
-            let document = doc! {
+            let mut document = doc! {
                 "public_id": public_id,
                 "user_id": user_id,
                 "name": &request.name,
@@ -105,6 +107,7 @@ pub async fn create_token(
                 "expires_at": bson::DateTime::from_chrono(request.expires_at),
                 "last_used_at": Bson::Null,
             };
+            document.extend(members.clone());
             let unit = Unit { conditions: conditions.clone(), changes: Vec::new() };
             Ok((document, unit.given(kept.condition.clone())))
         };

@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod advice;
+pub mod aggregate;
 pub mod api_tokens;
 pub mod bulk;
 pub mod categories;
@@ -38,6 +39,7 @@ pub mod shown;
 pub mod stored;
 mod targets;
 pub mod token_lookup;
+pub mod tools;
 pub mod type_catalog;
 pub mod types;
 pub mod user_settings;

@@ -62,7 +62,15 @@ impl ApiTokens {
     /// # Errors
     /// As [`Store::find`] and [`Store::commit`].
     pub async fn find(&self, token: &str, now: DateTime<Utc>) -> Result<Option<Arc<KnownToken>>, StoreError> {
-        let found = self.look_up(hash_of(token)).await?;
+        self.find_hash(hash_of(token), now).await
+    }
+
+    /// The token with this hash, as [`ApiTokens::find`] gives it.
+    ///
+    /// # Errors
+    /// As [`ApiTokens::find`].
+    pub async fn find_hash(&self, hash: String, now: DateTime<Utc>) -> Result<Option<Arc<KnownToken>>, StoreError> {
+        let found = self.look_up(hash).await?;
         let Some(known) = found.filter(|known| now < known.expires_at) else { return Ok(None) };
         if known.last_used_at.is_none_or(|last| last + USE_STEP <= now) {
             let filter = Filter::equals("public_id", known.public_id);

@@ -32,7 +32,9 @@ pub(super) fn right(right: &Right) -> Document {
 /// A stored token without its hash and its maker.
 pub(super) fn token(stored: &RawDocument) -> RawDocumentBuf {
     let mut shown = RawDocumentBuf::new();
-    for (name, value) in stored.iter().flatten().filter(|(name, _)| !["hash", "made_by"].contains(&name.as_str())) {
+    for (name, value) in
+        stored.iter().flatten().filter(|(name, _)| !["hash", "made_by", "scram"].contains(&name.as_str()))
+    {
         shown.append(name, value);
     }
     shown

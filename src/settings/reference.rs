@@ -106,6 +106,9 @@ mod tests {
     fn a_name_that_is_like_no_other_gets_the_choices() {
         assert_eq!(nearest("store.durability"), None);
         assert!(choices("store.durability").starts_with("store has uri, "));
-        assert_eq!(choices("logging"), "the sections are server, store, auth, api, query, admission, log, metrics");
+        assert_eq!(
+            choices("logging"),
+            "the sections are server, store, wire, auth, api, query, admission, log, metrics"
+        );
     }
 }

@@ -113,6 +113,8 @@ pub const SETTINGS: &str = "management.users.settings";
 pub const CREDENTIALS: &str = "service.credentials";
 /// The keys that tokens are signed with; no route reads it.
 pub const KEYS: &str = "service.keys";
+/// Secrets of the store that sign nothing; no route reads it.
+pub const SECRETS: &str = "service.secrets";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
@@ -165,6 +167,7 @@ pub const ALL: &[CollectionSpec] = &[
         ],
     },
     CollectionSpec { name: KEYS, indexes: &[] },
+    CollectionSpec { name: SECRETS, indexes: &[] },
     CollectionSpec {
         name: TOKENS,
         indexes: &[PUBLIC_ID, unique("hash", &[up("hash")]), unique("name", &[up("user_id"), up("name")])],

@@ -11,7 +11,9 @@ use crate::metrics::Metrics;
 use crate::query::Filter;
 
 use super::inspection::Finding;
-use super::{CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{
+    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit,
+};
 
 /// Passes everything on to another store.
 pub struct Measured {
@@ -79,6 +81,10 @@ impl Store for Measured {
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         self.timed("count", self.inner.count(collection, filter, max_time)).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        self.timed("aggregate", self.inner.aggregate(collection, query)).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

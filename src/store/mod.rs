@@ -7,6 +7,7 @@
 //! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect.
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
+mod aggregate;
 pub mod collections;
 pub mod copying;
 pub mod embedded;
@@ -30,6 +31,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 
 use crate::query::{Filter, Projection, Sort, Update};
 
+pub use self::aggregate::{AggregateQuery, Reach, gathered};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::{Copying, Dump};
 pub use self::error::StoreError;
@@ -38,7 +40,7 @@ pub use self::file_store::FileStore;
 pub use self::hint::Hint;
 use self::inspection::Finding;
 pub use self::measured::Measured;
-pub use self::pieces::Pieces;
+pub use self::pieces::{Chunks, Pieces};
 
 /// Where the documents live.
 ///
@@ -94,6 +96,17 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// As [`Store::find`].
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError>;
+
+    /// The results of a pipeline, in chunks.
+    ///
+    /// Results that need no others come one after the other, as in [`Store::pieces`]; all others are made first. Without a
+    /// sort the embedded store reads documents in insertion order, and MongoDB in its own order. All documents, those of other
+    /// collections included, come from one point in time while the results are made (on MongoDB only on a replica set).
+    ///
+    /// # Errors
+    /// As [`Store::find`]; [`StoreError::TooLarge`] when results that must be held have more than `max_bytes`. MUST be
+    /// [`StoreError::Query`] when the pipeline reads a collection beyond its reach. The same errors may come instead of a chunk.
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError>;
 
     /// Takes `count` consecutive `public_id`s out of the collection's counter and returns the first.
     ///

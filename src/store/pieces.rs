@@ -11,6 +11,14 @@ pub const PIECE_BYTES: usize = 128 * 1024;
 /// A chunk has at most this many documents.
 pub const PIECE_DOCUMENTS: usize = 500;
 
+/// Documents in order, in chunks; no chunk is empty. An error ends the stream.
+pub type Chunks = BoxStream<'static, Result<Documents, StoreError>>;
+
+/// Documents that are in memory already, as chunks.
+pub fn chunks_of(documents: Documents) -> Chunks {
+    stream::iter((!documents.is_empty()).then_some(Ok(documents))).boxed()
+}
+
 /// The documents of an answer in chunks, and their total number.
 pub struct Pieces {
     /// How many documents the filter matches, those before and after the answer included.
@@ -18,14 +26,13 @@ pub struct Pieces {
     /// The hint about the work of finding them, see [`Page::hint`].
     pub hint: Option<Hint>,
     /// The documents in order; no chunk is empty. An error ends the stream.
-    pub documents: BoxStream<'static, Result<Documents, StoreError>>,
+    pub documents: Chunks,
 }
 
 impl Pieces {
     /// An answer that is in memory already.
     pub fn of(page: Page) -> Self {
-        let piece = (!page.documents.is_empty()).then_some(Ok(page.documents));
-        Self { total: page.total, hint: page.hint, documents: stream::iter(piece).boxed() }
+        Self { total: page.total, hint: page.hint, documents: chunks_of(page.documents) }
     }
 }
 

@@ -27,7 +27,7 @@ use inventory_service::settings::Settings;
 use inventory_service::store::collections::{ALL, CREDENTIALS, GROUPS, KEYS, USERS};
 use inventory_service::store::inspection::Finding;
 use inventory_service::store::{
-    Change, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+    AggregateQuery, Change, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
 };
 use tempfile::TempDir;
 
@@ -681,6 +681,10 @@ impl Store for CountingStore {
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         self.inner.count(collection, filter, max_time).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        self.inner.aggregate(collection, query).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

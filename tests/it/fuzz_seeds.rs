@@ -58,6 +58,11 @@ fn the_laws_of_texts_hold_for_every_seed() {
 }
 
 #[test]
+fn the_laws_of_frames_hold_for_every_seed() {
+    each_holds("frames", laws::frames::hold);
+}
+
+#[test]
 fn the_laws_of_heads_hold_for_every_seed() {
     each_holds("heads", laws::heads::hold);
 }

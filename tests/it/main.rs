@@ -41,3 +41,4 @@ mod store_commands;
 mod support;
 mod tidy;
 mod user_command;
+mod wire;

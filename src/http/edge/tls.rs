@@ -76,11 +76,23 @@ impl Certificates {
     /// # Errors
     /// [`TlsError::Library`].
     pub fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
-        let builder =
-            ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::<Self>::clone(self));
+        let mut config = self.config()?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
+    }
+
+    /// The same for clients that name no protocol, as MongoDB tools.
+    ///
+    /// # Errors
+    /// [`TlsError::Library`].
+    pub fn plain_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
+        Ok(Arc::new(self.config()?))
+    }
+
+    fn config(self: &Arc<Self>) -> Result<ServerConfig, TlsError> {
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
+        Ok(builder.with_no_client_auth().with_cert_resolver(Arc::<Self>::clone(self)))
     }
 }
 

@@ -305,7 +305,7 @@ impl Facts {
             Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
-            Of::Filters => self.filters || self.id.starts_with("query_objects"),
+            Of::Filters => self.filters || self.id.starts_with("query_objects") || self.id == "aggregate_objects",
             Of::Conditional => self.takes("If-Match"),
             Of::Variable(name) => {
                 self.path.split('/').filter_map(variable).any(|known| name.is_empty() || name == known)

@@ -28,6 +28,8 @@ named! {
     StateBody,
     /// The parameters of a list of objects.
     ObjectQuery,
+    /// An aggregation pipeline.
+    PipelineBody,
     /// A new type, or the new state of one.
     TypeBody,
     /// What to change of a type.
@@ -76,6 +78,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("ObjectPatch", patch(&object_input::OBJECT, &object_rules)),
         ("StateBody", state()),
         ("ObjectQuery", object_query()),
+        ("PipelineBody", pipeline_body()),
         ("TypeBody", body(&type_input::TYPE, &type_rules)),
         ("TypePatch", patch(&type_input::TYPE, &type_rules)),
         ("TypeField", object(&type_input::FIELD, Use::Answer)),
@@ -279,6 +282,7 @@ fn token_rules() -> Value {
             "description": "in the future; 90 days from now when nothing is said",
         },
         "rights": {"items": {"enum": names}},
+        "mongodb": {"description": "whether MongoDB tools may sign in with it, see `wire.address`"},
     }})
 }
 
@@ -292,6 +296,21 @@ fn state() -> Value {
 fn login_rules() -> Value {
     let text = json!({"minLength": 1, "maxLength": 1024});
     json!({"properties": {"user_name": text, "password": text}})
+}
+
+fn pipeline_body() -> Value {
+    json!({
+        "type": "object",
+        "required": ["pipeline"],
+        "properties": {
+            "pipeline": {
+                "type": "array",
+                "items": {"type": "object", "minProperties": 1, "maxProperties": 1},
+                "description": "Stages of MongoDB's aggregation language, in Extended JSON. `f.<name>` is the value of that field.",
+            },
+        },
+        "additionalProperties": false,
+    })
 }
 
 fn object_query() -> Value {

@@ -129,6 +129,17 @@ pub struct CreatedObjects {
     tail: Tail,
 }
 
+/// The results of a pipeline.
+#[derive(Serialize, ToSchema)]
+pub struct Aggregated {
+    /// What the last stage gives.
+    pub results: Vec<std::collections::BTreeMap<String, serde_json::Value>>,
+    /// How many there are.
+    pub count: u64,
+    #[serde(flatten)]
+    tail: Tail,
+}
+
 /// The outcome of one object of a request.
 #[derive(Serialize, ToSchema)]
 pub struct CreatedObject {
@@ -594,6 +605,10 @@ pub struct UserToken {
     /// When it was used last, about.
     #[schema(required)]
     pub last_used_at: Option<String>,
+    /// `true` if MongoDB tools may sign in with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    pub mongodb: Option<bool>,
 }
 
 /// What the service is.

@@ -96,7 +96,7 @@ fn two_sum(left: f64, right: f64) -> (f64, f64) {
 
 /// A sum of numbers of all types.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Total {
+pub(in crate::query) struct Total {
     integers: i128,
     doubles: DoubleDouble,
     decimals: Decimal,
@@ -162,6 +162,23 @@ impl Total {
         }
     }
 
+    /// Takes a value in, if it is a number; whether it is one.
+    pub(in crate::query) fn add_value(&mut self, value: &Bson) -> bool {
+        let number = Number::of(value);
+        number.into_iter().for_each(|number| self.add(number));
+        number.is_some()
+    }
+
+    /// See [`Total::sum`].
+    pub(in crate::query) fn sum_value(&self) -> Bson {
+        self.sum().into()
+    }
+
+    /// The mean of so many numbers; null without one.
+    pub(in crate::query) fn average_value(&self, count: i64) -> Bson {
+        if count > 0 { self.average(count).into() } else { Bson::Null }
+    }
+
     fn average(&self, count: i64) -> Number {
         match self.width {
             3 => {
@@ -207,19 +224,44 @@ fn extreme(arguments: &Arguments<'_>, largest: bool) -> Outcome {
     found(best.unwrap_or(Bson::Null))
 }
 
-/// By Welford's method, which sees each value once. `lost` degrees of freedom.
 fn deviation(arguments: &Arguments<'_>, lost: u8) -> Outcome {
-    let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
-    for number in numbers(arguments)? {
+    let mut deviation = Deviation::new(lost);
+    numbers(arguments)?.into_iter().for_each(|number| deviation.add(number));
+    found(deviation.value())
+}
+
+/// A standard deviation by Welford's method, which sees each value once.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::query) struct Deviation {
+    count: f64,
+    mean: f64,
+    squares: f64,
+    /// Lost degrees of freedom.
+    lost: u8,
+}
+
+impl Deviation {
+    /// Without a value yet.
+    pub(in crate::query) fn new(lost: u8) -> Self {
+        Self { count: 0.0, mean: 0.0, squares: 0.0, lost }
+    }
+
+    fn add(&mut self, number: Number) {
         let value = number.to_double();
-        count += 1.0;
-        let delta = value - mean;
-        mean += delta / count;
-        squares += delta * (value - mean);
+        self.count += 1.0;
+        let delta = value - self.mean;
+        self.mean += delta / self.count;
+        self.squares += delta * (value - self.mean);
     }
-    let freedom = count - f64::from(lost);
-    if freedom <= 0.0 {
-        return null();
+
+    /// Takes a value in, if it is a number.
+    pub(in crate::query) fn add_value(&mut self, value: &Bson) {
+        Number::of(value).into_iter().for_each(|number| self.add(number));
     }
-    found((squares / freedom).sqrt())
+
+    /// Null if there are too few values.
+    pub(in crate::query) fn value(&self) -> Bson {
+        let freedom = self.count - f64::from(self.lost);
+        if freedom > 0.0 { Bson::Double((self.squares / freedom).sqrt()) } else { Bson::Null }
+    }
 }

@@ -184,7 +184,7 @@ fn follow_owned(value: Bson, path: &[String]) -> Value {
 
 /// Follows a path through documents, and through arrays of documents, which gives an array. Unlike in filters, a number
 /// is no position, and an array directly inside an array is not searched.
-fn follow(value: &Bson, path: &[String]) -> Value {
+pub(super) fn follow(value: &Bson, path: &[String]) -> Value {
     let Some((name, rest)) = path.split_first() else {
         return Some(value.clone());
     };

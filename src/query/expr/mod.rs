@@ -45,6 +45,7 @@ use bson::{Bson, DateTime};
 
 use super::budget::Budget;
 use super::error::{EvalError, Location, QueryError};
+pub(in crate::query) use accumulate::{Deviation, Total};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
 use evaluate::{ExprNode, Root, Scope};
@@ -71,6 +72,37 @@ impl Expression {
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
+    }
+
+    /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document.
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::query) fn parse_on_current(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
+        let node = parse::ExprParser::on_current(location).expression(value)?;
+        let node =
+            fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
+        Ok(Self { node })
+    }
+
+    /// The value for a document and for where its paths begin, see [`Expression::parse_on_current`].
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub(in crate::query) fn evaluate_on(
+        &self,
+        document: &RawDocument,
+        current: &Bson,
+        budget: &Budget,
+    ) -> Result<Option<Bson>, EvalError> {
+        let root = Root::new(document, budget);
+        let frame = [Some(current.clone())];
+        self.node.evaluate(&Scope::inside(&Scope::top(&root), &frame))
+    }
+
+    /// The value, if it is the same for every document.
+    pub(in crate::query) fn constant_value(&self) -> Option<&Option<Bson>> {
+        self.node.constant()
     }
 
     /// As [`Expression::parse`], for an expression that is a whole document of its own; `now` becomes `$$NOW`.
@@ -129,4 +161,14 @@ impl Expression {
         budget.drop_since(mark);
         Ok(truth)
     }
+}
+
+/// Refuses a name that no variable of a query can have.
+pub(in crate::query) fn check_variable_name(location: &Location, name: &str) -> Result<(), QueryError> {
+    parse::check_variable(location, name, true)
+}
+
+/// The double nearest to a number; nothing for other values.
+pub(in crate::query) fn nearest_double(value: &Bson) -> Option<f64> {
+    value::Number::of(value).map(value::Number::to_double)
 }

@@ -3,9 +3,9 @@
 use bson::{Bson, Document};
 
 use super::call::{Call, Names, Operator, Shape};
-use super::evaluate::ExprNode;
+use super::evaluate::{ExprNode, follow};
 use super::operators;
-use crate::query::error::{Location, QueryError};
+use crate::query::error::{Binding, Location, QueryError};
 use crate::suggest::hint;
 
 /// How deep expressions may nest; MongoDB stops at about the same depth of BSON.
@@ -24,6 +24,11 @@ impl<'a> ExprParser<'a> {
     /// At the place where the expression begins.
     pub(super) fn new(location: &'a mut Location) -> Self {
         Self { location, frames: Vec::new(), depth: 0 }
+    }
+
+    /// The same, where `$$CURRENT` is bound.
+    pub(super) fn on_current(location: &'a mut Location) -> Self {
+        Self { frames: vec![vec!["CURRENT".to_owned()]], ..Self::new(location) }
     }
 
     /// A refusal with MongoDB's number.
@@ -270,6 +275,14 @@ impl<'a> ExprParser<'a> {
         if let Some(node) = self.bound(name, &path) {
             return Ok(node);
         }
+        match self.location.binding(name) {
+            Some(Binding::Known(value)) => {
+                return Ok(ExprNode::Constant(value.as_ref().and_then(|value| follow(value, &path))));
+            }
+            // Bound by no frame: it is missing, and no constant.
+            Some(Binding::Later) => return Ok(ExprNode::Variable { frame: usize::MAX, place: 0, path }),
+            None => {}
+        }
         Ok(match name {
             "ROOT" | "CURRENT" => ExprNode::Path(path),
             "NOW" if path.is_empty() => match self.location.now() {
@@ -286,22 +299,28 @@ impl<'a> ExprParser<'a> {
 
     /// Variables that a query binds begin with a small letter; MongoDB's own with a capital one.
     pub(super) fn check_variable(&self, name: &str, to_bind: bool) -> Result<(), QueryError> {
-        let Some(first) = name.bytes().next() else {
-            return self.refuse(9, "empty variable names are not allowed");
-        };
-        if to_bind && name == "CURRENT" {
-            return Ok(());
-        }
-        let good_start = first.is_ascii_lowercase() || !first.is_ascii() || (!to_bind && first.is_ascii_uppercase());
-        if !good_start {
-            return self.refuse(9, format!("'{name}' starts with an invalid character for a variable name"));
-        }
-        let wrong = name.bytes().find(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'_');
-        if wrong.is_some() {
-            return self.refuse(9, format!("'{name}' contains an invalid character for a variable name"));
-        }
-        Ok(())
+        check_variable(self.location, name, to_bind)
     }
+}
+
+/// Refuses a name that no variable can have.
+pub(super) fn check_variable(location: &Location, name: &str, to_bind: bool) -> Result<(), QueryError> {
+    let refuse = |message: String| Err(location.malformed(9, message));
+    let Some(first) = name.bytes().next() else {
+        return refuse("empty variable names are not allowed".to_owned());
+    };
+    if to_bind && name == "CURRENT" {
+        return Ok(());
+    }
+    let good_start = first.is_ascii_lowercase() || !first.is_ascii() || (!to_bind && first.is_ascii_uppercase());
+    if !good_start {
+        return refuse(format!("'{name}' starts with an invalid character for a variable name"));
+    }
+    let wrong = name.bytes().find(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'_');
+    if wrong.is_some() {
+        return refuse(format!("'{name}' contains an invalid character for a variable name"));
+    }
+    Ok(())
 }
 
 /// An operator with its operands as a node.

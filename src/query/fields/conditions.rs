@@ -13,7 +13,8 @@ pub(super) fn rewritten(fields: &Fields, filter: &Document) -> Result<Document, 
     conditions(fields, filter, &mut Location::new("filter"))
 }
 
-fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<Document, QueryError> {
+/// The conditions of a document, without `f.`.
+pub(super) fn conditions(fields: &Fields, filter: &Document, at: &mut Location) -> Result<Document, QueryError> {
     let (mut others, mut entries) = (Document::new(), Vec::new());
     for (name, value) in filter {
         at.enter(name.as_str());

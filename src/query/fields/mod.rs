@@ -6,6 +6,7 @@
 
 mod conditions;
 mod expressions;
+mod pipelines;
 mod projected;
 
 use std::sync::Arc;

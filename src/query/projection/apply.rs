@@ -285,7 +285,7 @@ pub(super) fn positional(
 }
 
 /// Writes the document with the value at the path; other values on the way become documents.
-fn set_nested(document: &[u8], path: &[String], value: Value<'_>, bytes: &mut Vec<u8>) {
+pub(in crate::query) fn set_nested(document: &[u8], path: &[String], value: Value<'_>, bytes: &mut Vec<u8>) {
     let Some((name, rest)) = path.split_first() else { return };
     let set = |below: Option<Value<'_>>, bytes: &mut Vec<u8>| {
         if rest.is_empty() {

@@ -7,6 +7,7 @@
 mod apply;
 mod entries;
 mod parse;
+mod stage;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document};
@@ -18,6 +19,7 @@ use super::filter::{Filter, Limits};
 use super::matcher::matched_position;
 use super::tree::Node;
 
+pub(super) use self::apply::set_nested;
 pub(super) use self::entries::Entries;
 use self::parse::ProjectionParser;
 pub(super) use self::parse::flag;
@@ -195,7 +197,8 @@ impl Projection {
     }
 }
 
-fn document_of(bytes: Vec<u8>) -> Result<RawDocumentBuf, EvalError> {
+/// Bytes that were put together, as a document.
+pub(super) fn document_of(bytes: Vec<u8>) -> Result<RawDocumentBuf, EvalError> {
     RawDocumentBuf::from_bytes(bytes).map_err(|error| EvalError::new(code::BAD_VALUE, error.to_string()))
 }
 

@@ -23,6 +23,8 @@ pub(super) struct ProjectionParser {
     has_elem_match: bool,
     /// An operator in the filter that excludes the positional `$`.
     no_position: Option<&'static str>,
+    /// Whether it is a stage of a pipeline, which has no operators of `find`.
+    is_stage: bool,
 }
 
 /// The projection of a member, apart from its path.
@@ -43,7 +45,26 @@ impl ProjectionParser {
             afterwards: Vec::new(),
             has_elem_match: false,
             no_position: filter.names_no_element(),
+            is_stage: false,
         }
+    }
+
+    /// A parser for a stage of a pipeline.
+    pub(super) fn of_stage(filter: FilterParser) -> Self {
+        Self {
+            filter,
+            includes: None,
+            id: None,
+            afterwards: Vec::new(),
+            has_elem_match: false,
+            no_position: None,
+            is_stage: true,
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn into_filter(self) -> FilterParser {
+        self.filter
     }
 
     /// The same parser with the time that `$$NOW` is.
@@ -58,6 +79,11 @@ impl ProjectionParser {
 
     pub(super) fn parse(mut self, document: &Document) -> Result<Projection, QueryError> {
         self.filter.check_size(document)?;
+        self.read(document)
+    }
+
+    /// Reads a projection whose size was checked.
+    pub(super) fn read(&mut self, document: &Document) -> Result<Projection, QueryError> {
         let mut root = Branch::default();
         for (name, value) in document {
             self.member(name, value, &[], &mut root)?;
@@ -67,7 +93,24 @@ impl ProjectionParser {
         let mentions_id = document.keys().any(|name| name == "_id" || name.starts_with("_id."));
         settle_id(&mut root, includes, self.id, mentions_id);
         note_computed(&mut root);
-        Ok(Projection { document: document.clone(), includes, root, afterwards: self.afterwards, entries: None })
+        let afterwards = std::mem::take(&mut self.afterwards);
+        Ok(Projection { document: document.clone(), includes, root, afterwards, entries: None })
+    }
+
+    /// The projection that leaves these paths out.
+    pub(super) fn without(&mut self, paths: &[&str]) -> Result<Projection, QueryError> {
+        let mut root = Branch::default();
+        for (index, path) in paths.iter().enumerate() {
+            self.filter.at.enter(index.to_string());
+            if path.ends_with(".$") {
+                return self.fail(31324, "the positional $ is for find alone");
+            }
+            self.add(path, Wish::Exclude, &[], &mut root)?;
+            self.filter.at.leave();
+        }
+        settle_id(&mut root, false, self.id, paths.iter().any(|path| *path == "_id" || path.starts_with("_id.")));
+        let document = paths.iter().map(|path| ((*path).to_owned(), Bson::Int32(0))).collect();
+        Ok(Projection { document, includes: false, root, afterwards: Vec::new(), entries: None })
     }
 
     fn has_slice(&self) -> bool {
@@ -89,6 +132,9 @@ impl ProjectionParser {
             return self.fail(31394, "the positional $ stands at the end of a path only: a.b.$");
         }
         let positional = name.ends_with(".$");
+        if positional && self.is_stage {
+            return self.fail(31324, "the positional $ is for find alone");
+        }
         match value {
             Bson::Document(_) if positional => {
                 return self.fail(31271, "the positional $ takes 1, not an expression or a document");
@@ -228,7 +274,10 @@ impl ProjectionParser {
     ) -> Result<(), QueryError> {
         check_field_path(&self.filter.at, name)?;
         match operator(document) {
-            Some(("$slice", operand)) => match slice(operand) {
+            Some(("$elemMatch", _)) if self.is_stage => {
+                self.fail(168, "$elemMatch projects in find alone; use $filter")
+            }
+            Some(("$slice", operand)) if !self.is_stage => match slice(operand) {
                 Some(slice) => self.slice(name, slice, above, branch),
                 None => self.expression(name, &Bson::Document(document.clone()), 31252, above, branch),
             },
@@ -360,7 +409,8 @@ fn settle_id(root: &mut Branch, includes: bool, id: Option<bool>, mentions_id: b
     }
 }
 
-fn note_computed(branch: &mut Branch) {
+/// Notes in each branch whether something below is made up.
+pub(super) fn note_computed(branch: &mut Branch) {
     for (_, child) in &mut branch.children {
         if let Child::Branch(below) = child {
             note_computed(below);

@@ -47,14 +47,16 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bson::DateTime;
+use futures::{StreamExt, TryStreamExt, future};
 
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
 use crate::store::inspection::Finding;
+use crate::store::pieces::chunks_of;
 use crate::store::{
-    CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery, Page, Pieces, Store, StoreError, Unit,
-    revision,
+    AggregateQuery, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery, Page, Pieces,
+    Store, StoreError, Unit, revision,
 };
 
 use self::open::files::StoreFiles;
@@ -64,7 +66,7 @@ use self::read::chunks::{self, Remainder};
 use self::read::execute::{CollectionReader, Deadline};
 use self::read::find::{Answer, Question};
 use self::read::snapshot::{Published, Snapshot};
-use self::read::{dump, explain, inspect, parallel};
+use self::read::{aggregate, dump, explain, inspect, parallel};
 use self::upkeep::{backup, check};
 use self::write::validate;
 
@@ -201,6 +203,41 @@ impl EmbeddedStore {
         Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
     }
 
+    /// Results that each come of one document: in chunks, as the documents are read.
+    async fn streamed(&self, name: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        let front = query.pipeline.front();
+        let asked = FindQuery { max_time: query.max_time, ..aggregate::find_query(&front, &query.guard) };
+        let (turn, snapshot) = self.admitted().await?;
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(chunks_of(Documents::new())) };
+        let (of, wanted, deadline) = (Arc::clone(&snapshot), asked.clone(), Deadline::after(query.max_time));
+        let find = move |means: &Means| {
+            let tables = of.tables(&collection)?;
+            let question = Question::new(&collection, tables, &wanted, false, deadline.within(means))?;
+            Ok(parallel::rows(&question, &collection, tables)?.list)
+        };
+        let rows = self.on_blocking_pool(turn, find).await?;
+        let of = (Arc::clone(&snapshot), chunks::SNAPSHOT_TIME);
+        let rest = Remainder::new(of, Arc::clone(&self.published), name, asked, rows).into_stream();
+        if query.pipeline.is_done(front.stages) {
+            return Ok(rest);
+        }
+        // The stages behind the front read no collection, so they need no snapshot.
+        drop(snapshot);
+        let (pipeline, max_time, done) = (query.pipeline.clone(), query.max_time, front.stages);
+        let applied = rest.and_then(move |documents| {
+            let pipeline = pipeline.clone();
+            async move {
+                let deadline = Deadline::after(max_time);
+                let applied = admission::work(move |means| {
+                    let deadline = deadline.within(means);
+                    failure::guarded(|| aggregate::apply(&deadline, (&pipeline, done), &documents))
+                });
+                applied.await.unwrap_or_else(|denied| Err(denied.into()))
+            }
+        });
+        Ok(applied.try_filter(|chunk| future::ready(!chunk.is_empty())).boxed())
+    }
+
     /// Answers on the thread that asks.
     fn here<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.watched(failure::guarded(work))
@@ -269,6 +306,27 @@ impl Store for EmbeddedStore {
             reader.count(&choice, &filter)
         };
         self.on_blocking_pool(admission::turn().await?, work).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        query.check_reach()?;
+        if let Some(operator) = query.pipeline.needs_server() {
+            return Err(StoreError::Unsupported { what: operator.to_owned() });
+        }
+        if query.pipeline.is_streaming(query.pipeline.front().stages) {
+            return self.streamed(collection, query).await;
+        }
+        let (turn, snapshot) = self.admitted().await?;
+        let (name, query, deadline) = (collection.to_owned(), query.clone(), Deadline::after(query.max_time));
+        let run = move |means: &Means| {
+            let reading = aggregate::Reading::new(&snapshot, &query.reach, deadline.within(means));
+            let documents = aggregate::run(&reading, &name, &query)?;
+            if documents.bytes() > LONG {
+                means.hold(documents.bytes())?;
+            }
+            Ok(documents)
+        };
+        Ok(chunks_of(self.on_blocking_pool(turn, run).await?))
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

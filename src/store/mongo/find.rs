@@ -19,7 +19,7 @@ use crate::store::{Documents, FindQuery, Page, StoreError};
 /// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
 const BATCH: u32 = 10_000;
 /// The same for an answer in pieces.
-const PIECE: u32 = 500;
+pub(super) const PIECE: u32 = 500;
 
 /// The documents that the query selects.
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
@@ -351,7 +351,7 @@ fn batch(limit: u64) -> u32 {
 }
 
 /// The server takes 0 for "no bound", so a budget below a millisecond becomes one.
-fn whole_milliseconds(max_time: Duration) -> Duration {
+pub(super) fn whole_milliseconds(max_time: Duration) -> Duration {
     max_time.max(Duration::from_millis(1))
 }
 

@@ -55,7 +55,7 @@ fn sort_out(filter: &Document, beside: &mut Vec<Document>, behind: &mut Vec<Docu
 }
 
 /// A condition that cannot be parsed alone goes into the second stage: the server decides about it.
-fn may_stand_beside(condition: &Document) -> bool {
+pub(super) fn may_stand_beside(condition: &Document) -> bool {
     Filter::parse(condition, &Limits::NONE).is_ok_and(|condition| !condition.tree().is_costly())
 }
 

@@ -11,6 +11,7 @@
 //!
 //! How units of changes keep their conditions is written in [`commit`].
 
+mod aggregate;
 mod batch;
 mod carried;
 mod change;
@@ -61,7 +62,10 @@ use self::revision::Revisions;
 use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
-use super::{CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit};
+use super::{
+    AggregateQuery, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store,
+    StoreError, Unit,
+};
 use crate::admission::{self, Turn};
 use crate::query::Filter;
 
@@ -201,6 +205,46 @@ impl MongoStore {
     }
 }
 
+impl MongoStore {
+    /// The chunks of an answer, each read when it is wanted.
+    ///
+    /// A slow reader neither asks for the next chunk nor gives up. A task of its own ends in time, and holds no
+    /// connection.
+    fn chunks<R, F>(&self, bound: Duration, reading: R, piece: impl Fn(R) -> F + Clone + Send + 'static) -> Chunks
+    where
+        R: Send + 'static,
+        F: Future<Output = (Result<Documents, StoreError>, R)> + Send + 'static,
+    {
+        let store = Self { inner: Arc::clone(&self.inner) };
+        let steps = stream::unfold(Some((store, reading)), move |rest| {
+            let piece = piece.clone();
+            async move {
+                let (store, reading) = rest?;
+                let turn = match admission::turn().await {
+                    Ok(turn) => turn,
+                    Err(denied) => return Some((Err(denied.into()), None)),
+                };
+                let reads = piece(reading);
+                let step = tokio::spawn(async move {
+                    let piece = store.run(bound, async move |_| Ok(reads.await)).await;
+                    drop(turn);
+                    (store, piece)
+                });
+                let (store, piece) = match step.await {
+                    Ok(outcome) => outcome,
+                    Err(error) => return Some((Err(StoreError::backend(error)), None)),
+                };
+                match piece {
+                    Ok((Ok(piece), _)) if piece.is_empty() => None,
+                    Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
+                    Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
+                }
+            }
+        });
+        steps.boxed()
+    }
+}
+
 /// A turn for a query that may take long.
 async fn turn_unless(is_light: bool) -> Result<Option<Turn>, StoreError> {
     if is_light { Ok(None) } else { Ok(Some(admission::turn().await?)) }
@@ -240,31 +284,19 @@ impl Store for MongoStore {
             find::pieces(&inner, &collection, &query).await
         };
         let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
-        let store = Self { inner: Arc::clone(&self.inner) };
-        // A slow reader neither asks for the next chunk nor gives up. A task of its own ends in time, and holds no
-        // connection.
-        let steps = stream::unfold(Some((store, reading)), move |rest| async move {
-            let (store, mut reading) = rest?;
-            let turn = match admission::turn().await {
-                Ok(turn) => turn,
-                Err(denied) => return Some((Err(denied.into()), None)),
-            };
-            let step = tokio::spawn(async move {
-                let piece = store.run(bound, async move |_| Ok((reading.piece().await, reading))).await;
-                drop(turn);
-                (store, piece)
-            });
-            let (store, piece) = match step.await {
-                Ok(outcome) => outcome,
-                Err(error) => return Some((Err(StoreError::backend(error)), None)),
-            };
-            match piece {
-                Ok((Ok(piece), _)) if piece.is_empty() => None,
-                Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
-                Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(Pieces { total, hint: None, documents: steps.boxed() })
+        let piece = async move |mut reading: find::CursorReading| (reading.piece().await, reading);
+        Ok(Pieces { total, hint: None, documents: self.chunks(bound, reading, piece) })
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        query.check_reach()?;
+        let bound = query_bound(query.max_time);
+        let begin = async move |inner: Arc<Inner>, collection: String, query: AggregateQuery| {
+            aggregate::open(&inner, &collection, &query).await
+        };
+        let reading = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
+        let piece = async move |mut reading: aggregate::Reading| (reading.piece().await, reading);
+        Ok(self.chunks(bound, reading, piece))
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

@@ -1,6 +1,7 @@
 //! The REST interface, tested through real requests, on each store.
 
 mod advice;
+mod aggregate;
 mod bodies;
 mod bulk;
 mod categories;

@@ -2,6 +2,7 @@
 //!
 //! A case gets a store of its own, empty and prepared with [`COLLECTIONS`].
 
+mod aggregating;
 mod concurrency;
 mod copying;
 mod explaining;
@@ -143,6 +144,14 @@ pub(crate) mod all {
             a_question_does_not_fail_on_what_its_guard_leaves_out
             a_guarded_question_is_sorted_and_paged_as_any
             a_guarded_question_is_projected_as_any
+        }
+        aggregating {
+            a_pipeline_groups_and_sorts
+            what_stands_at_the_front_is_one_query
+            a_pipeline_is_evaluated_on_nothing_that_is_hidden
+            other_collections_show_what_is_not_hidden
+            a_collection_beyond_reach_is_not_read
+            a_failure_on_a_document_is_an_error_of_the_pipeline
         }
         explaining {
             explain_names_the_index_and_its_bounds

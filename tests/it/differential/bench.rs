@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, doc};
-use inventory_service::query::{Filter, Limits, Projection, QueryError, Sort};
+use bson::{Bson, DateTime, Document, doc};
+use inventory_service::query::{Filter, Limits, Pipeline, Projection, QueryError, QueryErrorKind, Sort};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
-use inventory_service::store::{Change, CollectionSpec, FindQuery, Store, StoreError, Unit};
+use inventory_service::store::{
+    AggregateQuery, Change, CollectionSpec, Documents, FindQuery, Reach, Store, StoreError, Unit, gathered,
+};
 use mongodb::error::ErrorKind;
 use tempfile::TempDir;
 
 use super::case::Index;
 use super::documents::raw;
 use super::generator::Question;
+use super::pipelines::about;
 use crate::support::mongod::Mongod;
 
 /// More than any question here takes.
@@ -181,6 +184,9 @@ impl Bench {
 
     /// Asks both stores.
     pub(super) async fn ask(&self, question: &Question) -> Answers {
+        if let Some(stages) = &question.pipeline {
+            return self.ask_pipeline(question, stages).await;
+        }
         match parsed(question) {
             Ok(query) => {
                 let counted = question.counted;
@@ -203,6 +209,29 @@ impl Bench {
         }
     }
 
+    async fn ask_pipeline(&self, question: &Question, stages: &[Bson]) -> Answers {
+        let (stores, plain) = (&self.stores, self.plain);
+        match aggregate_query(stages, plain) {
+            Ok(query) => {
+                let mongo = aggregate(&stores.mongo, plain, &query).await;
+                let plain = aggregate(&stores.embedded, plain, &query).await;
+                let indexed = match self.with_indexes.map(|name| (name, aggregate_query(stages, name))) {
+                    Some((name, Ok(query))) => aggregate(&stores.embedded, name, &query).await,
+                    _ => plain.clone(),
+                };
+                Answers { mongo, plain, indexed }
+            }
+            Err(error) => {
+                let ours = Err(Refusal {
+                    code: Some(error.code),
+                    on_purpose: error.kind != QueryErrorKind::Malformed,
+                    words: error.to_string(),
+                });
+                Answers { mongo: self.ask_server(question, Asked::AsItIs).await, plain: ours.clone(), indexed: ours }
+            }
+        }
+    }
+
     /// Asks the server itself: what no store would be asked, or in another way.
     pub(super) async fn ask_server(&self, question: &Question, asked: Asked) -> Answer {
         let mut command = doc! { "find": self.plain, "filter": question.filter.clone() };
@@ -211,6 +240,10 @@ impl Bench {
         let count = |number: u64| Bson::Int64(i64::try_from(number).expect("small"));
         let limit = if asked == Asked::WithLimit { MORE_THAN_ALL } else { question.limit };
         command.extend([("skip".to_owned(), count(question.skip)), ("limit".to_owned(), count(limit))]);
+        if let Some(stages) = &question.pipeline {
+            let stages = about(stages, self.plain);
+            command = doc! { "aggregate": self.plain, "pipeline": stages, "cursor": { "batchSize": 1_000_000 } };
+        }
         if asked == Asked::ByScan {
             command.insert("hint", doc! { "$natural": 1 });
         }
@@ -228,6 +261,20 @@ impl Bench {
             }),
         }
     }
+}
+
+fn aggregate_query(stages: &[Bson], collection: &str) -> Result<AggregateQuery, QueryError> {
+    let pipeline = Pipeline::parse(&about(stages, collection), &Limits::NONE, DateTime::from_millis(0))?;
+    let reach = Reach::default().with(collection, Filter::all());
+    Ok(AggregateQuery { reach, ..AggregateQuery::new(pipeline, BUDGET) })
+}
+
+async fn aggregate(store: &dyn Store, collection: &str, query: &AggregateQuery) -> Answer {
+    let outcome = match store.aggregate(collection, query).await {
+        Ok(chunks) => gathered(chunks, usize::MAX).await,
+        Err(error) => Err(error),
+    };
+    answer(outcome.map(|documents| (documents, None)))
 }
 
 fn parsed(question: &Question) -> Result<FindQuery, QueryError> {
@@ -249,6 +296,10 @@ async fn ask(store: &dyn Store, collection: &str, query: &FindQuery, counted: bo
     } else {
         store.find(collection, query).await.map(|documents| (documents, None))
     };
+    answer(outcome)
+}
+
+fn answer(outcome: Result<(Documents, Option<u64>), StoreError>) -> Answer {
     match outcome {
         Ok((documents, total)) => Ok(Found { documents: documents.iter().map(ToOwned::to_owned).collect(), total }),
         Err(StoreError::Query { code, message }) => {

@@ -134,6 +134,7 @@ impl Case {
                 skip: number("skip"),
                 limit: number("limit"),
                 counted: written.contains_key("total"),
+                pipeline: written.get_array("pipeline").ok().cloned(),
             },
         }
     }
@@ -161,7 +162,10 @@ impl Case {
             };
             line.insert("indexes".to_owned(), self.indexes.iter().map(index).collect());
         }
-        line.insert("filter".to_owned(), json_of(&question.filter));
+        match &question.pipeline {
+            Some(stages) => line.insert("pipeline".to_owned(), stages.iter().map(plain_json).collect()),
+            None => line.insert("filter".to_owned(), json_of(&question.filter)),
+        };
         let rest = [("projection", question.projection.as_ref()), ("sort", question.sort.as_ref())];
         line.extend(rest.into_iter().filter_map(|(name, part)| Some((name.to_owned(), json_of(part?)))));
         let numbers = [("skip", question.skip), ("limit", question.limit)];

@@ -16,6 +16,8 @@ pub(super) struct Question {
     pub(super) limit: u64,
     /// Whether the number of all matches is asked for too.
     pub(super) counted: bool,
+    /// A pipeline in the place of all that.
+    pub(super) pipeline: Option<Vec<Bson>>,
 }
 
 /// Makes questions about some documents.
@@ -24,15 +26,32 @@ pub(super) struct Generator<'a> {
     pub(super) material: &'a Material,
     /// The names that an expression may use as variables.
     pub(super) variables: Vec<&'static str>,
+    /// Whether questions are pipelines.
+    pub(super) pipelines: bool,
 }
 
 impl<'a> Generator<'a> {
     pub(super) fn new(random: Random, material: &'a Material) -> Self {
-        Self { random, material, variables: Vec::new() }
+        Self { random, material, variables: Vec::new(), pipelines: false }
+    }
+
+    /// The same; questions are pipelines.
+    pub(super) fn of_pipelines(self) -> Self {
+        Self { pipelines: true, ..self }
     }
 
     /// A question; one in eight is damaged, so that most of those are no questions any more.
     pub(super) fn question(&mut self) -> Question {
+        if self.pipelines {
+            let mut stages = self.pipeline(2);
+            if self.random.percent(6) {
+                let at = self.random.below(stages.len());
+                if let Some(stage) = stages[at].as_document().cloned() {
+                    stages[at] = self.damaged(stage).into();
+                }
+            }
+            return Question { pipeline: Some(stages), ..Question::default() };
+        }
         let mut question = self.sound_question();
         if self.random.percent(9) {
             match self.random.weighted(&[6, 3, 1]) {
@@ -61,6 +80,7 @@ impl<'a> Generator<'a> {
             skip: if self.random.percent(20) { self.random.below(4) as u64 } else { 0 },
             limit: if self.random.percent(25) { self.random.below(5) as u64 } else { 0 },
             counted: self.random.percent(6),
+            pipeline: None,
         }
     }
 

@@ -47,7 +47,7 @@ const SHOWN: usize = 40;
 /// Asks so many questions.
 ///
 /// `shows_known`: keeps questions whose answers must differ, made smaller, which takes its time.
-pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64, shows_known: bool) -> Summary {
+pub(super) async fn run(stores: Arc<Stores>, (seed, cases): (u64, u64), pipelines: bool, shows_known: bool) -> Summary {
     let next = Arc::new(AtomicU64::new(0));
     let enough = Arc::new(AtomicBool::new(false));
     let summary = Arc::new(Mutex::new(Summary::default()));
@@ -63,7 +63,7 @@ pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64, shows_known:
                 if left == 0 {
                     break;
                 }
-                let batch = ask_all(&mut bench, (seed, number), left, shows_known).await;
+                let batch = ask_all(&mut bench, (seed, number), (left, pipelines), shows_known).await;
                 let mut summary = summary.lock().expect("no lane panics while it adds");
                 summary.add(batch);
                 enough.fetch_or(summary.failures.len() >= ENOUGH, Ordering::Relaxed);
@@ -77,7 +77,12 @@ pub(super) async fn run(stores: Arc<Stores>, seed: u64, cases: u64, shows_known:
 }
 
 /// One set of documents, and the questions about it.
-async fn ask_all(bench: &mut Bench, (seed, number): (u64, u64), questions: u64, shows_known: bool) -> Summary {
+async fn ask_all(
+    bench: &mut Bench,
+    (seed, number): (u64, u64),
+    (questions, pipelines): (u64, bool),
+    shows_known: bool,
+) -> Summary {
     let mut random = Random::new(seed, number);
     let mut material = Material::new(&mut random);
     let indexes = random_indexes(&mut random, &material.places);
@@ -85,6 +90,9 @@ async fn ask_all(bench: &mut Bench, (seed, number): (u64, u64), questions: u64, 
     material.keep(&kept);
     let mut summary = Summary::default();
     let mut generator = Generator::new(random, &material);
+    if pipelines {
+        generator = generator.of_pipelines();
+    }
     for _ in 0..questions {
         let question = generator.question();
         let answers = bench.ask(&question).await;

@@ -16,6 +16,7 @@ mod filters;
 mod generator;
 mod lanes;
 mod operators;
+mod pipelines;
 mod projections;
 mod questions;
 pub(crate) mod random;
@@ -51,6 +52,15 @@ pub(crate) fn number(variable: &str) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_stores_give_the_same_answers_to_random_questions() {
+    compare(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_stores_give_the_same_answers_to_random_pipelines() {
+    compare(true).await;
+}
+
+async fn compare(pipelines: bool) {
     let Some(program) = program() else { return };
     let seed = number(SEED).unwrap_or(USUAL_SEED);
     let cases = number(CASES).unwrap_or(USUAL_CASES);
@@ -58,7 +68,7 @@ async fn both_stores_give_the_same_answers_to_random_questions() {
     // A standalone server gives documents in the order of their insertion, as the embedded store does.
     let server = Mongod::start(program, Deployment::Standalone).await;
     let stores = bench::Stores::on(&server).await;
-    let summary = lanes::run(stores, seed, cases, std::env::var_os(NUMBERS).is_some()).await;
+    let summary = lanes::run(stores, (seed, cases), pipelines, std::env::var_os(NUMBERS).is_some()).await;
     eprintln!("{SEED}={seed} {}", summary.line());
     if let Some(path) = std::env::var_os(NUMBERS) {
         let mut lines =

@@ -91,6 +91,11 @@ fn smaller(case: &Case) -> Vec<Case> {
     for filter in smaller_documents(&question.filter) {
         add(&|case| case.question.filter = filter.clone());
     }
+    for stages in question.pipeline.iter().flat_map(|stages| smaller_values(&Bson::Array(stages.clone()))) {
+        if let Bson::Array(stages) = stages {
+            add(&|case| case.question.pipeline = Some(stages.clone()));
+        }
+    }
     for projection in question.projection.iter().flat_map(smaller_documents) {
         add(&|case| case.question.projection = Some(projection.clone()));
     }

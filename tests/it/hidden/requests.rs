@@ -48,7 +48,7 @@ impl Asked {
     pub(super) fn changes_nothing(&self) -> bool {
         let reads = [Method::GET, Method::HEAD].contains(&self.method)
             || self.method.as_str() == "QUERY"
-            || self.path == "/objects/query"
+            || ["/objects/query", "/objects/aggregate"].contains(&self.path.as_str())
             || self.parameters.iter().any(|(name, _)| *name == "dry_run");
         !reads
     }
@@ -147,7 +147,7 @@ struct Generator(Random);
 impl Generator {
     fn asked(&mut self) -> Asked {
         let filter = self.filter(2);
-        match self.0.weighted(&[50, 8, 8, 6, 8, 5, 5]) {
+        match self.0.weighted(&[50, 8, 8, 6, 8, 5, 5, 12]) {
             0 => {
                 let mut asked = Asked::get("/objects/").with("filter", &filter);
                 if self.0.percent(40) {
@@ -178,7 +178,34 @@ impl Generator {
                 let patch = json!({"fields": [{"name": "name", "value": "changed"}]});
                 Asked::new(Method::PATCH, "/objects/").with("filter", &filter).with("expected_count", 77).json(&patch)
             }
-            _ => Asked::new(Method::DELETE, "/objects/").with("filter", &filter).with("expected_count", 77),
+            6 => Asked::new(Method::DELETE, "/objects/").with("filter", &filter).with("expected_count", 77),
+            _ => {
+                let pipeline = self.pipeline(filter);
+                Asked::new(Method::POST, "/objects/aggregate").json(&json!({"pipeline": pipeline}))
+            }
+        }
+    }
+
+    /// Stages that would tell of hidden objects if they met them.
+    fn pipeline(&mut self, filter: Value) -> Value {
+        let inner = json!([{"$match": {"$expr": {"$ne": [0, self.failing()]}}}, {"$project": {"public_id": 1}}]);
+        let order = json!({"$sort": {"public_id": 1}});
+        match self.0.below(6) {
+            0 => {
+                json!([{"$match": filter}, {"$group": {"_id": "$type_id", "n": {"$sum": self.failing()}}}, {"$sort": {"_id": 1}}])
+            }
+            1 => json!([{"$match": filter}, {"$count": "n"}]),
+            2 => json!([order, {"$limit": 3}, {"$match": filter}]),
+            3 => {
+                json!([{"$match": filter}, order, {"$lookup": {"from": "framework.objects", "pipeline": inner, "as": "x"}}])
+            }
+            4 => {
+                json!([{"$limit": 1}, {"$unionWith": {"coll": "framework.objects", "pipeline": inner}}, {"$count": "n"}])
+            }
+            _ => json!([
+                {"$lookup": {"from": "framework.objects", "localField": "fields.value", "foreignField": "public_id", "as": "x"}},
+                order, {"$project": {"n": {"$size": "$x"}, "made": self.failing()}},
+            ]),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The real server on a free port, and requests to it named after what they ask.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct TestApp {
     pub(crate) origin: String,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) admission: Arc<Admission>,
+    /// Where MongoDB tools are answered.
+    pub(crate) wire: Option<SocketAddr>,
     client: reqwest::Client,
     token: String,
     _directory: TempDir,
@@ -100,13 +103,14 @@ impl TestApp {
             .expect("the application starts");
         let origin = format!("http://{}", application.address().expect("an address"));
         let admission = Arc::clone(&application.services().admission);
+        let wire = application.wire_address();
         tokio::spawn(application.run_without_signals());
         let client = reqwest::Client::builder()
             .timeout(Duration::from_mins(1))
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client");
-        let mut app = Self { origin, store, admission, client, token: String::new(), _directory: directory };
+        let mut app = Self { origin, store, admission, wire, client, token: String::new(), _directory: directory };
         app.token = app.login("admin", ADMIN_PASSWORD).await;
         app
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use inventory_service::query::Filter;
 use inventory_service::store::inspection::Finding;
-use inventory_service::store::{CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit};
+use inventory_service::store::{
+    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+};
 
 /// Passes everything on to another store.
 pub(crate) struct CountingStore {
@@ -69,6 +71,11 @@ impl Store for CountingStore {
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
         self.counter.count();
         self.inner.count(collection, filter, max_time).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        self.counter.count();
+        self.inner.aggregate(collection, query).await
     }
 
     async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {

@@ -14,7 +14,7 @@ use crate::store::embedded::index::scan::IndexScan;
 use crate::store::embedded::index::table::TableAccess;
 use crate::store::embedded::index::tables::Tables;
 use crate::store::embedded::plan::planner::{Choice, TotalBy, Wanted};
-use crate::store::embedded::read::execute::{CollectionReader, Deadline, Work};
+use crate::store::embedded::read::execute::{CollectionReader, Deadline, Flow, Work};
 use crate::store::{Documents, FindQuery, Hint, StoreError, TotalFrom};
 
 /// A sort without an index may keep this many bytes of keys, as in MongoDB.
@@ -135,6 +135,35 @@ impl<'a> Question<'a> {
         }
         found.work = reader.work;
         Ok(found)
+    }
+
+    /// Shows `visit` the documents of the answer in its order, whole, until it breaks.
+    pub(crate) fn each<A: TableAccess>(
+        &self,
+        reader: &mut CollectionReader<'_, A>,
+        visit: &mut dyn FnMut(&RawDocument) -> Flow,
+    ) -> Result<(), StoreError> {
+        let query = self.query;
+        if !self.streams() {
+            for row in self.rows(reader)?.list {
+                let flow = reader.document(row, &mut *visit)?;
+                if flow.ok_or_else(|| failure::damaged("a sorted answer", row))??.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        self.turn(reader);
+        let (mut passed, mut shown) = (0, 0);
+        reader.each(&self.choice.plan, &query.filter, &mut |_, document| {
+            if passed < query.skip {
+                passed += 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            let flow = visit(document)?;
+            shown += 1;
+            Ok(if query.limit != 0 && shown >= query.limit { ControlFlow::Break(()) } else { flow })
+        })
     }
 
     /// Whether the total is known without looking at each document.

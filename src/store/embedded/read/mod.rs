@@ -1,5 +1,6 @@
 //! Runs a plan on a snapshot: one document, a page, a total, everything. Knows `plan`.
 
+pub(super) mod aggregate;
 pub(super) mod chunks;
 pub(super) mod dump;
 pub(super) mod execute;

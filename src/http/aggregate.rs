@@ -1,0 +1,65 @@
+//! The route of pipelines: docs/api.md, Aggregation.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bson::Bson;
+use serde_json::json;
+
+use super::body::JsonBody;
+use super::caller::Authenticated;
+use super::envelope::{self, Items, Wire};
+use super::error::ApiError;
+use super::params::understood;
+use super::schema::{Aggregated, PipelineBody, operation};
+use super::state::HttpState;
+use crate::json::write::{self, Shape};
+use crate::query::{Effort, Pipeline};
+use crate::service::aggregate as service;
+use crate::service::field_names;
+use crate::service::resource::Objects;
+use crate::store::StoreError;
+
+operation! {
+    /// Run an aggregation pipeline on objects.
+    aggregate_objects: request_body = PipelineBody, responses((status = 200, body = Aggregated))
+}
+pub(super) async fn aggregate_objects(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let stages = stages(body)?;
+    let fields = field_names::fields(&state.services, &caller.0).await?;
+    let (limits, now) = (state.params.limits, state.services.now());
+    let read = move |effort: &Effort| {
+        // What is wrong is said of what the client wrote, so this is read first.
+        Pipeline::parse_with(&stages, &limits, now, effort)?;
+        Ok(fields.pipeline(&stages)?)
+    };
+    // Pipelines are read as work: how long they are does not tell how long that takes.
+    let stages = understood(usize::MAX, state.services.max_time, read).await?;
+    let most = state.params.max_limit;
+    let found = service::aggregate_objects(&state.services, &caller.0, &stages, most).await?;
+    let mut items = Items::with_room(&found);
+    for document in found.iter() {
+        write::write_document(document, Shape::whole(Objects::DATES), items.begin())
+            .map_err(|error| StoreError::Corrupt { what: format!("a result: {error}") })?;
+    }
+    let beside = json!({"count": found.len()});
+    Ok(envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET"))
+}
+
+fn stages(body: JsonBody) -> Result<Vec<Bson>, ApiError> {
+    let mut body = body.0;
+    let pipeline = body.remove("pipeline");
+    if let Some(name) = body.keys().next() {
+        return Err(ApiError::parameter(name, "is no member of the body, which has pipeline alone"));
+    }
+    match pipeline {
+        Some(Bson::Array(stages)) => Ok(stages),
+        Some(_) => Err(ApiError::parameter("pipeline", "must be an array of stages")),
+        None => Err(ApiError::parameter("pipeline", "is required: an array of stages")),
+    }
+}

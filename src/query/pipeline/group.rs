@@ -1,0 +1,122 @@
+//! `$group`, `$sortByCount` and `$count`, compiled.
+
+use bson::{Bson, Document, doc};
+
+use super::accumulator::Accumulator;
+use super::parse::PipelineParser;
+use super::stage::Stage;
+use super::{QueryError, Sort};
+use crate::query::expr::Expression;
+
+/// `$group`.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    pub(super) key: GroupKey,
+    pub(super) accumulators: Vec<Accumulator>,
+}
+
+/// What documents of one group have in common.
+#[derive(Debug, Clone)]
+pub(super) enum GroupKey {
+    /// One value.
+    Value(Expression),
+    /// A document of several values, each compared by itself.
+    Members(Vec<(String, Expression)>),
+}
+
+impl PipelineParser {
+    pub(super) fn group(&mut self, operand: &Bson) -> Result<Group, QueryError> {
+        let Bson::Document(members) = operand else {
+            return self.fail(15947, "$group takes a document: {_id: expression, member: {$accumulator: expression}}");
+        };
+        let mut group = None;
+        let mut accumulators = Vec::new();
+        for (name, value) in members {
+            self.within(name, |parser| {
+                if name == "_id" {
+                    group = Some(parser.group_key(value)?);
+                } else {
+                    accumulators.push(parser.accumulator(name, value)?);
+                }
+                Ok(())
+            })?;
+        }
+        match group {
+            Some(key) => Ok(Group { key, accumulators }),
+            None => self.fail(15955, "$group needs _id; null makes one group of all documents"),
+        }
+    }
+
+    fn group_key(&mut self, value: &Bson) -> Result<GroupKey, QueryError> {
+        let members = value.as_document().filter(|members| !members.is_empty());
+        let Some(members) = members.filter(|members| members.keys().all(|name| !name.starts_with('$'))) else {
+            return Expression::parse(value, &mut self.filter.at).map(GroupKey::Value);
+        };
+        for (name, value) in members {
+            let is_flag = matches!(
+                value,
+                Bson::Boolean(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_)
+            );
+            if is_flag {
+                return self.within(name, |parser| {
+                    parser.fail(17390, "a member of _id is an expression; write {$literal: 1} for a number")
+                });
+            }
+        }
+        // The whole is read first: what is wrong with the names is said of them together.
+        Expression::parse(value, &mut self.filter.at)?;
+        let mut parts = Vec::with_capacity(members.len());
+        for (name, value) in members {
+            let part = self.within(name, |parser| Expression::parse(value, &mut parser.filter.at))?;
+            parts.push((name.clone(), part));
+        }
+        Ok(GroupKey::Members(parts))
+    }
+
+    /// `$sortByCount`: groups, the largest first.
+    pub(super) fn sort_by_count(&mut self, operand: &Bson) -> Result<Vec<Stage>, QueryError> {
+        match operand {
+            Bson::String(text) if !text.starts_with('$') => {
+                self.fail(40148, "$sortByCount takes a path that begins with $")
+            }
+            Bson::Document(document) if !document.keys().next().is_some_and(|name| name.starts_with('$')) => {
+                self.fail(40147, "$sortByCount takes a path that begins with $, or an expression")
+            }
+            Bson::String(_) | Bson::Document(_) => {
+                let key = GroupKey::Value(Expression::parse(operand, &mut self.filter.at)?);
+                let accumulators = vec![self.accumulator("count", &doc! { "$sum": 1 }.into())?];
+                let group = Stage::Group(Box::new(Group { key, accumulators }));
+                Ok(vec![group, Stage::Sort(Sort::by("count", true))])
+            }
+            _ => self.fail(40149, "$sortByCount takes a path that begins with $, or an expression"),
+        }
+    }
+
+    /// `$count`: the name of the member.
+    pub(super) fn count(&mut self, operand: &Bson) -> Result<Stage, QueryError> {
+        let Bson::String(name) = operand else { return self.fail(40156, "$count takes the name of a member") };
+        let wrong = match name.as_str() {
+            "" => Some((40157, "$count takes the name of a member")),
+            name if name.starts_with('$') => Some((40158, "the name for a count does not begin with $")),
+            name if name.contains('\0') => Some((40159, "the name for a count has no zero byte")),
+            name if name.contains('.') => Some((40160, "the name for a count has no dot")),
+            "_id" => Some((15948, "a count cannot be named _id")),
+            _ => None,
+        };
+        match wrong {
+            Some((code, message)) => self.fail(code, message),
+            None => Ok(Stage::Count(name.clone())),
+        }
+    }
+}
+
+/// A count as MongoDB sums it up.
+pub(super) fn counted(count: u64) -> Bson {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    i32::try_from(count).map_or(Bson::Int64(count), Bson::Int32)
+}
+
+/// The document of a `$count`.
+pub(super) fn count_document(name: &str, count: u64) -> Document {
+    doc! { name: counted(count) }
+}

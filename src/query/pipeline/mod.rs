@@ -1,0 +1,139 @@
+//! Aggregation pipelines: parsed once, run over a stream of documents.
+//!
+//! Laws, beside those of `query`:
+//! - A stage that writes, runs code or needs a server is refused when the pipeline is parsed.
+//! - The documents of other collections come from a [`Source`] alone, which decides what may be seen.
+//! - Documents go through one by one. Only stages that need several documents keep some, within a bound of memory.
+
+mod accumulator;
+mod bucket;
+mod fields;
+mod front;
+mod group;
+mod grouping;
+mod held;
+mod key;
+mod lookup;
+mod parse;
+mod ranked;
+mod redact;
+mod run;
+mod sorter;
+mod stage;
+mod state;
+mod unwind;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use bson::raw::RawDocument;
+use bson::{Bson, DateTime, Document};
+
+use super::budget::{Budget, Effort};
+use super::error::{EvalError, QueryError};
+use super::filter::{Filter, Limits};
+use super::sort::Sort;
+
+pub use self::front::Front;
+use self::parse::PipelineParser;
+pub use self::parse::{KEEPING, STAGES};
+pub use self::run::Run;
+use self::stage::Stage;
+
+/// Whether a stage wants more documents.
+pub type Flow = ControlFlow<()>;
+
+/// A pipeline: as the client sent it, and compiled.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    documents: Vec<Document>,
+    stages: Vec<Stage>,
+}
+
+/// Where the documents of collections come from.
+pub trait Source {
+    /// Why no documents come.
+    type Error: From<EvalError>;
+
+    /// Shows `visit` the documents of a collection that the caller may see, in the order of the query, until it breaks.
+    ///
+    /// # Errors
+    /// Those of the source, and of `visit`.
+    fn each(
+        &self,
+        collection: &str,
+        query: &Front,
+        visit: &mut dyn FnMut(&RawDocument) -> Result<Flow, Self::Error>,
+    ) -> Result<(), Self::Error>;
+}
+
+impl Pipeline {
+    /// Compiles a client's pipeline; `now` is `$$NOW`.
+    ///
+    /// # Errors
+    /// Everything that MongoDB refuses before it reads a document, exceeded `limits`, and stages that are not offered, with the
+    /// place.
+    pub fn parse(stages: &[Bson], limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
+        PipelineParser::new(*limits, Some(now)).pipeline(stages)
+    }
+
+    /// The same, with no more effort than that.
+    ///
+    /// # Errors
+    /// As [`Pipeline::parse`]; when it takes too long or too much.
+    pub fn parse_with(stages: &[Bson], limits: &Limits, now: DateTime, effort: &Effort) -> Result<Self, QueryError> {
+        PipelineParser::new(*limits, Some(now)).with_effort(effort).pipeline(stages)
+    }
+
+    /// The stages as MongoDB is sent them.
+    pub fn documents(&self) -> &[Document] {
+        &self.documents
+    }
+
+    /// The other collections that its stages read.
+    pub fn collections(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        self.add_collections(&mut names);
+        names
+    }
+
+    /// The operator that only a MongoDB server can answer, if it has one.
+    pub fn needs_server(&self) -> Option<&str> {
+        self.stages.iter().find_map(Stage::needs_server)
+    }
+
+    /// What stands at the front and can be answered from indexes; [`Front::stages`] of the pipeline are in it.
+    pub fn front(&self) -> Front {
+        Front::of(&self.stages)
+    }
+
+    /// Whether each document gives its own results, whatever the others are, behind the first `done` stages.
+    pub fn is_streaming(&self, done: usize) -> bool {
+        self.stages[done..].iter().all(Stage::is_streaming)
+    }
+
+    /// The name of the member, if the stage behind the first `done` is `$count`.
+    pub fn counts(&self, done: usize) -> Option<&str> {
+        match self.stages.get(done) {
+            Some(Stage::Count(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Begins to run the stages behind the first `done`.
+    pub fn run<'p>(&'p self, done: usize, budget: &'p Budget) -> Run<'p> {
+        Run::new(&self.stages[done..], budget)
+    }
+
+    /// Whether nothing is left behind the first `done` stages.
+    pub fn is_done(&self, done: usize) -> bool {
+        self.stages.len() <= done
+    }
+
+    fn add_collections<'p>(&'p self, names: &mut BTreeSet<&'p str>) {
+        self.stages.iter().for_each(|stage| stage.add_collections(names));
+    }
+}

@@ -1,0 +1,118 @@
+//! Pipelines on a source in memory: refusals with their places, and what a pipeline may cost.
+
+use std::time::Instant;
+
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime, Document, bson, doc};
+
+use super::{Budget, EvalError, Flow, Front, Pipeline, Source};
+use crate::query::error::QueryErrorKind;
+use crate::query::filter::Limits;
+
+/// A collection of numbered documents.
+struct Numbers(i32);
+
+impl Source for Numbers {
+    type Error = EvalError;
+
+    fn each(
+        &self,
+        _: &str,
+        query: &Front,
+        visit: &mut dyn FnMut(&RawDocument) -> Result<Flow, EvalError>,
+    ) -> Result<(), EvalError> {
+        for number in 0..self.0 {
+            let document = RawDocumentBuf::try_from(&doc! { "_id": number, "a": number % 3 }).expect("it is BSON");
+            if query.filter.matches(&document)? && visit(&document)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parsed(stages: &Bson) -> Pipeline {
+    let stages = stages.as_array().expect("a pipeline is an array");
+    Pipeline::parse(stages, &Limits::default(), DateTime::from_millis(0)).expect("pipelines of tests are right")
+}
+
+fn results(count: i32, stages: &Bson, budget: &Budget) -> Result<Vec<Document>, EvalError> {
+    let mut results = Vec::new();
+    parsed(stages).read("numbers", None, &Numbers(count), budget, &mut |document| {
+        results.push(Document::try_from(document).expect("it is BSON"));
+        Ok(Flow::Continue(()))
+    })?;
+    Ok(results)
+}
+
+#[test]
+fn a_refusal_names_the_place_in_the_pipeline() {
+    for (stages, pointer, code, kind) in [
+        (bson!([{ "$match": { "a": { "$gtt": 1 } } }]), "/0/$match/a/$gtt", 2, QueryErrorKind::Malformed),
+        (bson!([{ "$limit": 1 }, { "$mtach": {} }]), "/1/$mtach", 40324, QueryErrorKind::Malformed),
+        (
+            bson!([{ "$group": { "_id": null, "n": { "$smu": 1 } } }]),
+            "/0/$group/n/$smu",
+            15952,
+            QueryErrorKind::Malformed,
+        ),
+        (bson!([{ "$facet": { "x": [{ "$out": "y" }] } }]), "/0/$facet/x/0/$out", 224, QueryErrorKind::Refused),
+        (bson!([{ "$match": { "$where": "1" } }]), "/0/$match/$where", 224, QueryErrorKind::Refused),
+    ] {
+        let stages = stages.as_array().expect("an array");
+        let error = Pipeline::parse(stages, &Limits::default(), DateTime::from_millis(0)).expect_err("it is wrong");
+        assert_eq!((error.pointer.as_str(), error.code, error.kind), (pointer, code, kind), "{error}");
+    }
+}
+
+#[test]
+fn a_pipeline_ends_when_its_time_is_over() {
+    let over = Budget::until(Some(Instant::now()));
+    for stages in [
+        bson!([{ "$skip": 1 }, { "$match": { "a": 7 } }, { "$group": { "_id": null } }]),
+        bson!([{ "$group": { "_id": "$_id" } }]),
+        bson!([{ "$lookup": { "from": "numbers", "pipeline": [{ "$skip": 99_999 }], "as": "x" } }]),
+        bson!([{ "$unionWith": { "coll": "numbers", "pipeline": [{ "$group": { "_id": "$a" } }] } }]),
+    ] {
+        let error = results(5_000, &stages, &over).expect_err("no time");
+        assert!(error.is_timeout(), "{stages}: {error}");
+    }
+}
+
+#[test]
+fn a_stage_that_keeps_too_much_is_refused() {
+    let long = bson!({ "$reduce": {
+        "input": { "$range": [0, 18] }, "initialValue": "aaaa", "in": { "$concat": ["$$value", "$$value"] }
+    } });
+    for stages in [
+        bson!([{ "$set": { "t": long.clone() } }, { "$group": { "_id": null, "all": { "$push": "$t" } } }]),
+        bson!([{ "$set": { "t": long.clone() } }, { "$sort": { "a": 1 } }]),
+        bson!([{ "$group": { "_id": { "i": "$_id", "t": long } } }]),
+    ] {
+        let error = results(150, &stages, &Budget::default()).expect_err("no memory");
+        assert_eq!(error.code, 292, "{stages}: {error}");
+    }
+}
+
+#[test]
+fn a_sort_before_a_limit_keeps_what_the_limit_needs() {
+    let long = bson!({ "$reduce": {
+        "input": { "$range": [0, 18] }, "initialValue": "aaaa", "in": { "$concat": ["$$value", "$$value"] }
+    } });
+    let stages = bson!([
+        { "$set": { "t": long } }, { "$sort": { "_id": -1 } }, { "$skip": 1 }, { "$limit": 2 }, { "$project": { "_id": 1 } },
+    ]);
+    let found = results(150, &stages, &Budget::default()).expect("there is memory for three");
+    assert_eq!(found, [doc! { "_id": 148 }, doc! { "_id": 147 }]);
+}
+
+#[test]
+fn the_front_of_a_pipeline_is_one_query() {
+    let pipeline = parsed(&bson!([
+        { "$match": { "a": 1 } }, { "$match": { "b": 1 } }, { "$sort": { "c": 1 } }, { "$skip": 2 }, { "$limit": 9 }, { "$limit": 5 },
+        { "$skip": 1 },
+    ]));
+    let front = pipeline.front();
+    assert_eq!((front.stages, front.skip, front.limit), (6, 2, 5));
+    assert!(!pipeline.is_streaming(front.stages) && pipeline.is_streaming(7));
+}

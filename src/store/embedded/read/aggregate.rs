@@ -1,0 +1,162 @@
+//! Runs a pipeline on a snapshot. What stands at its front is planned as a query, and answered from indexes.
+
+use bson::doc;
+use bson::raw::{RawDocument, RawDocumentBuf};
+
+use crate::admission::Share;
+use crate::query::pipeline::{Flow, Front, Source};
+use crate::query::{Filter, Pipeline};
+use crate::store::embedded::plan::planner::Wanted;
+use crate::store::embedded::read::execute::{CollectionReader, Deadline};
+use crate::store::embedded::read::find::Question;
+use crate::store::embedded::read::snapshot::Snapshot;
+use crate::store::embedded::write::validate;
+use crate::store::{AggregateQuery, Documents, FindQuery, Reach, StoreError};
+
+/// The collections of a snapshot, as far as the caller may see them.
+pub(crate) struct Reading<'a> {
+    snapshot: &'a Snapshot,
+    reach: &'a Reach,
+    deadline: Deadline,
+}
+
+impl Source for Reading<'_> {
+    type Error = StoreError;
+
+    fn each(
+        &self,
+        collection: &str,
+        front: &Front,
+        visit: &mut dyn FnMut(&RawDocument) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        self.read(collection, &find_query(front, self.reach.guard_of(collection)?), visit)
+    }
+}
+
+/// The query for the front of a pipeline, behind a guard.
+pub(crate) fn find_query(front: &Front, guard: &Filter) -> FindQuery {
+    let filter = behind(&front.filter, guard);
+    let (sort, skip, limit) = (front.sort.clone(), front.skip, front.limit);
+    FindQuery { sort, skip, limit, ..FindQuery::new(filter, std::time::Duration::MAX) }
+}
+
+/// The filter, evaluated only where the guard holds.
+pub(crate) fn behind(filter: &Filter, guard: &Filter) -> Filter {
+    if guard.document().is_empty() { filter.clone() } else { filter.clone().guarded_by(guard.clone()) }
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, reach: &'a Reach, deadline: Deadline) -> Self {
+        Self { snapshot, reach, deadline }
+    }
+
+    fn read(
+        &self,
+        name: &str,
+        query: &FindQuery,
+        visit: &mut dyn FnMut(&RawDocument) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        validate::runs_here(&query.filter)?;
+        let Some(collection) = self.snapshot.collection(name) else { return Ok(()) };
+        let tables = self.snapshot.tables(collection)?;
+        let question = Question::new(collection, tables, query, false, self.deadline.clone())?;
+        question.each(&mut CollectionReader::new(collection, tables, self.deadline.clone()), visit)
+    }
+
+    fn count(&self, name: &str, filter: &Filter) -> Result<u64, StoreError> {
+        validate::runs_here(filter)?;
+        let Some(collection) = self.snapshot.collection(name) else { return Ok(0) };
+        let mut reader = CollectionReader::new(collection, self.snapshot.tables(collection)?, self.deadline.clone());
+        let wanted = Wanted { first: Some(0), total: true };
+        let choice = reader.plan(filter.tree(), &crate::query::Sort::default(), wanted)?;
+        reader.count(&choice, filter)
+    }
+}
+
+/// All results of a pipeline.
+pub(crate) fn run(reading: &Reading<'_>, name: &str, query: &AggregateQuery) -> Result<Documents, StoreError> {
+    let budget = reading.deadline.budget();
+    let pipeline = &query.pipeline;
+    let front = pipeline.front();
+    let mut results = Results::new(query.max_bytes, reading.deadline.share());
+    let mut give = |document: &RawDocument| results.push(document);
+    let counted = pipeline.counts(front.stages).filter(|_| front.is_filter());
+    if let Some(member) = counted {
+        let count = reading.count(name, &behind(&front.filter, &query.guard))?;
+        let mut run = pipeline.run(front.stages + 1, &budget);
+        if count > 0 {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            let count = i32::try_from(count).map_or(bson::Bson::Int64(count), bson::Bson::Int32);
+            let document = RawDocumentBuf::try_from(&doc! { member: count }).map_err(StoreError::backend)?;
+            let _ = run.push(&document, reading, &mut give)?;
+        }
+        run.finish(reading, &mut give)?;
+    } else {
+        let mut run = pipeline.run(front.stages, &budget);
+        let asked = find_query(&front, &query.guard);
+        reading.read(name, &asked, &mut |document| run.push(document, reading, &mut give))?;
+        run.finish(reading, &mut give)?;
+    }
+    Ok(results.documents)
+}
+
+/// A source without collections, for stages that read none.
+struct Nothing;
+
+impl Source for Nothing {
+    type Error = StoreError;
+
+    fn each(
+        &self,
+        _: &str,
+        _: &Front,
+        _: &mut dyn FnMut(&RawDocument) -> Result<Flow, StoreError>,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// What the stages behind the front make of some documents; each gives its own results.
+pub(crate) fn apply(
+    deadline: &Deadline,
+    (pipeline, done): (&Pipeline, usize),
+    documents: &Documents,
+) -> Result<Documents, StoreError> {
+    let budget = deadline.budget();
+    let mut results = Results::new(usize::MAX, deadline.share());
+    let mut give = |document: &RawDocument| results.push(document);
+    let mut run = pipeline.run(done, &budget);
+    for document in documents.iter() {
+        if run.push(document, &Nothing, &mut give)?.is_break() {
+            break;
+        }
+    }
+    run.finish(&Nothing, &mut give)?;
+    Ok(results.documents)
+}
+
+/// Results that are held until all are there.
+struct Results {
+    documents: Documents,
+    max_bytes: usize,
+    share: Share,
+    covered: usize,
+}
+
+impl Results {
+    fn new(max_bytes: usize, share: Share) -> Self {
+        Self { documents: Documents::new(), max_bytes, share, covered: 0 }
+    }
+
+    fn push(&mut self, document: &RawDocument) -> Result<Flow, StoreError> {
+        self.documents.push(document);
+        let bytes = self.documents.bytes();
+        if bytes > self.max_bytes {
+            return Err(StoreError::TooLarge);
+        }
+        if bytes > self.covered {
+            self.covered = self.share.cover(bytes)?;
+        }
+        Ok(Flow::Continue(()))
+    }
+}

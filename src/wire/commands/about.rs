@@ -1,0 +1,164 @@
+//! What tools ask about the server when they start.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bson::{Bson, DateTime, Document, doc};
+
+use super::{Reading, done};
+use crate::service::tools::COLLECTIONS;
+use crate::wire::error::{WireError, code};
+use crate::wire::server::MOST_CONNECTIONS;
+
+/// The version of MongoDB whose answers this server gives.
+pub(super) const VERSION: &str = "6.0.5";
+
+/// What this program calls itself.
+const PROCESS: &str = env!("CARGO_PKG_NAME");
+
+pub(super) fn ping(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    done(Document::new())
+}
+
+/// Queries mean here what they mean in MongoDB 6.0.5, so tools get this version. The true name stands beside it.
+pub(super) fn build_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    done(doc! {
+        "version": VERSION,
+        "versionArray": [6, 0, 5, 0],
+        "gitVersion": "",
+        "modules": [PROCESS],
+        PROCESS: { "version": env!("CARGO_PKG_VERSION") },
+        "allocator": "mimalloc",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated",
+        "bits": 64,
+        "debug": cfg!(debug_assertions),
+        "maxBsonObjectSize": 16 * 1024 * 1024,
+        "storageEngines": ["embedded"],
+    })
+}
+
+pub(super) fn connection_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&["showPrivileges"])?;
+    let mut info = Document::new();
+    if let Some(signed_in) = reading.call.session.signed_in() {
+        let (user, database) = (signed_in.user_name.as_str(), reading.call.shared.parts.database.as_str());
+        info.insert("authenticatedUsers", vec![doc! { "user": user, "db": signed_in.source.as_str() }]);
+        info.insert("authenticatedUserRoles", vec![doc! { "role": "read", "db": database }]);
+        if reading.options.flag("showPrivileges")? == Some(true) {
+            let privilege = |collection: &str| {
+                doc! {
+                    "resource": { "db": database, "collection": collection },
+                    "actions": ["collStats", "dbStats", "find", "killCursors", "listCollections", "listIndexes"],
+                }
+            };
+            let seen = COLLECTIONS.iter().filter(|collection| collection.is_seen_by(&reading.caller));
+            info.insert("authenticatedUserPrivileges", seen.map(|seen| privilege(seen.name)).collect::<Vec<_>>());
+        }
+    }
+    done(doc! { "authInfo": info })
+}
+
+/// Nothing of the machine but what every client can tell: the time, and the kind of system.
+pub(super) fn host_info(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    done(doc! {
+        "system": {
+            "currentTime": DateTime::from_chrono(reading.services().clock.now()),
+            "cpuAddrSize": 64,
+            "cpuArch": std::env::consts::ARCH,
+        },
+        "os": { "type": std::env::consts::OS, "name": "", "version": "" },
+        "extra": {},
+    })
+}
+
+/// Of the listener: connections, commands, bytes. Parts that tools leave out by name are left out.
+pub(super) fn server_status(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    let shared = reading.call.shared;
+    let counters = &shared.counters;
+    let read = |counter: &AtomicI64| counter.load(Ordering::Relaxed);
+    let uptime = shared.started.elapsed();
+    let connections = read(&counters.connections);
+    let requests = read(&counters.queries) + read(&counters.get_mores) + read(&counters.commands);
+    let mut parts = doc! {
+        "connections": {
+            "current": connections,
+            "available": i64::try_from(MOST_CONNECTIONS).unwrap_or_default() - connections,
+            "totalCreated": read(&counters.connections_made),
+        },
+        "metrics": { "cursor": { "open": { "total": i64::try_from(shared.cursors.len()).unwrap_or_default() } } },
+        "network": {
+            "bytesIn": read(&counters.bytes_in),
+            "bytesOut": read(&counters.bytes_out),
+            "numRequests": requests,
+        },
+        "opcounters": {
+            "insert": 0_i64,
+            "query": read(&counters.queries),
+            "update": 0_i64,
+            "delete": 0_i64,
+            "getmore": read(&counters.get_mores),
+            "command": read(&counters.commands),
+        },
+        "storageEngine": { "name": "embedded", "persistent": true, "readOnly": true },
+    };
+    for name in ["connections", "metrics", "network", "opcounters", "storageEngine"] {
+        if reading.options.flag(name).unwrap_or(Some(true)) == Some(false) {
+            parts.remove(name);
+        }
+    }
+    let mut answer = doc! {
+        "version": VERSION,
+        "process": PROCESS,
+        "pid": i64::from(std::process::id()),
+        "uptime": uptime.as_secs_f64(),
+        "uptimeMillis": i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX),
+        "uptimeEstimate": i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX),
+        "localTime": DateTime::from_chrono(reading.services().clock.now()),
+    };
+    answer.extend(parts);
+    done(answer)
+}
+
+pub(super) fn get_parameter(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    let options = &reading.options;
+    let known = doc! {
+        "authenticationMechanisms": [super::signing::MECHANISM],
+        "featureCompatibilityVersion": { "version": "6.0" },
+    };
+    if options.text("getParameter").ok().flatten() == Some("*") {
+        options.only(&[])?;
+        return done(known);
+    }
+    let asked: Document = known.into_iter().filter(|(name, _)| options.get(name).is_some()).collect();
+    if asked.is_empty() {
+        return Err(WireError::new(code::INVALID_OPTIONS, "no option found to get"));
+    }
+    done(asked)
+}
+
+/// Nothing of how the program was started is a matter of clients.
+pub(super) fn command_line(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    done(doc! { "argv": [PROCESS], "parsed": {} })
+}
+
+/// There are no warnings for tools: the log of the service is for its operator.
+pub(super) fn get_log(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    match reading.options.subject() {
+        Some(Bson::String(name)) if name == "*" => done(doc! { "names": ["startupWarnings"] }),
+        Some(Bson::String(name)) if name == "startupWarnings" => {
+            done(doc! { "totalLinesWritten": 0, "log": Bson::Array(Vec::new()) })
+        }
+        Some(Bson::String(name)) => Err(WireError::new(code::OPERATION_FAILED, format!("No RamLog named: {name}"))),
+        other => Err(reading.options.mismatch("getLog", other.unwrap_or(&Bson::Null), "string")),
+    }
+}
+
+pub(super) fn whats_my_uri(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    reading.options.only(&[])?;
+    done(doc! { "you": reading.call.session.peer.to_string() })
+}

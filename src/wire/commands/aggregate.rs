@@ -1,0 +1,146 @@
+//! `aggregate`: a pipeline on a collection, as far as its caller sees it.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, doc};
+
+use super::options::Options;
+use super::question::{self, understood};
+use super::{Reading, done, explain, finding};
+use crate::query::Pipeline;
+use crate::store::{Documents, FindQuery};
+use crate::wire::cursors::Rest;
+use crate::wire::error::{WireError, code};
+
+/// All options of `aggregate`. That a disk may be used changes nothing.
+const KNOWN: &[&str] = &[
+    "allowDiskUse",
+    "bypassDocumentValidation",
+    "collation",
+    "cursor",
+    "explain",
+    "hint",
+    "let",
+    "pipeline",
+    "readConcern",
+];
+
+/// Options of `aggregate` that this server does not offer, with the reason.
+const REFUSED: &[(&str, &str)] = &[
+    ("bypassDocumentValidation", "nothing is written here"),
+    ("hint", "this server chooses the index by itself, explain shows which; leave the hint out"),
+    ("let", "write the values into the stages"),
+];
+
+pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
+    let options = &reading.options;
+    if options.flag("explain")? == Some(true) {
+        let mut answer = explained(reading, options, false).await?;
+        answer.extend(explain::server());
+        return done(answer);
+    }
+    let of_one_snapshot = options.read_concern()?;
+    let Some(cursor) = options.document("cursor")? else {
+        let message = "The 'cursor' option is required, except for aggregate with the explain argument";
+        return Err(WireError::new(code::FAILED_TO_PARSE, message));
+    };
+    if let Some(name) = cursor.keys().find(|name| *name != "batchSize") {
+        return Err(WireError::new(code::UNKNOWN_FIELD, format!("BSON field 'cursor.{name}' is an unknown field.")));
+    }
+    let size = finding::first_size(Options::cursor_size(cursor)?);
+    if let Some(rest) = stats(reading).await? {
+        return finding::first_batch(reading, rest, size, (false, options.namespace()?, Vec::new())).await;
+    }
+    let pipeline = pipeline(reading, options).await?;
+    let max_time = options.max_time(reading.services().max_time)?;
+    let (rest, reached) = match question::reach(reading, options).await? {
+        None => (finding::rest_of(Documents::new()), Vec::new()),
+        Some(reach) => {
+            let (chunks, mut reached) =
+                reach.aggregate(reading.services(), &reading.caller, pipeline, max_time).await?;
+            reached.push(reach);
+            (Rest::of(chunks, of_one_snapshot), reached)
+        }
+    };
+    finding::first_batch(reading, rest, size, (false, options.namespace()?, reached)).await
+}
+
+/// Reads the pipeline of a command.
+async fn pipeline(reading: &Reading<'_>, options: &Options) -> Result<Pipeline, WireError> {
+    options.only(KNOWN)?;
+    options.refuse(REFUSED)?;
+    options.simple_collation()?;
+    if !matches!(options.subject(), Some(Bson::String(_))) {
+        return Err(WireError::new(code::NOT_SUPPORTED, "this server aggregates collections alone; name one of them"));
+    }
+    let Some(stages) = options.array("pipeline")? else {
+        let message = "BSON field 'aggregate.pipeline' is missing but a required field";
+        return Err(WireError::new(code::MISSING_FIELD, message));
+    };
+    let (limits, now) = (question::limits(reading), reading.services().now());
+    let is_users = options.collection()? == crate::service::tools::WITHOUT_PASSWORDS;
+    // Users come without passwords before anything is evaluated.
+    let unset = is_users.then(|| Bson::Document(doc! { "$unset": "password" }));
+    let stages: Arc<Vec<Bson>> = Arc::new(unset.into_iter().chain(stages.iter().cloned()).collect());
+    let max_time = reading.services().max_time;
+    understood(stages.len(), max_time, move |effort| Pipeline::parse_with(&stages, &limits, now, effort)).await
+}
+
+/// `$collStats` alone, which tools ask to learn how large a collection is.
+async fn stats(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
+    let options = &reading.options;
+    let stages = options.array("pipeline")?.unwrap_or_default();
+    let [Bson::Document(stage)] = stages else { return Ok(None) };
+    let Ok(wanted) = stage.get_document("$collStats") else { return Ok(None) };
+    options.only(KNOWN)?;
+    let Some(reach) = question::reach(reading, options).await? else {
+        let message = format!("Collection [{}] not found.", options.namespace()?);
+        return Err(WireError::new(code::NAMESPACE_NOT_FOUND, message));
+    };
+    if let Some(name) = wanted.keys().find(|name| !["count", "storageStats"].contains(&name.as_str())) {
+        let message = format!("$collStats.{name}: this server tells count and storageStats");
+        return Err(WireError::new(code::INVALID_OPTIONS, message));
+    }
+    let size = reach.size(reading.services()).await?;
+    let mut found = doc! { "ns": options.namespace()?, "localTime": reading.services().now() };
+    if wanted.contains_key("storageStats") {
+        found.insert("storageStats", super::listing::sizes(size, 1, reach.collection.indexes().len() + 1));
+    }
+    if wanted.contains_key("count") {
+        found.insert("count", super::counting::number(size.documents));
+    }
+    Ok(Some(finding::rest_of(Documents::of_one(&super::listing::encoded(&found)))))
+}
+
+pub(super) async fn explain(reading: &Reading<'_>, options: &Options, with_stats: bool) -> Result<Document, WireError> {
+    explained(reading, options, with_stats).await
+}
+
+/// How the front of a pipeline is answered, and the stages behind it.
+async fn explained(reading: &Reading<'_>, options: &Options, with_stats: bool) -> Result<Document, WireError> {
+    let pipeline = pipeline(reading, options).await?;
+    let (front, max_time) = (pipeline.front(), options.max_time(reading.services().max_time)?);
+    let query = FindQuery {
+        skip: front.skip,
+        limit: front.limit,
+        ..FindQuery::new(front.filter.clone(), max_time).sorted(front.sort.clone())
+    };
+    let sort =
+        pipeline.documents().iter().take(front.stages).find_map(|stage| stage.get_document("$sort").ok().cloned());
+    let shape = explain::Shape {
+        sort: sort.unwrap_or_default(),
+        projection: None,
+        skip: front.skip,
+        limit: front.limit,
+        counts: false,
+    };
+    let found = explain::explained(reading, options, query, &shape, with_stats).await?;
+    if pipeline.is_done(front.stages) {
+        return Ok(found);
+    }
+    let mut cursor = found;
+    cursor.remove("explainVersion");
+    let mut stages = vec![doc! { "$cursor": cursor }];
+    stages.extend(pipeline.documents()[front.stages..].iter().cloned());
+    Ok(doc! { "explainVersion": "1", "stages": stages })
+}

@@ -1,0 +1,128 @@
+//! `POST /objects/aggregate`: pipelines on objects.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::people::Person;
+use crate::support::app::{Answer, TestApp, on_each_store};
+
+/// Three racks and a room.
+async fn racks(app: &TestApp) -> (i64, i64) {
+    let rack = app.create_type("rack", &[("hostname", "text"), ("units", "number")]).await;
+    let room = app.create_type("room", &[("hostname", "text")]).await;
+    for (name, units) in [("web-1", 3), ("web-2", 1), ("db-1", 2)] {
+        app.create_object(rack, &json!({"hostname": name, "units": units})).await;
+    }
+    app.create_object(room, &json!({"hostname": "web-room"})).await;
+    (rack, room)
+}
+
+async fn aggregate(app: &TestApp, pipeline: Value) -> Answer {
+    app.post("/objects/aggregate", &json!({"pipeline": pipeline})).await
+}
+
+async fn results(app: &TestApp, pipeline: Value) -> Value {
+    let answer = aggregate(app, pipeline).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let mut body = answer.json();
+    assert_eq!(body["count"].as_u64(), body["results"].as_array().map(|all| all.len() as u64));
+    body["results"].take()
+}
+
+on_each_store! {
+    async fn objects_are_grouped_and_counted(app) {
+        let (rack, room) = racks(app).await;
+        let grouped = json!([{"$group": {"_id": "$type_id", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]);
+        assert_eq!(results(app, grouped).await, json!([{"_id": rack, "n": 3}, {"_id": room, "n": 1}]));
+        assert_eq!(results(app, json!([{"$match": {"type_id": rack}}, {"$count": "n"}])).await, json!([{"n": 3}]));
+        assert_eq!(results(app, json!([{"$match": {"type_id": -1}}])).await, json!([]));
+    }
+
+    async fn objects_enter_as_native_reads_show_them(app) {
+        racks(app).await;
+        let native = app.get("/objects/1/native").await.json();
+        assert_eq!(results(app, json!([{"$match": {"public_id": 1}}])).await, json!([native]));
+        let seen = json!([{"$match": {"public_id": 1}}, {"$project": {"_id": 1, "public_id": 1, "t": {"$type": "$_id"}}}]);
+        assert_eq!(results(app, seen).await, json!([{"public_id": 1, "t": "missing"}]));
+    }
+
+    async fn fields_are_meant_by_their_names(app) {
+        let (rack, _) = racks(app).await;
+        let sorted = json!([
+            {"$match": {"f.units": {"$gt": 1}}}, {"$sort": {"f.units": -1}}, {"$project": {"f.hostname": 1, "public_id": 1}},
+        ]);
+        let expected = json!([
+            {"public_id": 1, "fields": [{"name": "hostname", "value": "web-1"}]},
+            {"public_id": 3, "fields": [{"name": "hostname", "value": "db-1"}]},
+        ]);
+        assert_eq!(results(app, sorted).await, expected);
+        let summed = json!([{"$match": {"type_id": rack}}, {"$group": {"_id": null, "units": {"$sum": "$f.units"}}}]);
+        assert_eq!(results(app, summed).await, json!([{"_id": null, "units": 6}]));
+        aggregate(app, json!([{"$match": {"f.unit": 1}}])).await.error(400, "query_2");
+    }
+
+    async fn types_are_looked_up(app) {
+        let (rack, _) = racks(app).await;
+        let pipeline = json!([
+            {"$match": {"type_id": rack}}, {"$sort": {"public_id": 1}}, {"$limit": 1},
+            {"$lookup": {"from": "framework.types", "localField": "type_id", "foreignField": "public_id", "as": "type"}},
+            {"$project": {"public_id": 1, "type": {"$map": {"input": "$type", "in": ["$$this.name", {"$type": "$$this._id"}]}}}},
+        ]);
+        assert_eq!(results(app, pipeline).await, json!([{"public_id": 1, "type": [["rack", "missing"]]}]));
+    }
+
+    async fn what_is_not_offered_is_refused_with_its_place(app) {
+        racks(app).await;
+        for (pipeline, code, pointer) in [
+            (json!([{"$limit": 1}, {"$out": "x"}]), "query_224", "/1/$out"),
+            (json!([{"$merge": "x"}]), "query_224", "/0/$merge"),
+            (json!([{"$set": {"a": {"$function": {"body": "x", "args": [], "lang": "js"}}}}]), "query_224", "/0/$set/a/$function"),
+            (json!([{"$grop": {}}]), "query_40324", "/0/$grop"),
+            (json!([{"$facet": {"a": [{"$match": {"b": {"$foo": 1}}}]}}]), "query_2", "/0/$facet/a/0/$match/b/$foo"),
+            (json!([{"$match": {"$where": "true"}}]), "query_224", "/0/$match/$where"),
+        ] {
+            let answer = aggregate(app, pipeline.clone()).await;
+            answer.error(400, code);
+            assert_eq!(answer.pointers(), [pointer], "{pipeline}");
+        }
+        aggregate(app, json!([{"$unionWith": "management.users"}])).await.error(400, "query_13");
+        aggregate(app, json!([{"$lookup": {"from": "service.keys", "pipeline": [], "as": "x"}}])).await.error(400, "query_13");
+        aggregate(app, json!({"$match": {}})).await.error(400, "parameter_invalid");
+        app.post("/objects/aggregate", &json!({"pipeline": [], "x": 1})).await.error(400, "parameter_invalid");
+        app.post("/objects/aggregate", &json!({})).await.error(400, "parameter_invalid");
+    }
+
+    async fn more_results_than_a_page_takes_are_refused(app) {
+        racks(app).await;
+        let many = json!([{"$limit": 1}, {"$set": {"n": {"$range": [0, 100_000]}}}, {"$unwind": "$n"}, {"$project": {"n": 1}}]);
+        let error = aggregate(app, many).await.error(400, "parameter_invalid");
+        assert!(error["message"].as_str().expect("a message").contains("$limit"), "{error}");
+    }
+
+    async fn what_an_access_list_hides_stays_hidden(app) {
+        let (rack, room) = racks(app).await;
+        let caller = Person::with_rights(app, "outsider", &["base.framework.object.view", "base.framework.type.view"]).await;
+        let acl = json!({"acl": {"activated": true, "groups": {"includes": {"1": ["READ"]}}}});
+        assert_eq!(app.patch(&format!("/types/{rack}"), &acl).await.status, 202);
+        let fails = json!({"$divide": [1, {"$subtract": ["$type_id", rack]}]});
+        for (pipeline, expected) in [
+            (json!([{"$count": "n"}]), json!([{"n": 1}])),
+            (json!([{"$match": {"$expr": {"$gt": [fails, 0]}}}, {"$count": "n"}]), json!([{"n": 1}])),
+            (json!([{"$group": {"_id": fails, "n": {"$sum": 1}}}]), json!([{"_id": 1.0, "n": 1}])),
+            (json!([{"$unionWith": "framework.objects"}, {"$count": "n"}]), json!([{"n": 2}])),
+            (
+                json!([
+                    {"$lookup": {"from": "framework.objects", "let": {}, "pipeline": [{"$match": {"$expr": {"$gt": [fails, 0]}}}], "as": "all"}},
+                    {"$project": {"all.type_id": 1}},
+                ]),
+                json!([{"all": [{"type_id": room}]}]),
+            ),
+        ] {
+            let answer = caller.send(app, Method::POST, "/objects/aggregate", &json!({"pipeline": pipeline})).await;
+            assert_eq!(answer.status, 200, "{pipeline}: {}", answer.text);
+            assert_eq!(answer.json()["results"], expected, "{pipeline}");
+        }
+        let beyond = json!({"pipeline": [{"$unionWith": "framework.categories"}]});
+        caller.send(app, Method::POST, "/objects/aggregate", &beyond).await.error(400, "query_13");
+    }
+}

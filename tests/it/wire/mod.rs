@@ -1,0 +1,8 @@
+//! The listener for MongoDB tools: what a tool sees, by MongoDB's own driver and byte by byte.
+
+mod commands;
+mod hostile;
+mod people;
+mod questions;
+mod reading;
+mod support;
