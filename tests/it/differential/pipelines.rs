@@ -242,3 +242,30 @@ fn named(value: &Bson, collection: &str) -> Bson {
         other => other.clone(),
     }
 }
+
+/// The pipeline, run by the server stage by stage: it neither moves nor joins stages across these.
+pub(super) fn unmoved(stages: &[Bson]) -> Vec<Bson> {
+    let mut apart = Vec::with_capacity(2 * stages.len());
+    for stage in stages {
+        apart.push(unmoved_inside(stage));
+        apart.push(bson!({ "$_internalInhibitOptimization": {} }));
+    }
+    apart
+}
+
+fn unmoved_inside(stage: &Bson) -> Bson {
+    let Some(members) = stage.as_document() else { return stage.clone() };
+    let member = |(name, value): (&String, &Bson)| {
+        let value = match (name.as_str(), value) {
+            ("pipeline", Bson::Array(stages)) => Bson::Array(unmoved(stages)),
+            ("$facet", Bson::Document(parts)) => {
+                let part = |stages: &Bson| stages.as_array().map_or(stages.clone(), |stages| unmoved(stages).into());
+                Bson::Document(parts.iter().map(|(name, stages)| (name.clone(), part(stages))).collect())
+            }
+            ("$lookup" | "$unionWith", value) => unmoved_inside(value),
+            (_, value) => value.clone(),
+        };
+        (name.clone(), value)
+    };
+    Bson::Document(members.iter().map(member).collect())
+}
