@@ -164,7 +164,8 @@ impl State {
             }
             Self::Ranked(ranked) => {
                 let Kind::Ranked { order, .. } = &accumulator.kind else { return Ok(()) };
-                ranked.add(order, document, value.unwrap_or(Bson::Null), held)?;
+                let key = order.key_of(document, budget)?;
+                ranked.add(order, key, value.unwrap_or(Bson::Null), held)?;
             }
         }
         Ok(())
