@@ -39,7 +39,7 @@ use super::sort::Sort;
 
 pub use self::front::Front;
 use self::parse::PipelineParser;
-pub use self::parse::{KEEPING, STAGES};
+pub use self::parse::STAGES;
 pub use self::run::Run;
 use self::stage::Stage;
 
