@@ -38,7 +38,7 @@ impl RankOrder {
             values.push(key.evaluate_within(document, budget)?.unwrap_or(Bson::Null));
         }
         budget.drop_since(mark);
-        self.sort.key_of(&*encoded(&doc! { "keys": values })?)
+        self.sort.key_of(&encoded(&doc! { "keys": values })?)
     }
 }
 
