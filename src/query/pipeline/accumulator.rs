@@ -50,7 +50,7 @@ pub(super) enum Kind {
 }
 
 /// The names of the accumulators.
-const NAMES: [&str; 20] = [
+pub const ACCUMULATORS: [&str; 20] = [
     "$sum",
     "$count",
     "$avg",
@@ -118,7 +118,7 @@ impl PipelineParser {
                 let message = "$accumulator runs JavaScript on the server, which is not offered";
                 return Err(self.filter.at.refused(message));
             }
-            _ => return self.fail(15952, format!("unknown accumulator{}", hint(operator, &NAMES))),
+            _ => return self.fail(15952, format!("unknown accumulator{}", hint(operator, &ACCUMULATORS))),
         };
         if operand.as_array().is_some() {
             return self.fail(40237, format!("{operator} takes one expression, not a list"));

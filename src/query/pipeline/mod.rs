@@ -37,6 +37,7 @@ use super::error::{EvalError, QueryError};
 use super::filter::{Filter, Limits};
 use super::sort::Sort;
 
+pub use self::accumulator::ACCUMULATORS;
 pub use self::front::Front;
 use self::parse::PipelineParser;
 pub use self::parse::STAGES;
