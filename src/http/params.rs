@@ -447,7 +447,7 @@ pub fn read_filter(
     moment: Moment<'_>,
 ) -> Result<Filter, ApiError> {
     if text.trim_start().starts_with('[') {
-        let message = "must be an object; an array would be an aggregation pipeline, which is not offered";
+        let message = "must be an object; a pipeline goes to POST /rest/objects/aggregate";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;

@@ -95,17 +95,6 @@ impl Sort {
         Ok(sort)
     }
 
-    /// The same keys in the other direction each.
-    #[must_use]
-    pub(super) fn turned(mut self) -> Self {
-        for key in &mut self.keys {
-            match key {
-                SortKey::Path { descending, .. } | SortKey::Entry { descending, .. } => *descending = !*descending,
-            }
-        }
-        self
-    }
-
     /// By the value of a path.
     pub fn by(path: &str, descending: bool) -> Self {
         Self::default().then(path, descending)
@@ -150,11 +139,20 @@ impl Sort {
     /// # Errors
     /// When two paths of the order lead through different arrays of the document.
     pub fn key_of(&self, document: &RawDocument) -> Result<SortValue, EvalError> {
+        if self.is_by_id() {
+            // As in MongoDB, whose index on `_id` has whole values: an array is one, which only groups have.
+            let id = member(document.as_bytes(), b"_id").unwrap_or(MISSING);
+            return Ok(SortValue { values: Box::new([Owned::copy(id)]) });
+        }
         let slots: Vec<Slot<'_>> = self.keys.iter().map(|key| Slot::new(key, document)).collect();
         let mut lowest = None;
         self.tuples(slots, document.as_bytes(), &mut lowest)?;
         let values = lowest.unwrap_or_default().into_iter().map(Owned::copy).collect();
         Ok(SortValue { values })
+    }
+
+    fn is_by_id(&self) -> bool {
+        matches!(self.keys.as_slice(), [SortKey::Path { path, .. }] if path.as_str() == "_id")
     }
 
     /// Which of two documents with these keys comes first.

@@ -165,7 +165,9 @@ impl Total {
     /// Takes a value in, if it is a number; whether it is one.
     pub(in crate::query) fn add_value(&mut self, value: &Bson) -> bool {
         let number = Number::of(value);
-        number.into_iter().for_each(|number| self.add(number));
+        if let Some(number) = number {
+            self.add(number);
+        }
         number.is_some()
     }
 
@@ -256,7 +258,9 @@ impl Deviation {
 
     /// Takes a value in, if it is a number.
     pub(in crate::query) fn add_value(&mut self, value: &Bson) {
-        Number::of(value).into_iter().for_each(|number| self.add(number));
+        if let Some(number) = Number::of(value) {
+            self.add(number);
+        }
     }
 
     /// Null if there are too few values.

@@ -2,8 +2,9 @@
 
 use bson::{Bson, Document};
 
+use super::QueryError;
 use super::parse::PipelineParser;
-use super::{QueryError, Sort};
+use super::ranked::RankOrder;
 use crate::query::error::code;
 use crate::query::expr::Expression;
 use crate::suggest::hint;
@@ -44,12 +45,12 @@ pub(super) enum Kind {
     Ends { last: bool },
     /// `$minN`, `$maxN`.
     Extremes { largest: bool },
-    /// `$top`, `$topN`, `$bottom`, `$bottomN`. The order begins with what is kept; from the bottom it is the reverse.
-    Ranked { order: Sort, from_bottom: bool, single: bool },
+    /// `$top`, `$topN`, `$bottom`, `$bottomN`.
+    Ranked { order: RankOrder, from_bottom: bool, single: bool },
 }
 
 /// The names of the accumulators.
-const NAMES: [&str; 20] = [
+pub const ACCUMULATORS: [&str; 20] = [
     "$sum",
     "$count",
     "$avg",
@@ -117,7 +118,7 @@ impl PipelineParser {
                 let message = "$accumulator runs JavaScript on the server, which is not offered";
                 return Err(self.filter.at.refused(message));
             }
-            _ => return self.fail(15952, format!("unknown accumulator{}", hint(operator, &NAMES))),
+            _ => return self.fail(15952, format!("unknown accumulator{}", hint(operator, &ACCUMULATORS))),
         };
         if operand.as_array().is_some() {
             return self.fail(40237, format!("{operator} takes one expression, not a list"));
@@ -164,7 +165,7 @@ impl PipelineParser {
             _ => parser.fail(10065, "an order is a document"),
         })?;
         let input = self.needed(options, "output", 5_788_004)?;
-        let order = if from_bottom { order.turned() } else { order };
+        let order = RankOrder::of(&order, &mut self.filter.at)?;
         let kind = Kind::Ranked { order, from_bottom, single };
         Ok(Accumulator { name: name.to_owned(), kind, input, count })
     }

@@ -224,8 +224,12 @@ impl Found {
 fn equal_there(document: &RawDocument, here: &[String], there: &str) -> Result<Filter, EvalError> {
     let mut values = Vec::new();
     values_at(document.as_bytes(), here, &mut values);
+    let is_missing = values.is_empty();
+    // Nothing equals an undefined value.
+    values.retain(|value| !matches!(value, Bson::Undefined));
     let regex = |value: &Bson| matches!(value, Bson::RegularExpression(_));
     let condition = match values.as_slice() {
+        [] if !is_missing => doc! { there: { "$in": [] } },
         [] => doc! { there: { "$eq": null } },
         [value] => doc! { there: { "$eq": value.clone() } },
         values if values.iter().any(regex) => {
@@ -237,10 +241,17 @@ fn equal_there(document: &RawDocument, here: &[String], there: &str) -> Result<F
     Filter::parse(&condition, &Limits::NONE).map_err(|error| EvalError::new(error.code, error.message))
 }
 
-/// All values at a path, those in arrays one by one.
+/// All values at a path, those in arrays one by one. A number behind an array is a position in it.
 fn values_at(document: &[u8], path: &[String], values: &mut Vec<Bson>) {
-    let Some((name, rest)) = path.split_first() else { return };
-    let Some(value) = member(document, name.as_bytes()) else { return };
+    let Some((name, mut rest)) = path.split_first() else { return };
+    let mut found = member(document, name.as_bytes());
+    while let (Some(array), Some((step, after))) = (found.filter(|value| value.is_array()), rest.split_first()) {
+        let is_position = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(position) = step.parse::<usize>().ok().filter(|_| is_position) else { break };
+        found = array.elements().nth(position).map(|element| element.value);
+        rest = after;
+    }
+    let Some(value) = found else { return };
     match rest {
         [] if value.is_array() => values.extend(value.elements().filter_map(|element| element.value.to_bson())),
         [] => values.extend(value.to_bson()),

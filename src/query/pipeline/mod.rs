@@ -37,9 +37,10 @@ use super::error::{EvalError, QueryError};
 use super::filter::{Filter, Limits};
 use super::sort::Sort;
 
+pub use self::accumulator::ACCUMULATORS;
 pub use self::front::Front;
 use self::parse::PipelineParser;
-pub use self::parse::{KEEPING, STAGES};
+pub use self::parse::STAGES;
 pub use self::run::Run;
 use self::stage::Stage;
 

@@ -38,10 +38,6 @@ pub const STAGES: [&str; 20] = [
     "$redact",
 ];
 
-/// Those that leave documents what they are: objects of a list stay objects.
-pub const KEEPING: [&str; 10] =
-    ["$match", "$sort", "$skip", "$limit", "$project", "$addFields", "$set", "$unset", "$lookup", "$unwind"];
-
 /// Stages that MongoDB has and nobody is offered, with the reason.
 const REFUSED: [(&str, &str); 22] = [
     ("$out", "it writes, and pipelines only read"),

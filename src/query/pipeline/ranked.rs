@@ -1,14 +1,48 @@
 //! `$top`, `$topN`, `$bottom`, `$bottomN`: the first or the last values in an order.
 
-use bson::Bson;
 use bson::raw::RawDocument;
+use bson::{Bson, doc};
 
+use super::grouping::encoded;
 use super::held::Held;
-use super::{EvalError, Sort};
+use super::{Budget, EvalError, QueryError, Sort};
 use crate::query::budget::size_of_value;
-use crate::query::sort::SortValue;
+use crate::query::error::Location;
+use crate::query::expr::Expression;
+use crate::query::sort::{SortKey, SortValue};
 
-/// The values that are kept, the first one in the order first.
+/// The order of a `$top`. As in MongoDB its keys are expressions, whose values are then ordered as elements of an array: an
+/// array among them counts as a whole, save an empty one.
+#[derive(Debug, Clone)]
+pub(super) struct RankOrder {
+    keys: Vec<Expression>,
+    sort: Sort,
+}
+
+impl RankOrder {
+    pub(super) fn of(order: &Sort, at: &mut Location) -> Result<Self, QueryError> {
+        let (mut keys, mut sort) = (Vec::new(), Sort::default());
+        for (index, key) in order.keys().iter().enumerate() {
+            let SortKey::Path { path, descending } = key else { continue };
+            keys.push(Expression::parse(&Bson::String(format!("${}", path.as_str())), at)?);
+            sort = sort.then(&format!("keys.{index}"), *descending);
+        }
+        Ok(Self { keys, sort })
+    }
+
+    /// What a document is ordered by.
+    pub(super) fn key_of(&self, document: &RawDocument, budget: &Budget) -> Result<SortValue, EvalError> {
+        let mark = budget.mark();
+        let mut values = Vec::with_capacity(self.keys.len());
+        for key in &self.keys {
+            values.push(key.evaluate_within(document, budget)?.unwrap_or(Bson::Null));
+        }
+        budget.drop_since(mark);
+        self.sort.key_of(&encoded(&doc! { "keys": values })?)
+    }
+}
+
+/// The values that are kept, in their order.
 pub(super) struct Ranked {
     kept: Vec<(SortValue, Bson)>,
     count: usize,
@@ -24,34 +58,35 @@ impl Ranked {
     /// Of documents that are equal in the order the first ones stay, from the bottom too.
     pub(super) fn add(
         &mut self,
-        order: &Sort,
-        document: &RawDocument,
+        order: &RankOrder,
+        value: SortValue,
         output: Bson,
         held: &mut Held,
     ) -> Result<(), EvalError> {
-        let value = order.key_of(document)?;
-        let place = self.kept.partition_point(|(known, _)| order.compare(known, &value).is_le());
-        if place >= self.count {
-            return Ok(());
+        let weight = |(value, output): &(SortValue, Bson)| {
+            Ok::<_, EvalError>(value.size() + size_of_value(output, 0)? + size_of::<(SortValue, Bson)>())
+        };
+        let mut bytes = held.bytes();
+        if self.kept.len() >= self.count {
+            let outermost = if self.from_bottom { self.kept.first() } else { self.kept.last() };
+            let Some((known, _)) = outermost else { return Ok(()) };
+            let comparison = order.sort.compare(&value, known);
+            let is_better = if self.from_bottom { comparison.is_gt() } else { comparison.is_lt() };
+            if !is_better {
+                return Ok(());
+            }
+            let out = if self.from_bottom { Some(self.kept.remove(0)) } else { self.kept.pop() };
+            bytes = bytes.saturating_sub(out.as_ref().map_or(Ok(0), weight)?);
         }
-        let mut bytes = held.bytes() + value.size() + size_of_value(&output, 0)? + size_of::<(SortValue, Bson)>();
-        self.kept.insert(place, (value, output));
-        if self.kept.len() > self.count
-            && let Some((value, output)) = self.kept.pop()
-        {
-            bytes = bytes.saturating_sub(value.size() + size_of_value(&output, 0)? + size_of::<(SortValue, Bson)>());
-        }
+        let place = self.kept.partition_point(|(known, _)| order.sort.compare(known, &value).is_le());
+        let kept = (value, output);
+        bytes += weight(&kept)?;
+        self.kept.insert(place, kept);
         held.set(bytes)
     }
 
     pub(super) fn into_value(self) -> Bson {
         let mut values: Vec<Bson> = self.kept.into_iter().map(|(_, output)| output).collect();
-        if self.single {
-            return values.pop().unwrap_or(Bson::Null);
-        }
-        if self.from_bottom {
-            values.reverse();
-        }
-        Bson::Array(values)
+        if self.single { values.pop().unwrap_or(Bson::Null) } else { Bson::Array(values) }
     }
 }

@@ -196,9 +196,9 @@ fn push<S: Source>(
             let projected = projection.apply_within(document, &Filter::all(), budget)?;
             push(rest, &projected, means, give)
         }
-        Running::Replace(expression) => push(rest, &*replaced(expression, document, budget)?, means, give),
+        Running::Replace(expression) => push(rest, &replaced(expression, document, budget)?, means, give),
         Running::Unwind(unwind) => unwind.each(document, &mut |document| push(rest, document, means, give)),
-        Running::Lookup(lookup) => push(rest, &*lookup.apply(document, source, budget)?, means, give),
+        Running::Lookup(lookup) => push(rest, &lookup.apply(document, source, budget)?, means, give),
         Running::Redact(redact) => match redact.apply(document, budget)? {
             Some(left) => push(rest, &left, means, give),
             None => Ok(Flow::Continue(())),
@@ -246,7 +246,7 @@ fn finish<S: Source>(
         }
         Running::Group(grouping) => {
             for document in grouping.take().into_iter().flat_map(|grouping| grouping.into_documents()) {
-                if push(rest, &*document?, means, give)?.is_break() {
+                if push(rest, &document?, means, give)?.is_break() {
                     break;
                 }
             }
@@ -260,7 +260,7 @@ fn finish<S: Source>(
         }
         Running::Count(_, 0) => {}
         Running::Count(name, count) => {
-            let _ = push(rest, &*encoded(&count_document(name, *count))?, means, give)?;
+            let _ = push(rest, &encoded(&count_document(name, *count))?, means, give)?;
         }
         Running::Facet(parts) => {
             let document = facets(std::mem::take(parts), source)?;

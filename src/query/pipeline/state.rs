@@ -21,7 +21,7 @@ pub(super) enum State {
     Sum(Total),
     Average(Total, i64),
     Best { value: Option<Bson>, largest: bool },
-    First(Option<Option<Bson>>),
+    First { value: Option<Bson>, seen: bool },
     Last(Option<Bson>),
     List(Vec<Bson>),
     Set(Vec<Bson>, HashSet<Key>),
@@ -58,7 +58,7 @@ impl State {
             Kind::Sum => Self::Sum(Total::default()),
             Kind::Average => Self::Average(Total::default(), 0),
             Kind::Extreme { largest } => Self::Best { value: None, largest: *largest },
-            Kind::First => Self::First(None),
+            Kind::First => Self::First { value: None, seen: false },
             Kind::Last => Self::Last(None),
             Kind::Push => Self::List(Vec::new()),
             Kind::AddToSet => Self::Set(Vec::new(), HashSet::new()),
@@ -79,6 +79,9 @@ impl State {
         budget: &Budget,
         held: &mut Held,
     ) -> Result<(), EvalError> {
+        if self.is_full() {
+            return Ok(());
+        }
         let mark = budget.mark();
         let value = accumulator.input.evaluate_within(document, budget)?;
         budget.drop_since(mark);
@@ -95,11 +98,10 @@ impl State {
                     }
                 }
             }
-            Self::First(first @ None) => {
+            Self::First { value: first, seen } => {
                 held.take(value.as_ref().map_or(Ok(0), weight)?)?;
-                *first = Some(value);
+                (*first, *seen) = (value, true);
             }
-            Self::First(Some(_)) => {}
             Self::Last(last) => {
                 let (before, now) = (last.as_ref().map_or(Ok(0), weight)?, value.as_ref().map_or(Ok(0), weight)?);
                 held.set((held.bytes() + now).saturating_sub(before))?;
@@ -164,10 +166,20 @@ impl State {
             }
             Self::Ranked(ranked) => {
                 let Kind::Ranked { order, .. } = &accumulator.kind else { return Ok(()) };
-                ranked.add(order, document, value.unwrap_or(Bson::Null), held)?;
+                let key = order.key_of(document, budget)?;
+                ranked.add(order, key, value.unwrap_or(Bson::Null), held)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether no further document changes it. As in MongoDB nothing is evaluated on those, so nothing fails there.
+    fn is_full(&self) -> bool {
+        match self {
+            Self::First { seen, .. } => *seen,
+            Self::FirstN(values, count) => values.len() >= *count,
+            _ => false,
+        }
     }
 
     /// The value of the group's member.
@@ -175,9 +187,7 @@ impl State {
         match self {
             Self::Sum(total) => total.sum_value(),
             Self::Average(total, count) => total.average_value(count),
-            Self::Best { value, .. } => value.unwrap_or(Bson::Null),
-            Self::First(first) => first.flatten().unwrap_or(Bson::Null),
-            Self::Last(last) => last.unwrap_or(Bson::Null),
+            Self::Best { value, .. } | Self::First { value, .. } | Self::Last(value) => value.unwrap_or(Bson::Null),
             Self::List(values) | Self::Set(values, _) | Self::FirstN(values, _) | Self::BestN { values, .. } => {
                 Bson::Array(values)
             }

@@ -89,12 +89,12 @@ impl Unwind {
                     position += 1;
                 }
                 if position == 0 && self.preserve {
-                    return give(&*self.made(&without(document.as_bytes(), &self.path), None, None)?);
+                    return give(&self.made(&without(document.as_bytes(), &self.path), None, None)?);
                 }
                 Ok(super::Flow::Continue(()))
             }
-            Some(value) if !value.is_null() => give(&*self.made(document.as_bytes(), None, None)?),
-            _ if self.preserve => give(&*self.made(document.as_bytes(), None, None)?),
+            Some(value) if !value.is_null() => give(&self.made(document.as_bytes(), None, None)?),
+            _ if self.preserve => give(&self.made(document.as_bytes(), None, None)?),
             _ => Ok(super::Flow::Continue(())),
         }
     }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::case::Index;
 use super::documents::raw;
 use super::generator::Question;
-use super::pipelines::about;
+use super::pipelines::{about, unmoved};
 use crate::support::mongod::Mongod;
 
 /// More than any question here takes.
@@ -69,7 +69,7 @@ pub(super) struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     AsItIs,
-    /// Without its index on `_id`.
+    /// Without its index on `_id`; a pipeline stage by stage.
     ByScan,
     /// With a limit that takes nothing away.
     WithLimit,
@@ -242,9 +242,9 @@ impl Bench {
         command.extend([("skip".to_owned(), count(question.skip)), ("limit".to_owned(), count(limit))]);
         if let Some(stages) = &question.pipeline {
             let stages = about(stages, self.plain);
+            let stages = if asked == Asked::ByScan { unmoved(&stages) } else { stages };
             command = doc! { "aggregate": self.plain, "pipeline": stages, "cursor": { "batchSize": 1_000_000 } };
-        }
-        if asked == Asked::ByScan {
+        } else if asked == Asked::ByScan {
             command.insert("hint", doc! { "$natural": 1 });
         }
         match self.stores.database.run_command(command).await {

@@ -1,6 +1,6 @@
 //! What the answers to one question come to, and the list of what has to differ.
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
@@ -46,6 +46,15 @@ pub(super) enum Known {
     /// With an index MongoDB asks conditions in another order and passes documents by, so that it meets other failures than
     /// without one. The collection here has one on `_id`. Told to scan, it answers as the embedded store does.
     FailureByPlan,
+    /// The server's second engine answers otherwise than its first: it moves members, keeps another one of equal values, and wraps
+    /// the largest key. What is not given to it, the server answers as the embedded store does.
+    OtherEngine,
+    /// A `$match` behind other stages asks its conditions in the order in which they are written; here in that of filters.
+    FailureInMatch,
+    /// A member that one stage takes out and a later one sets comes back to its place in the server; here it comes last.
+    PlaceOfMembers,
+    /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document.
+    RefusedAhead,
     /// A schema beside an expression that fails, in one `$or`: MongoDB asks their parts in an order of its own; here the schema
     /// decides first. docs/filters.md, What differs between the stores.
     FailureBesideSchema,
@@ -64,6 +73,10 @@ impl Known {
             Self::LastDigits => "the last digits of a decimal function",
             Self::FailurePassedByIndex => "a failing document that an index led past",
             Self::FailureByPlan => "a failure that the server meets or not as it has an index",
+            Self::OtherEngine => "an answer of the server's second engine",
+            Self::FailureInMatch => "a failing condition of a $match behind other stages",
+            Self::PlaceOfMembers => "the place of a member that was taken out",
+            Self::RefusedAhead => "a constant failure in the pipeline of a $lookup",
             Self::FailureBesideSchema => "a failing expression beside a schema in one $or",
             Self::NotText => "a text of the server's that is no text",
         }
@@ -139,6 +152,12 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if mongo.is_err() && plain.is_ok() && has_bounds_of_id(&question.filter) {
         return Some(Known::FailurePassedByIndex);
     }
+    if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::ByScan).await, plain) {
+        return Some(Known::OtherEngine);
+    }
+    if let Some(known) = known_of_pipeline(question.pipeline.as_deref(), mongo, plain) {
+        return Some(known);
+    }
     if mongo.is_ok() != plain.is_ok() && has_schema_beside_expression(&question.filter) {
         return Some(Known::FailureBesideSchema);
     }
@@ -149,11 +168,43 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     {
         return Some(Known::SortOfProjected);
     }
-    let parts = [Some(&question.filter), question.projection.as_ref()];
+    let stages = question.pipeline.clone().map(|stages| doc! { "pipeline": stages });
+    let parts = [Some(&question.filter), question.projection.as_ref(), stages.as_ref()];
     let transcendental = parts.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
     match (mongo, plain) {
         (Ok(mongo), Ok(plain)) if transcendental && is_near_found(mongo, plain) => Some(Known::LastDigits),
         _ => None,
+    }
+}
+
+fn known_of_pipeline(stages: Option<&[Bson]>, mongo: &Answer, plain: &Answer) -> Option<Known> {
+    let written = doc! { "pipeline": stages? };
+    match (mongo, plain) {
+        (Ok(_), Err(refusal)) if refusal.words.contains(".$lookup.") => Some(Known::RefusedAhead),
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) if names(&written, &["$match"]) && names(&written, &["$expr"]) => {
+            Some(Known::FailureInMatch)
+        }
+        (Ok(mongo), Ok(plain)) if names(&written, &["$set", "$addFields", "$lookup"]) => {
+            let in_order = |found: &Found| -> Option<Vec<Bson>> {
+                let documents = found.documents.iter().map(Document::try_from).collect::<Result<Vec<_>, _>>().ok()?;
+                Some(documents.into_iter().map(|document| by_name(document.into())).collect())
+            };
+            (in_order(mongo)? == in_order(plain)?).then_some(Known::PlaceOfMembers)
+        }
+        _ => None,
+    }
+}
+
+/// The value with members in the order of their names.
+fn by_name(value: Bson) -> Bson {
+    match value {
+        Bson::Document(document) => {
+            let mut members: Vec<_> = document.into_iter().map(|(name, value)| (name, by_name(value))).collect();
+            members.sort_by(|left, right| left.0.cmp(&right.0));
+            Bson::Document(members.into_iter().collect())
+        }
+        Bson::Array(items) => Bson::Array(items.into_iter().map(by_name).collect()),
+        other => other,
     }
 }
 
