@@ -112,7 +112,7 @@ impl AnsibleInventory {
         let names: Vec<&String> = self.groups.keys().collect();
         let mut out = format!("}}}},\"all\":{{\"children\":{}}}", json!(names));
         for (name, hosts) in &self.groups {
-            out.push_str(&format!(",{}:{}", json!(name), json!({"hosts": hosts})));
+            out.extend([",", &json!(name).to_string(), ":", &json!({"hosts": hosts}).to_string()]);
         }
         out.push_str("}\n");
         out.into_bytes()

@@ -21,7 +21,7 @@ use crate::settings::{Pace, RateLimitSettings};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
-/// The same as structured fields, by the draft "RateLimit header fields for HTTP" of the IETF.
+/// The same as structured fields, by the draft "`RateLimit` header fields for HTTP" of the IETF.
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");

@@ -247,6 +247,7 @@ fn lift_descriptions(operation: &mut Value) {
 }
 
 /// The facts that decide about errors and headers of an operation.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 struct Facts {
     id: String,
     path: &'static str,
