@@ -224,12 +224,8 @@ impl Found {
 fn equal_there(document: &RawDocument, here: &[String], there: &str) -> Result<Filter, EvalError> {
     let mut values = Vec::new();
     values_at(document.as_bytes(), here, &mut values);
-    let is_missing = values.is_empty();
-    // Nothing equals an undefined value.
-    values.retain(|value| !matches!(value, Bson::Undefined));
     let regex = |value: &Bson| matches!(value, Bson::RegularExpression(_));
     let condition = match values.as_slice() {
-        [] if !is_missing => doc! { there: { "$in": [] } },
         [] => doc! { there: { "$eq": null } },
         [value] => doc! { there: { "$eq": value.clone() } },
         values if values.iter().any(regex) => {

@@ -177,7 +177,6 @@ impl State {
     fn is_full(&self) -> bool {
         match self {
             Self::First { seen, .. } => *seen,
-            Self::FirstN(values, count) => values.len() >= *count,
             _ => false,
         }
     }

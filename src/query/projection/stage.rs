@@ -49,12 +49,20 @@ fn add(parser: &mut Parser, steps: &[&str], value: &Bson, branch: &mut Branch) -
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let place = branch.children.iter().position(|(name, _)| name == step);
     if rest.is_empty() {
-        if place.is_some() {
-            return Err(collision(parser));
-        }
-        let child = child(parser, value)?;
-        branch.children.push(((*step).to_owned(), child));
-        return Ok(());
+        let Some(place) = place else {
+            let child = child(parser, value)?;
+            branch.children.push(((*step).to_owned(), child));
+            return Ok(());
+        };
+        return match (&mut branch.children[place].1, value) {
+            // Both set members below.
+            (Child::Branch(below), Bson::Document(members))
+                if !members.is_empty() && members.keys().all(|name| !name.starts_with('$')) =>
+            {
+                add_members(parser, members, below)
+            }
+            _ => Err(collision(parser)),
+        };
     }
     let place = place.unwrap_or_else(|| {
         branch.children.push(((*step).to_owned(), Child::Branch(Branch::default())));
@@ -81,16 +89,20 @@ fn child(parser: &mut Parser, value: &Bson) -> Result<Child, QueryError> {
         return Computed::parse(value, &mut parser.at).map(Child::Computed);
     }
     let mut branch = Branch::default();
+    add_members(parser, members, &mut branch)?;
+    Ok(Child::Branch(branch))
+}
+
+/// Adds the members of a document, which set what lies below.
+fn add_members(parser: &mut Parser, members: &Document, branch: &mut Branch) -> Result<(), QueryError> {
     for (name, value) in members {
         parser.within(name.as_str(), |parser| {
             if name.contains('.') {
                 return Err(parser.at.malformed(40183, "a name within a document has no dot; nest the documents"));
             }
             check_field_path(&parser.at, name)?;
-            let child = child(parser, value)?;
-            branch.children.push((name.clone(), child));
-            Ok(())
+            add(parser, &[name.as_str()], value, branch)
         })?;
     }
-    Ok(Child::Branch(branch))
+    Ok(())
 }
