@@ -116,7 +116,7 @@ impl Generator<'_> {
             _ => self.expression(Kind::Any, 2),
         };
         let mut group = doc! { "_id": key };
-        for name in &["p", "q", "r"][..1 + self.random.below(3)] {
+        for name in &["p", "q", "r"][..=self.random.below(3)] {
             let accumulator = self.accumulator();
             group.insert(*name, accumulator);
         }

@@ -72,7 +72,7 @@ async fn what_is_no_http_is_turned_away_and_the_service_goes_on() {
         "POST /rest/types/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         "POST /rest/types/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     ];
-    let many: String = (0..97).map(|number| format!("X-{number}: 1\r\n")).collect();
+    let many = (0..97).map(|number| format!("X-{number}: 1\r\n")).collect::<Vec<_>>().concat();
     let many = format!("GET /rest/ HTTP/1.1\r\nHost: x\r\n{many}\r\n");
     let raw = "GET /rest/types/?filter={\"a\":1} HTTP/1.1\r\nHost: x\r\n\r\n";
     for text in broken.into_iter().chain([many.as_str(), raw]) {
