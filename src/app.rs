@@ -101,7 +101,7 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another instance running? set {key} to another one")]
+    #[error("cannot listen on {address}: {source}; {}", to_listen(.source, .key))]
     Listen {
         /// The setting that names it.
         key: &'static str,
@@ -379,6 +379,18 @@ impl Application {
 /// Whether clients of DATAGERRY are answered in their way.
 fn is_compatible(settings: &Settings) -> bool {
     settings.api.compatibility == Compatibility::Datagerry17
+}
+
+/// What to do where an address cannot be listened on.
+fn to_listen(source: &io::Error, key: &str) -> String {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => format!("is another instance running? set {key} to another one"),
+        io::ErrorKind::PermissionDenied => format!("set {key} to a port from 1024 on"),
+        _ => {
+            let place = if key == "server.port" { "server.host" } else { key };
+            format!("this machine has no such address; set {place} to another one")
+        }
+    }
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {

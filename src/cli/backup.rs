@@ -55,6 +55,12 @@ impl BackupCommand {
                 format!("{} is a name of the store's own; give the backup another one", self.file.display()).into()
             );
         }
+        if self.file.is_dir() {
+            return Err(format!("{} is a directory; name a file in it", self.file.display()).into());
+        }
+        if !above(&self.file).is_dir() {
+            return Err(format!("there is no directory {}; make it first", above(&self.file).display()).into());
+        }
         if self.file.exists() && !self.force {
             let file = self.file.display();
             return Err(format!("{file} is there already; say --force to put the new one in its place").into());

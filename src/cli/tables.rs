@@ -11,6 +11,7 @@ use crate::plural::counted;
 use crate::service::Services;
 use crate::service::export::ExportAccess;
 use crate::service::import::{ImportForm, ImportQuery, ImportReport, Importer, Repeat, import_objects};
+use crate::suggest;
 
 use super::Outcome;
 use super::output::{note, say};
@@ -46,7 +47,11 @@ pub(super) async fn import(
 ) -> Outcome {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let entry = types.iter().find(|entry| entry.object_type.name == type_name);
-    let entry = entry.ok_or_else(|| format!("there is no type {type_name}"))?;
+    let entry = entry.ok_or_else(|| {
+        let names: Vec<&str> = types.iter().map(|entry| entry.object_type.name.as_str()).collect();
+        let nearest = suggest::nearest(type_name, &names).map(|name| format!("; did you mean {name}?"));
+        format!("there is no type named {type_name}{}", nearest.unwrap_or_default())
+    })?;
     let query = ImportQuery {
         type_id: entry.object_type.public_id,
         key: options.key.clone(),

@@ -220,6 +220,21 @@ pub fn without_misspelt_kinds(accepted: Document, stored: Option<&Document>) -> 
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
+/// What other systems call the kinds.
+const ELSEWHERE: [(&str, &str); 11] = [
+    ("string", "text"),
+    ("integer", "number"),
+    ("int", "number"),
+    ("float", "number"),
+    ("bool", "checkbox"),
+    ("boolean", "checkbox"),
+    ("reference", "ref"),
+    ("enum", "select"),
+    ("choice", "select"),
+    ("datetime", "date"),
+    ("timestamp", "date"),
+];
+
 /// So many fields are warned of, as headers have to be few and short.
 const MOST_WARNINGS: usize = 10;
 const LONGEST_QUOTED: usize = 60;
@@ -227,8 +242,10 @@ const LONGEST_QUOTED: usize = 60;
 /// What to say of a stored type: a kind of field that nobody knows holds any value. The first few are named.
 pub fn warnings(stored: &Document) -> Vec<String> {
     let warning = |(index, kind): (usize, &str)| {
+        let meant = ELSEWHERE.iter().find(|(other, _)| *other == kind);
+        let meant = meant.map(|(_, ours)| format!("; did you mean {ours}?")).unwrap_or_default();
         let kind: String = kind.escape_default().take(LONGEST_QUOTED).collect();
-        format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON")
+        format!("fields/{index}/type: \"{kind}\" is no known kind of field; its values can be any JSON{meant}")
     };
     unknown_kinds(stored).take(MOST_WARNINGS).map(warning).collect()
 }

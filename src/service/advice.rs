@@ -31,6 +31,15 @@ const LONGEST_QUOTED: usize = 60;
 const DATES: [&str; 2] = ["creation_time", "last_edit_time"];
 /// The members of objects that hold numbers.
 const NUMBERS: [&str; 4] = ["public_id", "type_id", "author_id", "editor_id"];
+/// What is meant by names that objects do not have.
+const MEANT: [(&str, &str); 6] = [
+    ("id", "public_id"),
+    ("type", "type_id"),
+    ("author", "author_id"),
+    ("and", "$and"),
+    ("or", "$or"),
+    ("nor", "$nor"),
+];
 /// The operators that compare with a value.
 const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"];
 
@@ -202,6 +211,9 @@ impl Seen<'_> {
     fn instead_of(&self, name: &str) -> String {
         if self.has_field(name) {
             return format!("a field is asked for as f.{}", plain(name));
+        }
+        if let Some((_, meant)) = MEANT.iter().find(|(said, _)| *said == name) {
+            return format!("did you mean {meant}?");
         }
         if let Some(member) = suggest::nearest(name, object_input::members()) {
             return format!("did you mean {member}?");

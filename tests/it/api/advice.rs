@@ -30,6 +30,10 @@ on_each_store! {
         let near = "no object has \"hostnam\"; did you mean the field f.hostname?";
         assert_eq!(hints_for(app, &json!({}), "-hostnam").await, [near]);
         assert_eq!(hints_for(app, &json!({"typ_id": 7}), "public_id").await, ["no object has \"typ_id\"; did you mean type_id?"]);
+        for (said, meant) in [("id", "public_id"), ("type", "type_id"), ("or", "$or")] {
+            let told = format!("no object has \"{said}\"; did you mean {meant}?");
+            assert_eq!(hints_for(app, &json!({said: 1}), "public_id").await, [told]);
+        }
         let other = "no object has \"farbe\\u{df}\"; fields are asked for as f.<name>";
         assert_eq!(hints_for(app, &json!({"farbeß": 1}), "public_id").await, [other]);
         assert_eq!(hints_for(app, &json!({}), "fields.hostnam").await, ["no type has a field \"hostnam\""]);

@@ -113,6 +113,8 @@ on_each_store! {
         assert_eq!(created.status, 201, "{}", created.text);
         let warning = "fields/0/type: \"geo-point\" is no known kind of field; its values can be any JSON";
         assert_eq!(created.header("inventory-warning"), warning);
+        let elsewhere = app.post("/types/", &json!({"name": "other", "author_id": 1, "fields": [{"type": "boolean", "name": "a", "label": "A"}]})).await;
+        assert!(elsewhere.header("inventory-warning").ends_with("; did you mean checkbox?"), "{}", elsewhere.text);
         let path = format!("/types/{}", created.json()["result_id"]);
         let known = app.put(&path, &a_type(&json!({"type": "text", "name": "a", "label": "A"}))).await;
         assert_eq!((known.status.as_u16(), known.header("inventory-warning")), (202, ""));

@@ -130,6 +130,18 @@ fn what_is_there_gives_way_only_by_force() {
 }
 
 #[test]
+fn a_backup_into_a_directory_or_into_nowhere_says_what_to_name() {
+    let directory = with_demo("200");
+    for arguments in [&["backup", "data"][..], &["backup", "data", "--force"]] {
+        assert!(complaint(&run(directory.path(), arguments)).ends_with("data is a directory; name a file in it"));
+    }
+    let nowhere = complaint(&run(directory.path(), &["backup", "nowhere/one"]));
+    assert!(nowhere.ends_with("there is no directory nowhere; make it first"), "{nowhere}");
+    let no_type = complaint(&run(directory.path(), &["import", "data", "--type", "serve"]));
+    assert!(no_type.ends_with("there is no type named serve; did you mean server?"), "{no_type}");
+}
+
+#[test]
 fn a_damaged_backup_changes_nothing() {
     let directory = with_demo("200");
     succeeds(&run(directory.path(), &["backup", "one"]));

@@ -80,8 +80,8 @@ fn found_or_made(files: &StoreFiles, if_missing: IfMissing) -> Result<(Unreplaye
         finding = recovery::find(files)?;
     }
     if let Finding::EngineFile = finding {
-        log::info!("{} is written anew, as a log of pages", file.display());
         replace::rewrite(files)?;
+        log::info!("{} was written anew, as a log of pages", file.display());
         finding = recovery::find(files)?;
     }
     match finding {
