@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use bson::doc;
 use bson::raw::RawDocumentBuf;
+use inventory_service::query::Filter;
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::{Change, Store, Unit, collections};
 use tempfile::TempDir;
@@ -96,10 +97,21 @@ fn said(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-#[test]
-fn a_store_is_compacted() {
+#[tokio::test]
+async fn a_store_is_compacted() {
     let directory = TempDir::new().expect("a temporary directory");
-    said(directory.path(), &["demo"]);
+    said(directory.path(), &["demo", "--objects", "200"]);
+    let store = EmbeddedStore::open(&directory.path().join("data"), &Options::default()).expect("the store");
+    let mut unit = Unit::default();
+    for id in 1..=3_000_i64 {
+        let document = doc! { "_id": id, "public_id": 10_000 + id, "text": "x".repeat(2_000) };
+        let document = RawDocumentBuf::try_from(document).expect("it is BSON");
+        unit = unit.and(Change::Insert { collection: collections::OBJECTS, document });
+    }
+    store.commit(unit).await.expect("the documents are stored");
+    let filter = Filter::equals("text", "x".repeat(2_000));
+    store.commit(Unit::of(Change::DeleteMany { collection: collections::OBJECTS, filter })).await.expect("and removed");
+    drop(store);
     let first = said(directory.path(), &["compact"]);
     assert!(first.starts_with("compacted from "), "{first}");
     let second = said(directory.path(), &["compact"]);

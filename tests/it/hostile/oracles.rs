@@ -34,7 +34,9 @@ fn bisecting(hidden: i64, bound: i64) -> Value {
 fn said(answer: &Answer) -> (u16, Value) {
     let mut body = serde_json::from_str(&answer.text).unwrap_or(Value::Null);
     if let Some(members) = body.as_object_mut() {
-        members.retain(|name, _| !["request_id", "instance", "time", "parameters", "pager", "pagination"].contains(&name.as_str()));
+        members.retain(|name, _| {
+            !["request_id", "instance", "time", "parameters", "pager", "pagination"].contains(&name.as_str())
+        });
     }
     (answer.status.as_u16(), body)
 }
