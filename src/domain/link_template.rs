@@ -144,7 +144,7 @@ mod tests {
     fn a_value_is_encoded_by_its_place() {
         for (href, value, expected) in [
             ("mailto:{}", "a+b-c@example.org", "mailto:a+b-c@example.org"),
-            ("MailTo:{}", "a@x.org,b@x.org?bcc=c", "MailTo:a@x.org%2Cb@x.org%3Fbcc%3Dc"),
+            ("MailTo:{}", "a@x.org,b@x.org?bcc=c", "MailTo:a%40x.org%2Cb%40x.org%3Fbcc%3Dc"),
             ("mailto:{}@example.org", "a@evil.example", "mailto:a%40evil.example@example.org"),
             ("mailto:{}", "a@b@c", "mailto:a%40b%40c"),
             ("mailto:a@x.org?subject={}", "a@b & c", "mailto:a@x.org?subject=a%40b%20%26%20c"),

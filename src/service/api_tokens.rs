@@ -2,7 +2,7 @@
 //!
 //! Documents of `service.tokens` are `{_id, public_id, user_id, name, hash, made_by, rights, created_at, expires_at,
 //! last_used_at}`. The store keeps a SHA-256 hash: the token is 256 random bits, so it cannot be guessed and needs no
-//! slow hash. A token for MongoDB tools has `mongodb: true` and `scram`, see [`scram`](super::accounts::scram). A password change does not end tokens; locking or deleting the user does.
+//! slow hash. A token for MongoDB tools has `mongodb: true` and `scram`, see [`scram`]. A password change does not end tokens; locking or deleting the user does.
 
 use std::sync::Arc;
 
