@@ -98,11 +98,11 @@ impl AnsibleInventory {
 
     fn variables(&self, object: &HostObject<'_>) -> Value {
         let fields: Map<String, Value> =
-            object.fields.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+            object.fields.iter().map(|(name, value)| (name.clone(), inert(plain(value)))).collect();
         let inventory = json!({"id": object.id, "type": object.type_name, "active": object.active, "fields": fields});
         let mut variables = json!({"inventory": inventory});
         if let Some(address) = self.fields.address.as_deref().and_then(|name| object.text(name)) {
-            variables["ansible_host"] = address.into();
+            variables["ansible_host"] = inert(address.into());
         }
         variables
     }
@@ -165,6 +165,18 @@ fn text(value: &Bson) -> Option<String> {
     }
 }
 
+/// Ansible evaluates templates in texts. A text that has one is marked, so that it stays a text.
+fn inert(value: Value) -> Value {
+    match value {
+        Value::String(text) if ["{{", "{%", "{#"].iter().any(|begin| text.contains(begin)) => {
+            json!({"__ansible_unsafe": text})
+        }
+        Value::Array(items) => items.into_iter().map(inert).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, value)| (name, inert(value))).collect(),
+        other => other,
+    }
+}
+
 /// A value as plain JSON, dates as ISO 8601.
 fn plain(value: &Bson) -> Value {
     match value {
@@ -182,6 +194,12 @@ mod tests {
     fn object(id: i64, fields: &[(&str, Bson)]) -> HostObject<'static> {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         HostObject { id, active: true, type_name: "web-server", categories: &[], fields }
+    }
+
+    #[test]
+    fn templates_in_texts_are_marked_so_that_ansible_does_not_evaluate_them() {
+        let template = "{{ lookup('pipe', 'id') }}";
+        assert_eq!(inert(json!([template, "plain"])), json!([{"__ansible_unsafe": template}, "plain"]));
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRo
     if cursor.is_empty() {
         return Ok(());
     }
+    if params.query.explain {
+        return Err(ApiError::parameter(
+            "explain",
+            "cannot be used behind a cursor, whose values are sealed; use after=",
+        ));
+    }
     let wrong = || {
         let message = "is no cursor of this list; it comes from an answer with the same filter, sort, order and active, \
                        and an empty one begins the list";

@@ -1,5 +1,7 @@
 //! Pipelines on objects: what they may see, and what enters them. docs/api.md, Aggregation.
 
+use std::time::Instant;
+
 use bson::{Bson, Document, doc};
 
 use super::directory::Caller;
@@ -7,8 +9,9 @@ use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::resource::{Categories, Objects, Resource, Types};
 use super::services::Services;
+use crate::admission::{self, Means};
 use crate::plural::counted;
-use crate::query::{Filter, Limits, Pipeline};
+use crate::query::{Effort, Filter, Limits, Pipeline};
 use crate::store::{AggregateQuery, Documents, Reach, StoreError, gathered};
 
 /// The results of a pipeline may have this many bytes together.
@@ -39,8 +42,14 @@ pub async fn aggregate_objects(
     let mut entering = entering(stages);
     // One more shows that there are too many.
     entering.push(doc! { "$limit": i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1) }.into());
-    let pipeline = Pipeline::parse(&entering, &Limits { code_values: true, ..Limits::NONE }, services.now())?;
-    let max_time = services.max_time;
+    let (max_time, now) = (services.max_time, services.now());
+    let limits = Limits { code_values: true, ..Limits::NONE };
+    // Constant expressions are computed here, which can take long.
+    let parse = move |means: &Means| {
+        let effort = Effort::Work(means.clone(), Instant::now().checked_add(max_time));
+        Pipeline::parse_with(&entering, &limits, now, &effort)
+    };
+    let pipeline = admission::work(parse).await.map_err(StoreError::from)??;
     let query = AggregateQuery { guard, reach, max_bytes: MAX_BYTES, ..AggregateQuery::new(pipeline, max_time) };
     let chunks = services.store.aggregate(Objects::COLLECTION, &query).await?;
     match gathered(chunks, MAX_BYTES).await {

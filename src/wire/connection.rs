@@ -12,7 +12,7 @@ use super::commands;
 use super::error::{WireError, code};
 use super::server::Shared;
 use super::session::Session;
-use super::stream::{Frame, Frames, NoFrame};
+use super::stream::{Frame, Frames, LARGEST_BEFORE, NoFrame};
 use crate::admission::Ticket;
 use crate::store::StoreError;
 
@@ -54,7 +54,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
             Ok(Some(frame)) => {
                 let head = frame.head;
                 shared.counters.bytes_in.fetch_add(i64::try_from(head.length).unwrap_or_default(), Ordering::Relaxed);
-                match read(frame, &ticket).await {
+                match read(frame, &ticket, session.signed_in().is_some()).await {
                     Ok(asked) => asked,
                     Err(error) => return refuse(shared, &mut frames, head, &error).await,
                 }
@@ -105,13 +105,16 @@ async fn refuse<S: AsyncRead + AsyncWrite>(
 }
 
 /// The command in a frame.
-async fn read(frame: Frame, ticket: &Ticket) -> Result<Asked, WireError> {
+async fn read(frame: Frame, ticket: &Ticket, is_signed_in: bool) -> Result<Asked, WireError> {
     let Frame { head, head_bytes, body } = frame;
     if head.opcode != opcode::COMPRESSED {
         return understand(head, &head_bytes, &body, None);
     }
     let packed = Packed::read(&body).map_err(unreadable)?;
     let (inner, compressor) = (packed.opcode, packed.compressor);
+    if !is_signed_in && packed.length > LARGEST_BEFORE {
+        return Err(unreadable(CodecError("a message this large needs a sign-in first")));
+    }
     ticket.hold(packed.length).map_err(|_| {
         WireError::new(code::TEMPORARILY_UNAVAILABLE, "there is no memory for the message now").and_close()
     })?;

@@ -11,7 +11,7 @@ use crate::admission::{Denied, Ticket};
 use crate::settings::LimitSettings;
 
 /// Before somebody signed in, a message has at most this many bytes.
-const LARGEST_BEFORE: usize = 64 * 1024;
+pub(super) const LARGEST_BEFORE: usize = 64 * 1024;
 
 /// How long a connection waits for its next command once somebody signed in: as long as a cursor of MongoDB lives.
 const IDLE: Duration = Duration::from_mins(10);

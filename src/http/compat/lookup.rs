@@ -102,6 +102,9 @@ impl Lookup {
                     None => None,
                     Some(Bson::Document(variables)) if variables.is_empty() => None,
                     Some(Bson::Document(variables)) => {
+                        if !variables.values().all(is_plain_variable) {
+                            return Err(wrong("let takes paths, and $toInt or $toString of a path"));
+                        }
                         Some(Box::new(Projection::parse_at(&constants(variables), &Filter::all(), limits, now)?))
                     }
                     Some(_) => return Err(wrong("let must be an object")),
@@ -137,6 +140,7 @@ impl Lookup {
             On::Conditions { variables, own, shared } => {
                 let others = self.fetch(state, caller, self.parsed(own)?).await?;
                 let mut found = Vec::with_capacity(batch.len());
+                let mut bytes = 0;
                 for raw in &batch {
                     let values = match variables {
                         Some(variables) => {
@@ -145,7 +149,7 @@ impl Lookup {
                         }
                         None => Document::new(),
                     };
-                    found.push(self.fitting(&others, &values, shared)?);
+                    found.push(self.fitting(&others, &values, shared, &mut bytes)?);
                 }
                 found
             }
@@ -165,7 +169,16 @@ impl Lookup {
     }
 
     /// The others that fit the shared conditions with these values of the variables.
-    fn fitting(&self, others: &[RawDocumentBuf], values: &Document, shared: &[Bson]) -> Result<Vec<Bson>, ApiError> {
+    ///
+    /// # Errors
+    /// 400 when these and what was found before have too many bytes.
+    fn fitting(
+        &self,
+        others: &[RawDocumentBuf],
+        values: &Document,
+        shared: &[Bson],
+        bytes: &mut usize,
+    ) -> Result<Vec<Bson>, ApiError> {
         let conditions: Vec<Bson> = shared
             .iter()
             .map(|expression| doc! {"$expr": {"$let": {"vars": values.clone(), "in": expression.clone()}}}.into())
@@ -178,6 +191,10 @@ impl Lookup {
         let mut found = Vec::new();
         for other in others {
             if filter.matches(other).map_err(StoreError::from)? {
+                *bytes += other.as_bytes().len();
+                if *bytes > MOST_BYTES {
+                    return Err(too_much());
+                }
                 found.push(Bson::Document(resource::decode(other)?));
             }
         }
@@ -277,12 +294,39 @@ fn conditions(variables: Option<Box<Projection>>, stages: &[Bson]) -> Result<On,
         let condition =
             condition.and_then(Bson::as_document).ok_or_else(|| wrong("its pipeline takes $match alone"))?;
         let mut condition = condition.clone();
-        shared.extend(condition.remove("$expr"));
+        if let Some(expression) = condition.remove("$expr") {
+            if !is_plain_comparison(&expression) {
+                return Err(wrong("$expr in its pipeline takes $eq or $in of two paths or variables"));
+            }
+            shared.push(expression);
+        }
         if !condition.is_empty() {
             own.push(condition);
         }
     }
     Ok(On::Conditions { variables, own, shared })
+}
+
+/// A path or a variable.
+fn is_name(value: &Bson) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with('$'))
+}
+
+/// Whether the only member of a document is one of these operators on such an operand.
+fn is_one_of(value: &Bson, operators: &[&str], fits: impl Fn(&Bson) -> bool) -> bool {
+    let only = value.as_document().filter(|document| document.len() == 1).and_then(|document| document.iter().next());
+    only.is_some_and(|(name, operand)| operators.contains(&name.as_str()) && fits(operand))
+}
+
+/// Joins run for each pair of documents, so only what costs next to nothing is taken.
+fn is_plain_variable(value: &Bson) -> bool {
+    is_name(value) || is_one_of(value, &["$toInt", "$toString"], is_name)
+}
+
+fn is_plain_comparison(value: &Bson) -> bool {
+    is_one_of(value, &["$eq", "$in"], |operands| {
+        operands.as_array().is_some_and(|operands| operands.len() == 2 && operands.iter().all(is_name))
+    })
 }
 
 /// Constants, which a projection would read as a choice of members, as expressions.

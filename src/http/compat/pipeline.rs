@@ -61,6 +61,7 @@ async fn of_objects(
     target: Option<i64>,
 ) -> Result<HttpResponse, ApiError> {
     let (caller, services) = (caller(request)?, &state.services);
+    said_once(request)?;
     let params = objects::object_params(state, &caller, Parameters::of(request)?, &objects::LIST).await?;
     let mut among = params.query.filter.clone();
     let mut path = Objects::PATH.to_owned();
@@ -82,10 +83,20 @@ async fn of<W: Wire + 'static>(
 ) -> Result<HttpResponse, ApiError> {
     let caller = caller(request)?;
     let params = state.list_params(Parameters::of(request)?, &PLAIN).await?;
+    said_once(request)?;
+    if W::COLLECTION == <Users as crate::service::resource::Resource>::COLLECTION {
+        crate::service::users::refuse_password(params.query.filter.document(), &params.query.sort)?;
+    }
     let selected = stages::select(state, &caller, Subject::of::<W>(), params.query.filter.clone(), pipeline).await?;
     let params = chosen(request, params, selected, pipeline)?;
     let listed = resource::list::<W>(&state.services, &params.query).await?;
     listing::answer::<W>(state, request, W::PATH, &params, listed).await
+}
+
+/// Refuses a parameter that was sent twice: the pipeline was taken out of the first, and the second is no condition beside it.
+fn said_once(request: &HttpRequest) -> Result<(), ApiError> {
+    let sent = request.extensions().get::<AsSent>().and_then(|sent| sent.0.query().map(str::to_owned));
+    sent.map_or(Ok(()), |sent| Parameters::from_query(&sent).map(drop))
 }
 
 /// The parameters of a list of what was selected, which echo and link what was sent.

@@ -150,6 +150,9 @@ impl<'p> Run<'p> {
     }
 }
 
+/// From so many bytes on, what a stage passes on counts as memory of the request.
+const LARGE: usize = 16 * 1024;
+
 /// How many documents of an order the stages behind it need.
 fn wanted(behind: &[Stage]) -> usize {
     let mut skipped = 0_u64;
@@ -194,13 +197,13 @@ fn push<S: Source>(
         }
         Running::Project(projection) => {
             let projected = projection.apply_within(document, &Filter::all(), budget)?;
-            push(rest, &projected, means, give)
+            pass(rest, &projected, means, give)
         }
-        Running::Replace(expression) => push(rest, &replaced(expression, document, budget)?, means, give),
-        Running::Unwind(unwind) => unwind.each(document, &mut |document| push(rest, document, means, give)),
-        Running::Lookup(lookup) => push(rest, &lookup.apply(document, source, budget)?, means, give),
+        Running::Replace(expression) => pass(rest, &replaced(expression, document, budget)?, means, give),
+        Running::Unwind(unwind) => unwind.each(document, &mut |document| pass(rest, document, means, give)),
+        Running::Lookup(lookup) => pass(rest, &lookup.apply(document, source, budget)?, means, give),
         Running::Redact(redact) => match redact.apply(document, budget)? {
-            Some(left) => push(rest, &left, means, give),
+            Some(left) => pass(rest, &left, means, give),
             None => Ok(Flow::Continue(())),
         },
         Running::Union(_) => push(rest, document, means, give),
@@ -221,6 +224,22 @@ fn push<S: Source>(
             Ok(flow)
         }
     }
+}
+
+/// Passes on what a stage has made. It takes memory until the stages behind are done with it; a large one counts as such.
+fn pass<S: Source>(
+    rest: &mut [Running<'_>],
+    made: &RawDocument,
+    means: (&S, &Budget),
+    give: Give<'_, S::Error>,
+) -> Result<Flow, S::Error> {
+    let bytes = made.as_bytes().len();
+    if bytes < LARGE {
+        return push(rest, made, means, give);
+    }
+    let mut held = Held::new(means.1);
+    held.take(bytes)?;
+    push(rest, made, means, give)
 }
 
 /// A stage that gives its results at the end has taken a document.

@@ -205,11 +205,28 @@ fn long(number: u64) -> Bson {
     Bson::Int64(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
+/// Whether one of the operators is anywhere in the document.
+fn names(document: &Document, operators: &[&str]) -> bool {
+    document.iter().any(|(name, value)| operators.contains(&name.as_str()) || is_named_in(value, operators))
+}
+
+fn is_named_in(value: &Bson, operators: &[&str]) -> bool {
+    match value {
+        Bson::Document(document) => names(document, operators),
+        Bson::Array(items) => items.iter().any(|item| is_named_in(item, operators)),
+        _ => false,
+    }
+}
+
 /// Those of the documents that the command's `filter` matches.
 async fn filtered(reading: &Reading<'_>, documents: Vec<Document>) -> Result<Vec<Document>, WireError> {
     let Some(filter) = reading.options.document("filter")?.filter(|filter| !filter.is_empty()) else {
         return Ok(documents);
     };
+    // It runs on the thread of the connection, so nothing that can take long is in it.
+    if names(filter, &["$expr", "$jsonSchema"]) {
+        return Err(WireError::new(code::BAD_VALUE, "filter: takes no $expr and no $jsonSchema here"));
+    }
     let (filter, limits, now) = (filter.clone(), limits(reading), reading.services().now());
     let parse = move |effort: &_| Filter::parse_with(&filter, &limits, now, effort);
     let filter = understood(1, reading.services().max_time, parse).await?;
