@@ -332,6 +332,9 @@ fn contended() -> ServiceError {
 ///
 /// Apart from the plain path, expressions can reach the whole document or a field by a computed name. Schemas can
 /// describe fields that they do not name.
+///
+/// # Errors
+/// [`ErrorCode::PasswordNotReadable`].
 pub fn refuse_password(filter: &Document, sort: &Sort) -> Result<(), ServiceError> {
     let sorted = sort.keys().iter().any(|key| match key {
         SortKey::Path { path, .. } => touches_password(path.as_str()),
