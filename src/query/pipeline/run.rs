@@ -254,6 +254,10 @@ fn finish<S: Source>(
     means: (&S, &Budget),
     give: Give<'_, S::Error>,
 ) -> Result<(), S::Error> {
+    // What a stage in front would give ends at a limit that is full, and is not asked for: it might fail.
+    if rest.iter().any(|stage| matches!(stage, Running::Limit(0))) {
+        return Ok(());
+    }
     let (source, budget) = means;
     match stage {
         Running::Sort(sorter) => {

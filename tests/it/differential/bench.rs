@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document, bson, doc};
 use inventory_service::query::{Filter, Limits, Pipeline, Projection, QueryError, QueryErrorKind, Sort};
 use inventory_service::store::embedded::{EmbeddedStore, Options};
 use inventory_service::store::mongo::{MongoOptions, MongoStore};
@@ -73,6 +73,8 @@ pub(super) enum Asked {
     ByScan,
     /// With a limit that takes nothing away.
     WithLimit,
+    /// A pipeline one stage at a time, and what each gives is stored: nothing is kept between stages that no document holds.
+    Stored,
 }
 
 /// More documents than any case has.
@@ -234,6 +236,9 @@ impl Bench {
 
     /// Asks the server itself: what no store would be asked, or in another way.
     pub(super) async fn ask_server(&self, question: &Question, asked: Asked) -> Answer {
+        if let (Some(stages), Asked::Stored) = (&question.pipeline, asked) {
+            return self.ask_stored(&about(stages, self.plain)).await;
+        }
         let mut command = doc! { "find": self.plain, "filter": question.filter.clone() };
         let rest = [("projection", &question.projection), ("sort", &question.sort)];
         command.extend(rest.into_iter().filter_map(|(name, part)| Some((name.to_owned(), Bson::from(part.clone()?)))));
@@ -247,6 +252,32 @@ impl Bench {
         } else if asked == Asked::ByScan {
             command.insert("hint", doc! { "$natural": 1 });
         }
+        self.command(command).await
+    }
+
+    /// Gives each stage what the one before it gave, from a collection.
+    async fn ask_stored(&self, stages: &[Bson]) -> Answer {
+        let between = format!("{}.between", self.plain);
+        let collection = self.stores.database.collection::<Document>(&between);
+        let read = |collection: &str, pipeline: Vec<Bson>| {
+            self.command(doc! { "aggregate": collection, "pipeline": pipeline, "cursor": { "batchSize": 1_000_000 } })
+        };
+        let mut found = read(self.plain, Vec::new()).await?;
+        for stage in stages {
+            collection.delete_many(doc! {}).await.expect("the server answers");
+            let given = found.documents.iter().zip(0_i64..);
+            let kept: Vec<_> =
+                given.filter_map(|(one, at)| Some(doc! { "_id": at, "given": Document::try_from(one).ok()? })).collect();
+            if !kept.is_empty() {
+                collection.insert_many(kept).await.expect("the server takes what it gave");
+            }
+            let given = bson!({ "$replaceRoot": { "newRoot": "$given" } });
+            found = read(&between, vec![bson!({ "$sort": { "_id": 1 } }), given, stage.clone()]).await?;
+        }
+        Ok(found)
+    }
+
+    async fn command(&self, command: Document) -> Answer {
         match self.stores.database.run_command(command).await {
             Ok(answer) => {
                 let batch = answer.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));

@@ -53,6 +53,9 @@ pub(super) enum Known {
     FailureInMatch,
     /// A member that one stage takes out and a later one sets comes back to its place in the server; here it comes last.
     PlaceOfMembers,
+    /// Between stages the server keeps elements that a projection dropped from an array, and its answers show it: a later stage
+    /// counts or sets them. When each stage reads what the one before it has given, it answers as the embedded store does.
+    KeptBetweenStages,
     /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document.
     RefusedAhead,
     /// A schema beside an expression that fails, in one `$or`: MongoDB asks their parts in an order of its own; here the schema
@@ -76,6 +79,7 @@ impl Known {
             Self::OtherEngine => "an answer of the server's second engine",
             Self::FailureInMatch => "a failing condition of a $match behind other stages",
             Self::PlaceOfMembers => "the place of a member that was taken out",
+            Self::KeptBetweenStages => "what the server keeps between stages and gives nobody",
             Self::RefusedAhead => "a constant failure in the pipeline of a $lookup",
             Self::FailureBesideSchema => "a failing expression beside a schema in one $or",
             Self::NotText => "a text of the server's that is no text",
@@ -155,6 +159,9 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::ByScan).await, plain) {
         return Some(Known::OtherEngine);
     }
+    if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::Stored).await, plain) {
+        return Some(Known::KeptBetweenStages);
+    }
     if let Some(known) = known_of_pipeline(question.pipeline.as_deref(), mongo, plain) {
         return Some(known);
     }
@@ -189,7 +196,8 @@ fn known_of_pipeline(stages: Option<&[Bson]>, mongo: &Answer, plain: &Answer) ->
                 let documents = found.documents.iter().map(Document::try_from).collect::<Result<Vec<_>, _>>().ok()?;
                 Some(documents.into_iter().map(|document| by_name(document.into())).collect())
             };
-            (in_order(mongo)? == in_order(plain)?).then_some(Known::PlaceOfMembers)
+            let (mongo, plain) = (Bson::Array(in_order(mongo)?), Bson::Array(in_order(plain)?));
+            is_same(&mongo, &plain).then_some(Known::PlaceOfMembers)
         }
         _ => None,
     }
