@@ -82,8 +82,8 @@ pub(super) async fn export_objects(
     let export = service::export_objects(&state.services, ExportAccess::Of(&caller.0), query).await?;
     let disposition = format!("attachment; filename=\"{}.{extension}\"", plain(&export.name));
     let disposition = HeaderValue::try_from(disposition).expect("a plain name has no control characters");
-    let bytes = export.bytes.map(|piece| match piece {
-        Ok(piece) => Ok(Bytes::from(piece)),
+    let bytes = export.bytes.map(|chunk| match chunk {
+        Ok(chunk) => Ok(Bytes::from(chunk)),
         Err(error) => {
             log::error!("an export ends early: {error}");
             Err(StoreError::backend("the export ends early"))

@@ -14,7 +14,7 @@ use super::params::ListParams;
 use super::state::HttpState;
 use crate::admission;
 use crate::service::resource::Listed;
-use crate::store::{Documents, Pieces, StoreError};
+use crate::store::{ChunkedPage, Documents, StoreError};
 
 /// The memory of a list that waits for its reader: the JSON of one chunk, and the next chunk as it is stored.
 const WAITING_BYTES: usize = 1024 * 1024;
@@ -44,9 +44,9 @@ pub async fn answer<W: Wire + 'static>(
             let response = envelope::list::<W>(state, request, list_path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
-        Listed::Pieces(pieces) => {
-            let write = |piece: Documents| ready(Items::of::<W>(&piece));
-            streamed::<W, _>(state, request, list_path, params, pieces, write).await
+        Listed::Chunked(chunks) => {
+            let write = |chunk: Documents| ready(Items::of::<W>(&chunk));
+            streamed::<W, _>(state, request, list_path, params, chunks, write).await
         }
     }
 }
@@ -63,52 +63,52 @@ pub async fn streamed<W: Wire, F>(
     request: &HttpRequest,
     list_path: &str,
     params: &ListParams,
-    pieces: Pieces,
+    chunks: ChunkedPage,
     write: impl Fn(Documents) -> F + 'static,
 ) -> Result<HttpResponse, ApiError>
 where
     F: Future<Output = Result<Items, ApiError>> + 'static,
 {
-    let mut documents = pieces.documents.fuse();
+    let mut documents = chunks.documents.fuse();
     // An early refusal gets its own answer, and a short list is not streamed.
     let first = match documents.try_next().await? {
-        Some(piece) => write(piece).await?,
+        Some(chunk) => write(chunk).await?,
         None => Items::default(),
     };
     let Some(second) = documents.try_next().await? else {
-        let response = envelope::list::<W>(state, request, list_path, params, first, pieces.total)?;
-        return Ok(envelope::hinted(response, pieces.hint.as_ref()));
+        let response = envelope::list::<W>(state, request, list_path, params, first, chunks.total)?;
+        return Ok(envelope::hinted(response, chunks.hint.as_ref()));
     };
     // From here on the answer waits for its reader, however slow.
     admission::current().hold(WAITING_BYTES)?;
-    let end = ListEnd::new::<W>(state, request, list_path, params, pieces.total)?;
+    let end = ListEnd::new::<W>(state, request, list_path, params, chunks.total)?;
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from).and_then(write);
     let mut links = HeaderMap::new();
     end.link(&mut links);
     let body = body(first, rest, move |count| end.text(count));
-    let total = HeaderValue::from(pieces.total);
+    let total = HeaderValue::from(chunks.total);
     let mut response = HttpResponse::build(StatusCode::OK);
     let response = response.content_type("application/json").insert_header((TOTAL_COUNT, total));
     let mut response = response.streaming(admission::kept(body.boxed_local()));
     for (name, value) in links {
         response.headers_mut().insert(name, value);
     }
-    Ok(envelope::hinted(response, pieces.hint.as_ref()))
+    Ok(envelope::hinted(response, chunks.hint.as_ref()))
 }
 
 /// All documents as `results`, without a pager.
 ///
 /// # Errors
 /// When one of the first two chunks fails.
-pub async fn results<W: Wire + 'static>(state: &HttpState, pieces: Pieces) -> Result<HttpResponse, ApiError> {
-    let mut documents = pieces.documents.fuse();
-    let first = documents.try_next().await?.map_or_else(|| Ok(Items::default()), |piece| Items::of::<W>(&piece))?;
+pub async fn results<W: Wire + 'static>(state: &HttpState, chunks: ChunkedPage) -> Result<HttpResponse, ApiError> {
+    let mut documents = chunks.documents.fuse();
+    let first = documents.try_next().await?.map_or_else(|| Ok(Items::default()), |chunk| Items::of::<W>(&chunk))?;
     let Some(second) = documents.try_next().await? else {
         return Ok(envelope::collection::<W>(state, StatusCode::OK, "results", &first, &Nothing {}, "GET"));
     };
     let end = envelope::end::<W>(state);
     let rest = stream::once(async { Ok(second) }).chain(documents).map_err(ApiError::from);
-    let rest = rest.and_then(|piece| ready(Items::of::<W>(&piece)));
+    let rest = rest.and_then(|chunk| ready(Items::of::<W>(&chunk)));
     Ok(HttpResponse::Ok().content_type("application/json").streaming(body(first, rest, move |_| end.clone())))
 }
 

@@ -174,13 +174,13 @@ async fn list(
             let response = envelope::list::<Objects>(state, request, path, &continued, items, total)?;
             Ok(envelope::hinted(response, page.hint.as_ref()))
         }
-        Listed::Pieces(pieces) => {
+        Listed::Chunked(chunks) => {
             let of = (state.clone(), caller.clone(), Arc::new(params.clone()));
-            let write = move |piece: Documents| {
+            let write = move |chunk: Documents| {
                 let (state, caller, params) = of.clone();
-                async move { items(&state, &caller, &params, &piece, until).await }
+                async move { items(&state, &caller, &params, &chunk, until).await }
             };
-            listing::streamed::<Objects, _>(state, request, path, params, pieces, write).await
+            listing::streamed::<Objects, _>(state, request, path, params, chunks, write).await
         }
     }
 }

@@ -164,13 +164,13 @@ async fn write_part(
     let path = directory.join(part.file());
     let mut sink = Some(Sink::create(&path, part).map_err(MovingError::at(&path))?);
     let mut writing: Option<JoinHandle<(Sink, Result<(), StoreError>)>> = None;
-    let mut pieces = dump.documents(part.collection(), &part.order()).await?;
-    while let Some(piece) = pieces.next().await {
-        let piece = piece?;
-        let count = piece.len() as u64;
+    let mut chunks = dump.documents(part.collection(), &part.order()).await?;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk?;
+        let count = chunk.len() as u64;
         let mut ready = come_back(&mut sink, writing.take()).await?;
         writing = Some(spawn_blocking(move || {
-            let written = ready.write(&piece);
+            let written = ready.write(&chunk);
             (ready, written)
         }));
         progress.advance(count, "");

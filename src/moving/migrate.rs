@@ -189,7 +189,7 @@ async fn copy_collection(
     if !source.collections().iter().any(|known| known == name) {
         return Ok(0);
     }
-    let mut pieces = source.documents(name, &Sort::default()).await?;
+    let mut chunks = source.documents(name, &Sort::default()).await?;
     let (mut written, mut batch, mut is_over) = (0, Documents::new(), false);
     let mut ready: Option<Documents> = None;
     while !is_over || ready.is_some() {
@@ -204,11 +204,11 @@ async fn copy_collection(
         };
         let read = async {
             while !is_over && batch.len() < BATCH_DOCUMENTS && batch.bytes() < BATCH_BYTES {
-                match pieces.next().await {
+                match chunks.next().await {
                     None => is_over = true,
-                    Some(piece) => {
-                        let piece = piece?;
-                        piece
+                    Some(chunk) => {
+                        let chunk = chunk?;
+                        chunk
                             .iter()
                             .filter(|document| !is_of_the_store(name, document))
                             .for_each(|one| batch.push(one));
@@ -239,9 +239,9 @@ async fn tally(dump: &mut dyn Dump, name: &str) -> Result<MigrationTally, StoreE
     if !dump.collections().iter().any(|known| known == name) {
         return Ok(tally);
     }
-    let mut pieces = dump.documents(name, &Sort::default()).await?;
-    while let Some(piece) = pieces.next().await {
-        piece?.iter().filter(|document| !is_of_the_store(name, document)).for_each(|document| tally.add(document));
+    let mut chunks = dump.documents(name, &Sort::default()).await?;
+    while let Some(chunk) = chunks.next().await {
+        chunk?.iter().filter(|document| !is_of_the_store(name, document)).for_each(|document| tally.add(document));
     }
     Ok(tally)
 }
@@ -276,9 +276,9 @@ async fn counters(dump: &mut dyn Dump) -> Result<BTreeMap<String, i64>, StoreErr
     if !dump.collections().iter().any(|known| known == COUNTERS) {
         return Ok(counters);
     }
-    let mut pieces = dump.documents(COUNTERS, &Sort::default()).await?;
-    while let Some(piece) = pieces.next().await {
-        for counter in piece?.iter() {
+    let mut chunks = dump.documents(COUNTERS, &Sort::default()).await?;
+    while let Some(chunk) = chunks.next().await {
+        for counter in chunk?.iter() {
             if let (Ok(of), Some(value)) = (counter.get_str("_id"), integer(counter, "value")) {
                 counters.insert(of.to_owned(), value);
             }

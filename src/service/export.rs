@@ -111,11 +111,11 @@ pub async fn export_objects(
     let columns = entry.map(|entry| Columns::of(&entry.object_type, query.all_columns, passwords));
     let name = entry.map_or_else(|| "objects".to_owned(), |entry| entry.object_type.name.clone());
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
-    let pieces = services.store.pieces(Objects::COLLECTION, &question).await?;
-    let documents = pieces.documents.map_err(ServiceError::from).boxed();
+    let chunks = services.store.chunks(Objects::COLLECTION, &question).await?;
+    let documents = chunks.documents.map_err(ServiceError::from).boxed();
     let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
-    if is_of_hosts && pieces.total > MOST_HOSTS {
-        let message = format!("{} objects are more than {MOST_HOSTS}, the most hosts; narrow the filter", pieces.total);
+    if is_of_hosts && chunks.total > MOST_HOSTS {
+        let message = format!("{} objects are more than {MOST_HOSTS}, the most hosts; narrow the filter", chunks.total);
         return Err(ServiceError::refused(ErrorCode::ExportDoesNotFit, message));
     }
     let bytes = match (query.form, columns) {
@@ -127,15 +127,15 @@ pub async fn export_objects(
         }
         (ExportForm::Ndjson, _) => {
             let hidden = HiddenFields { types, passwords };
-            written(documents, move |piece| ndjson::lines(piece.iter(), |type_id| hidden.of(type_id)))
+            written(documents, move |chunk| ndjson::lines(chunk.iter(), |type_id| hidden.of(type_id)))
         }
         (ExportForm::Csv(style), Some(columns)) => {
             let header = csv::header(&columns, style)?;
-            let rows = written(documents, move |piece| csv::rows(&columns, style, piece.iter()));
+            let rows = written(documents, move |chunk| csv::rows(&columns, style, chunk.iter()));
             stream::once(async { Ok(header) }).chain(rows).boxed()
         }
         (ExportForm::Xlsx, Some(columns)) => {
-            Sheet::check_rows(pieces.total)?;
+            Sheet::check_rows(chunks.total)?;
             whole(spreadsheet(columns, documents).await?)
         }
         (ExportForm::Csv(_) | ExportForm::Xlsx, None) => {
@@ -252,14 +252,14 @@ async fn categories_of_types(services: &Services) -> Result<HashMap<i64, Vec<Str
 }
 
 /// An inventory of Ansible; the groups are known at its end.
-fn inventory(hosts: Hosts, documents: Pieces) -> Bytes {
+fn inventory(hosts: Hosts, documents: ChunkStream) -> Bytes {
     let begun = stream::once(async { Ok(AnsibleInventory::beginning()) });
     let state = Some((AnsibleInventory::new(hosts.fields.clone()), Arc::new(hosts), documents));
     let rest = stream::try_unfold(state, |state| async move {
         let Some((mut inventory, hosts, mut documents)) = state else { return Ok(None) };
-        let Some(piece) = documents.try_next().await? else { return Ok(Some((inventory.end(), None))) };
+        let Some(chunk) = documents.try_next().await? else { return Ok(Some((inventory.end(), None))) };
         let (text, inventory, hosts) = worked(move || {
-            let text = inventory.hosts(piece.iter().filter_map(|object| hosts.of(object)))?;
+            let text = inventory.hosts(chunk.iter().filter_map(|object| hosts.of(object)))?;
             Ok((text, inventory, hosts))
         })
         .await?;
@@ -269,36 +269,36 @@ fn inventory(hosts: Hosts, documents: Pieces) -> Bytes {
 }
 
 /// Targets of Prometheus.
-fn discovered(hosts: Hosts, documents: Pieces) -> Bytes {
+fn discovered(hosts: Hosts, documents: ChunkStream) -> Bytes {
     let state = (true, Arc::new(hosts), documents);
     let targets = stream::try_unfold(state, |(mut is_first, hosts, mut documents)| async move {
-        let Some(piece) = documents.try_next().await? else { return Ok::<_, ServiceError>(None) };
+        let Some(chunk) = documents.try_next().await? else { return Ok::<_, ServiceError>(None) };
         let (text, is_first, hosts) = worked(move || {
-            let objects = piece.iter().filter_map(|object| hosts.of(object));
+            let objects = chunk.iter().filter_map(|object| hosts.of(object));
             let text = discovery::targets(&hosts.fields, &mut is_first, objects);
             Ok((text, is_first, hosts))
         })
         .await?;
         Ok(Some((text, (is_first, hosts, documents))))
     });
-    let piece = |text: &'static [u8]| stream::once(async move { Ok(text.to_vec()) });
-    piece(b"[").chain(targets).chain(piece(b"]\n")).boxed()
+    let chunk = |text: &'static [u8]| stream::once(async move { Ok(text.to_vec()) });
+    chunk(b"[").chain(targets).chain(chunk(b"]\n")).boxed()
 }
 
-type Pieces = BoxStream<'static, Result<Documents, ServiceError>>;
+type ChunkStream = BoxStream<'static, Result<Documents, ServiceError>>;
 type Bytes = BoxStream<'static, Result<Vec<u8>, ServiceError>>;
 
-/// The pieces as text, written on other threads than those that answer requests.
+/// The chunks as text, written on other threads than those that answer requests.
 fn written(
-    documents: Pieces,
+    documents: ChunkStream,
     write: impl Fn(Documents) -> Result<Vec<u8>, WriteError> + Send + Sync + 'static,
 ) -> Bytes {
     let write = Arc::new(write);
-    let texts = documents.map(move |piece| {
+    let texts = documents.map(move |chunk| {
         let write = Arc::clone(&write);
         async move {
-            let piece = piece?;
-            worked(move || write(piece)).await
+            let chunk = chunk?;
+            worked(move || write(chunk)).await
         }
     });
     texts.buffered(AHEAD).boxed()
@@ -308,17 +308,17 @@ fn written(
 async fn begun(mut bytes: Bytes) -> Result<Bytes, ServiceError> {
     let mut first = Vec::new();
     while first.len() < 2 {
-        let Some(piece) = bytes.try_next().await? else { break };
-        first.push(Ok(piece));
+        let Some(chunk) = bytes.try_next().await? else { break };
+        first.push(Ok(chunk));
     }
     Ok(stream::iter(first).chain(bytes).boxed())
 }
 
 /// Writes the rows to disk, because the format needs all of them before it can be sent.
-async fn spreadsheet(columns: Columns, mut documents: Pieces) -> Result<File, ServiceError> {
+async fn spreadsheet(columns: Columns, mut documents: ChunkStream) -> Result<File, ServiceError> {
     let mut sheet = worked(move || Sheet::begin(columns)).await?;
-    while let Some(piece) = documents.try_next().await? {
-        sheet = worked(move || sheet.rows(piece.iter()).map(|()| sheet)).await?;
+    while let Some(chunk) = documents.try_next().await? {
+        sheet = worked(move || sheet.rows(chunk.iter()).map(|()| sheet)).await?;
     }
     let finished = worked(move || {
         let failed = |error: std::io::Error| WriteError::Io(error.to_string());

@@ -41,11 +41,11 @@ impl Quota {
         let scope: Cow<'static, str> = format!("{collection}/{user_id}").into();
         let at = scope_version(&*services.store, &scope, services.max_time).await?;
         let query = FindQuery::new(Filter::equals("user_id", user_id), services.max_time);
-        let mut pieces = services.store.pieces(collection, &query).await?.documents;
+        let mut chunks = services.store.chunks(collection, &query).await?.documents;
         let (mut count, mut bytes) = (0, 0);
-        while let Some(piece) = pieces.try_next().await? {
-            count += piece.len();
-            bytes += piece.bytes();
+        while let Some(chunk) = chunks.try_next().await? {
+            count += chunk.len();
+            bytes += chunk.bytes();
             if bytes > SETTINGS_BYTES {
                 break;
             }

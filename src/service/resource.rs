@@ -15,7 +15,7 @@ use crate::domain::Violation;
 use crate::json::merge::{self, MergeError};
 use crate::json::read::document_from_str;
 use crate::query::{Filter, Limits};
-use crate::store::{Change, Condition, Explanation, FindQuery, Hint, Page, Pieces, StoreError, Unit};
+use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Hint, Page, StoreError, Unit};
 
 /// How often a change is tried again when others change the same document at the same time.
 pub(super) const ATTEMPTS: usize = 64;
@@ -32,7 +32,7 @@ pub enum Listed {
     /// The documents of a page.
     Page(Page),
     /// The documents of a long page.
-    Pieces(Pieces),
+    Chunked(ChunkedPage),
     /// The documents of a page that tells where the next one begins.
     Keyed(Page, Continued),
     /// How they are found.
@@ -77,17 +77,17 @@ pub async fn list<R: Resource>(services: &Services, query: &ListQuery) -> Result
         return Ok(Listed::Keyed(Page { hint, ..page }, continued));
     }
     if query.limit > MAX_PAGE_IN_MEMORY {
-        let pieces = services.store.pieces(R::COLLECTION, &question).await?;
-        let hint = sound_hint::<R>(services, pieces.hint.filter(|_| !hides)).await?;
-        return Ok(Listed::Pieces(Pieces { hint, ..pieces }));
+        let chunks = services.store.chunks(R::COLLECTION, &question).await?;
+        let hint = sound_hint::<R>(services, chunks.hint.filter(|_| !hides)).await?;
+        return Ok(Listed::Chunked(ChunkedPage { hint, ..chunks }));
     }
     question.max_bytes = MAX_PAGE_BYTES;
     match services.store.page(R::COLLECTION, &question).await {
         Err(StoreError::TooLarge) => {
             question.max_bytes = usize::MAX;
-            let pieces = services.store.pieces(R::COLLECTION, &question).await?;
-            let hint = sound_hint::<R>(services, pieces.hint.filter(|_| !hides)).await?;
-            Ok(Listed::Pieces(Pieces { hint, ..pieces }))
+            let chunks = services.store.chunks(R::COLLECTION, &question).await?;
+            let hint = sound_hint::<R>(services, chunks.hint.filter(|_| !hides)).await?;
+            Ok(Listed::Chunked(ChunkedPage { hint, ..chunks }))
         }
         page => {
             let page = page?;

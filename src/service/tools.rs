@@ -17,8 +17,8 @@ use super::rights;
 use super::services::Services;
 use crate::admission::{self, Means};
 use crate::query::{Budget, Filter, Pipeline, SortValue};
+use crate::store::chunks::Chunks;
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
-use crate::store::pieces::Chunks;
 use crate::store::{
     self, AggregateQuery, Documents, Explanation, FindQuery, IndexSpec, SortedBy, Step, StoreError, TotalFrom,
 };
@@ -109,8 +109,8 @@ pub struct Reach {
 pub enum Found {
     /// All of them.
     All(Documents),
-    /// In chunks, see [`Store::pieces`](crate::store::Store::pieces).
-    Pieces(BoxStream<'static, Result<Documents, StoreError>>),
+    /// In chunks, see [`Store::chunks`](crate::store::Store::chunks).
+    Chunked(BoxStream<'static, Result<Documents, StoreError>>),
 }
 
 /// How much a caller sees of a collection.
@@ -164,8 +164,8 @@ impl Reach {
                 found => return Ok(Found::All(found?)),
             }
         }
-        let pieces = services.store.pieces(self.collection.name, &query).await?;
-        Ok(Found::Pieces(admission::kept(pieces.documents).boxed()))
+        let chunks = services.store.chunks(self.collection.name, &query).await?;
+        Ok(Found::Chunked(admission::kept(chunks.documents).boxed()))
     }
 
     /// How many documents match.
@@ -237,10 +237,10 @@ impl Reach {
         let documents = self.count(services, Filter::all(), services.max_time).await?;
         let query = FindQuery::new(Filter::all(), services.max_time).limited(SAMPLE);
         let (mut seen, mut bytes) = (0_u64, 0_u64);
-        let mut pieces = self.find(services, query).await?.into_pieces();
-        while let Some(piece) = pieces.try_next().await? {
-            seen += piece.len() as u64;
-            bytes += piece.bytes() as u64;
+        let mut chunks = self.find(services, query).await?.into_chunks();
+        while let Some(chunk) = chunks.try_next().await? {
+            seen += chunk.len() as u64;
+            bytes += chunk.bytes() as u64;
         }
         if documents <= seen || seen == 0 {
             return Ok(Size { documents, bytes, is_estimated: false });
@@ -252,10 +252,10 @@ impl Reach {
 
 impl Found {
     /// The documents in chunks.
-    pub fn into_pieces(self) -> BoxStream<'static, Result<Documents, StoreError>> {
+    pub fn into_chunks(self) -> BoxStream<'static, Result<Documents, StoreError>> {
         match self {
             Self::All(documents) => stream::iter([Ok(documents)]).boxed(),
-            Self::Pieces(pieces) => pieces,
+            Self::Chunked(chunks) => chunks,
         }
     }
 }
@@ -264,19 +264,19 @@ impl Found {
 /// how many users match.
 async fn users(services: &Services, query: FindQuery) -> Result<(Documents, u64), ServiceError> {
     let all = FindQuery::new(Filter::all(), query.max_time);
-    let pieces: Vec<Documents> = services.store.pieces(USERS, &all).await?.documents.try_collect().await?;
-    let page = admission::work(move |means| page_of(&pieces, &query, means)).await.map_err(StoreError::from)?;
+    let chunks: Vec<Documents> = services.store.chunks(USERS, &all).await?.documents.try_collect().await?;
+    let page = admission::work(move |means| page_of(&chunks, &query, means)).await.map_err(StoreError::from)?;
     Ok(page?)
 }
 
-fn page_of(pieces: &[Documents], query: &FindQuery, means: &Means) -> Result<(Documents, u64), StoreError> {
+fn page_of(chunks: &[Documents], query: &FindQuery, means: &Means) -> Result<(Documents, u64), StoreError> {
     if let Some(operator) = query.filter.needs_server() {
         return Err(StoreError::Unsupported { what: operator.to_owned() });
     }
-    means.hold(pieces.iter().map(Documents::bytes).sum::<usize>() * 2)?;
+    means.hold(chunks.iter().map(Documents::bytes).sum::<usize>() * 2)?;
     let budget = Budget::until(Instant::now().checked_add(query.max_time)).within(means);
     let mut found: Vec<(SortValue, RawDocumentBuf)> = Vec::new();
-    for stored in pieces.iter().flat_map(Documents::iter) {
+    for stored in chunks.iter().flat_map(Documents::iter) {
         let user = without_password(stored);
         if query.filter.matches_within(&user, &budget)? {
             found.push((query.sort.key_of(&user)?, user));

@@ -19,15 +19,15 @@ use super::services::Services;
 use crate::domain::schema::without_unknown;
 use crate::domain::setting_input::{self, SETTING};
 use crate::query::{Filter, Limits, Sort};
-use crate::store::{Change, Condition, Explanation, FindQuery, Pieces, Store, StoreError, Unit};
+use crate::store::{Change, ChunkedPage, Condition, Explanation, FindQuery, Store, StoreError, Unit};
 
 /// All settings of a user, by identifier, in chunks.
 ///
 /// # Errors
 /// [`ErrorCode::UserNotFound`], and errors of the store.
-pub async fn all_settings(services: &Services, user_id: i64) -> Result<Pieces, ServiceError> {
+pub async fn all_settings(services: &Services, user_id: i64) -> Result<ChunkedPage, ServiceError> {
     user_exists(services, user_id).await?;
-    Ok(services.store.pieces(UserSettings::COLLECTION, &question(services, user_id)).await?)
+    Ok(services.store.chunks(UserSettings::COLLECTION, &question(services, user_id)).await?)
 }
 
 /// A page of the settings of a user.

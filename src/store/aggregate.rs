@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 
-use super::pieces::Chunks;
+use super::chunks::Chunks;
 use super::{Documents, StoreError};
 use crate::query::{Filter, Pipeline};
 

@@ -12,7 +12,8 @@ use crate::query::Filter;
 
 use super::inspection::Finding;
 use super::{
-    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Pieces, Store, StoreError, Unit,
+    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError,
+    Unit,
 };
 
 /// Passes everything on to another store.
@@ -71,8 +72,8 @@ impl Store for Measured {
         self.timed("page", self.inner.page(collection, query)).await
     }
 
-    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
-        self.timed("pieces", self.inner.pieces(collection, query)).await
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        self.timed("chunks", self.inner.chunks(collection, query)).await
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

@@ -8,6 +8,7 @@
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
 mod aggregate;
+pub mod chunks;
 pub mod collections;
 pub mod copying;
 pub mod embedded;
@@ -19,7 +20,6 @@ pub mod inspection;
 mod measured;
 #[expect(clippy::disallowed_types, reason = "the one place that talks to the driver")]
 pub mod mongo;
-pub mod pieces;
 mod revision;
 
 use std::borrow::Cow;
@@ -32,6 +32,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
+pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::{Copying, Dump};
 pub use self::error::StoreError;
@@ -40,7 +41,6 @@ pub use self::file_store::FileStore;
 pub use self::hint::Hint;
 use self::inspection::Finding;
 pub use self::measured::Measured;
-pub use self::pieces::{Chunks, Pieces};
 
 /// Where the documents live.
 ///
@@ -81,8 +81,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// As [`Store::find`]; the same errors may come instead of a chunk.
-    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
-        Ok(Pieces::of(self.page(collection, query).await?))
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        Ok(ChunkedPage::of(self.page(collection, query).await?))
     }
 
     /// Runs the query as [`Store::page`] does, and returns how the answer was found instead of the answer.
@@ -99,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// The results of a pipeline, in chunks.
     ///
-    /// Results that need no others come one after the other, as in [`Store::pieces`]; all others are made first. Without a
+    /// Results that need no others come one after the other, as in [`Store::chunks`]; all others are made first. Without a
     /// sort the embedded store reads documents in insertion order, and MongoDB in its own order. All documents, those of other
     /// collections included, come from one point in time while the results are made (on MongoDB only on a replica set).
     ///

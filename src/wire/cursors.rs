@@ -32,7 +32,7 @@ pub(super) const USUAL_BATCH: usize = 2 * 1024 * 1024;
 
 /// The rest of an answer.
 pub(super) struct Rest {
-    pieces: BoxStream<'static, Result<Documents, StoreError>>,
+    chunks: BoxStream<'static, Result<Documents, StoreError>>,
     current: Documents,
     at: usize,
     opened: Instant,
@@ -82,8 +82,8 @@ pub(super) struct Cursors {
 }
 
 impl Rest {
-    pub(super) fn of(pieces: BoxStream<'static, Result<Documents, StoreError>>, of_one_snapshot: bool) -> Self {
-        Self { pieces, current: Documents::new(), at: 0, opened: Instant::now(), of_one_snapshot }
+    pub(super) fn of(chunks: BoxStream<'static, Result<Documents, StoreError>>, of_one_snapshot: bool) -> Self {
+        Self { chunks, current: Documents::new(), at: 0, opened: Instant::now(), of_one_snapshot }
     }
 
     /// Moves documents into the batch. Returns whether more are left.
@@ -117,10 +117,10 @@ impl Rest {
 
     async fn has_next(&mut self) -> Result<bool, WireError> {
         while self.at >= self.current.len() {
-            match self.pieces.next().await {
+            match self.chunks.next().await {
                 None => return Ok(false),
-                Some(piece) => {
-                    self.current = piece?;
+                Some(chunk) => {
+                    self.current = chunk?;
                     self.at = 0;
                 }
             }
@@ -290,8 +290,8 @@ mod tests {
         let mut document = vec![0; 1000];
         document[..4].copy_from_slice(&1000_i32.to_le_bytes());
         let document = bson::raw::RawDocument::from_bytes(&document).expect("a document");
-        let piece: Documents = [document; 3].into_iter().collect();
-        let mut rest = Rest::of(stream::iter([Ok(piece.clone()), Ok(piece)]).boxed(), false);
+        let chunk: Documents = [document; 3].into_iter().collect();
+        let mut rest = Rest::of(stream::iter([Ok(chunk.clone()), Ok(chunk)]).boxed(), false);
         let mut sizes = Vec::new();
         for (documents, bytes) in [(0, 5000), (2, 5000), (9, 1500), (9, 5000)] {
             let mut batch = Batch::new("nextBatch");

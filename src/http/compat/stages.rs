@@ -85,14 +85,14 @@ pub(super) async fn select(
         question = types.scope(caller, question);
     }
     let stages = Arc::new(stages);
-    let pieces = services.store.pieces(subject.collection, &FindQuery::new(question, services.max_time)).await?;
-    let mut documents = pieces.documents;
+    let chunks = services.store.chunks(subject.collection, &FindQuery::new(question, services.max_time)).await?;
+    let mut documents = chunks.documents;
     let mut selected = Vec::new();
-    while let Some(piece) = documents.try_next().await? {
+    while let Some(chunk) = documents.try_next().await? {
         if until.is_some_and(admission::is_over) {
             return Err(StoreError::Timeout.into());
         }
-        let mut batch: Vec<RawDocumentBuf> = piece.iter().map(|document| subject.seen(document).into_owned()).collect();
+        let mut batch: Vec<RawDocumentBuf> = chunk.iter().map(|document| subject.seen(document).into_owned()).collect();
         let mut next = 0;
         while next < stages.len() && !batch.is_empty() {
             if let Stage::Lookup(lookup) = &stages[next] {

@@ -5,6 +5,7 @@ use bson::{Bson, Document};
 use super::boolean::compare;
 use super::call::{Arguments, Folding, Names, Operator, Shape};
 use super::evaluate::ExprNode;
+use super::extremes::Extremes;
 use super::parse::{ExprParser, call};
 use super::sort_array;
 use super::value::{Number, Outcome, Value, exact_i32, failure, found, is_nullish, null, shown, type_name};
@@ -26,8 +27,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "$last", shape: Shape::Exactly(1), folding: Folding::Whole, run: |a| end(a, <[Bson]>::last) },
     Operator { name: "$firstN", shape: N, folding: Folding::Untouched, run: |a| some(a, first_n) },
     Operator { name: "$lastN", shape: N, folding: Folding::Untouched, run: |a| some(a, last_n) },
-    Operator { name: "$minN", shape: N, folding: Folding::Untouched, run: |a| some(a, min_n) },
-    Operator { name: "$maxN", shape: N, folding: Folding::Untouched, run: |a| some(a, max_n) },
+    Operator { name: "$minN", shape: N, folding: Folding::Untouched, run: |a| some(a, |e, n| extremes(e, n, false)) },
+    Operator { name: "$maxN", shape: N, folding: Folding::Untouched, run: |a| some(a, |e, n| extremes(e, n, true)) },
     Operator { name: "$concatArrays", shape: Shape::Any, folding: Folding::Associative, run: concat_arrays },
     Operator { name: "$in", shape: Shape::Exactly(2), folding: Folding::Whole, run: contains },
     Operator { name: "$indexOfArray", shape: Shape::Between(2, 4), folding: Folding::Whole, run: index_of_array },
@@ -117,22 +118,13 @@ fn last_n(mut elements: Vec<Bson>, count: usize) -> Vec<Bson> {
     elements.split_off(elements.len().saturating_sub(count))
 }
 
-fn min_n(elements: Vec<Bson>, count: usize) -> Vec<Bson> {
-    first_n(ascending(elements), count)
-}
-
-/// Of equal elements the later one comes first.
-fn max_n(elements: Vec<Bson>, count: usize) -> Vec<Bson> {
-    let mut elements = ascending(elements);
-    elements.reverse();
-    first_n(elements, count)
-}
-
-/// Null and undefined do not take part.
-fn ascending(mut elements: Vec<Bson>) -> Vec<Bson> {
-    elements.retain(|element| !is_nullish(Some(element)));
-    elements.sort_by(compare_bson);
-    elements
+fn extremes(elements: Vec<Bson>, count: usize, largest: bool) -> Vec<Bson> {
+    let mut extremes = Extremes::new(count, largest);
+    // Null and undefined do not take part.
+    for element in elements.into_iter().filter(|element| !is_nullish(Some(element))) {
+        extremes.add(element);
+    }
+    extremes.into_values()
 }
 
 fn concat_arrays(arguments: &Arguments<'_>) -> Outcome {

@@ -21,6 +21,7 @@ mod date;
 mod decimal;
 mod divisor;
 mod evaluate;
+mod extremes;
 mod fold;
 mod hashed_key;
 mod natural;
@@ -49,6 +50,7 @@ pub(in crate::query) use accumulate::{Deviation, Total};
 pub(in crate::query) use comparisons::Comparisons;
 pub(in crate::query) use divisor::Divisor;
 use evaluate::{ExprNode, Root, Scope};
+pub(in crate::query) use extremes::Extremes;
 
 /// An expression that was checked and is ready to run on documents.
 #[derive(Debug, Clone)]

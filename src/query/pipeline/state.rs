@@ -12,7 +12,7 @@ use super::ranked::Ranked;
 use super::{Budget, EvalError};
 use crate::query::budget::size_of_value;
 use crate::query::compare::compare_bson;
-use crate::query::expr::{Deviation, Total};
+use crate::query::expr::{Deviation, Extremes, Total};
 use crate::query::number::Number;
 use bson::raw::RawDocument;
 
@@ -29,7 +29,7 @@ pub(super) enum State {
     Merged(Document),
     FirstN(Vec<Bson>, usize),
     LastN(VecDeque<Bson>, usize),
-    BestN { values: Vec<Bson>, count: usize, largest: bool },
+    BestN(Extremes),
     Ranked(Ranked),
 }
 
@@ -66,7 +66,7 @@ impl State {
             Kind::Merge => Self::Merged(Document::new()),
             Kind::Ends { last: false } => Self::FirstN(Vec::new(), count),
             Kind::Ends { last: true } => Self::LastN(VecDeque::new(), count),
-            Kind::Extremes { largest } => Self::BestN { values: Vec::new(), count, largest: *largest },
+            Kind::Extremes { largest } => Self::BestN(Extremes::new(count, *largest)),
             Kind::Ranked { from_bottom, single, .. } => Self::Ranked(Ranked::new(count, *from_bottom, *single)),
         })
     }
@@ -150,18 +150,11 @@ impl State {
                 }
                 held.set(bytes)?;
             }
-            Self::BestN { values, count, largest } => {
+            Self::BestN(extremes) => {
                 if let Some(value) = value.filter(|value| !is_nullish(Some(value))) {
-                    // Of equal values the first ones stay.
-                    let place = values.partition_point(|known| !is_before(&value, known, *largest));
-                    if place < *count {
-                        let mut bytes = held.bytes() + weight(&value)?;
-                        values.insert(place, value);
-                        if values.len() > *count {
-                            bytes = bytes.saturating_sub(values.pop().as_ref().map_or(Ok(0), weight)?);
-                        }
-                        held.set(bytes)?;
-                    }
+                    let bytes = held.bytes() + weight(&value)?;
+                    let out = extremes.add(value).as_ref().map_or(Ok(0), weight)?;
+                    held.set(bytes.saturating_sub(out))?;
                 }
             }
             Self::Ranked(ranked) => {
@@ -187,9 +180,8 @@ impl State {
             Self::Sum(total) => total.sum_value(),
             Self::Average(total, count) => total.average_value(count),
             Self::Best { value, .. } | Self::First { value, .. } | Self::Last(value) => value.unwrap_or(Bson::Null),
-            Self::List(values) | Self::Set(values, _) | Self::FirstN(values, _) | Self::BestN { values, .. } => {
-                Bson::Array(values)
-            }
+            Self::List(values) | Self::Set(values, _) | Self::FirstN(values, _) => Bson::Array(values),
+            Self::BestN(extremes) => Bson::Array(extremes.into_values()),
             Self::Deviation(deviation) => deviation.value(),
             Self::Merged(merged) => Bson::Document(merged),
             Self::LastN(values, _) => Bson::Array(values.into()),

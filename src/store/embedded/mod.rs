@@ -52,11 +52,11 @@ use futures::{StreamExt, TryStreamExt, future};
 use crate::admission::{self, Means, Turn};
 use crate::metrics::{EmbeddedFigures, Metrics};
 use crate::query::{Filter, Sort};
+use crate::store::chunks::chunks_of;
 use crate::store::inspection::Finding;
-use crate::store::pieces::chunks_of;
 use crate::store::{
-    AggregateQuery, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery, Page, Pieces,
-    Store, StoreError, Unit, revision,
+    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FileStore, FindQuery,
+    Page, Store, StoreError, Unit, revision,
 };
 
 use self::open::files::StoreFiles;
@@ -186,10 +186,10 @@ impl EmbeddedStore {
     }
 
     /// Gives chunks; those of the first minute come from one snapshot.
-    async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<Pieces, StoreError> {
+    async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<ChunkedPage, StoreError> {
         validate::runs_here(&query.filter)?;
         let (turn, snapshot) = self.admitted().await?;
-        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(Pieces::of(Page::default())) };
+        let Some(collection) = snapshot.collection(name).cloned() else { return Ok(ChunkedPage::of(Page::default())) };
         let (of, asked, deadline) = (Arc::clone(&snapshot), query.clone(), Deadline::after(query.max_time));
         let find = move |means: &Means| {
             let tables = of.tables(&collection)?;
@@ -200,7 +200,7 @@ impl EmbeddedStore {
         };
         let (found, hint) = self.on_blocking_pool(turn, find).await?;
         let rest = Remainder::new((snapshot, span), Arc::clone(&self.published), name, query.clone(), found.list);
-        Ok(Pieces { total: found.matched, hint, documents: rest.into_stream() })
+        Ok(ChunkedPage { total: found.matched, hint, documents: rest.into_stream() })
     }
 
     /// Results that each come of one document: in chunks, as the documents are read.
@@ -285,7 +285,7 @@ impl Store for EmbeddedStore {
         self.on_blocking_pool(turn, explain).await
     }
 
-    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
         self.pieces_for(collection, query, chunks::SNAPSHOT_TIME).await
     }
 

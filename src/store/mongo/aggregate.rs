@@ -12,10 +12,10 @@ use mongodb::options::ReadConcern;
 
 use super::Inner;
 use super::error::{is_snapshot_lost, query_error};
-use super::find::{PIECE, whole_milliseconds};
+use super::find::{CHUNK, whole_milliseconds};
 use super::guarded::may_stand_beside;
 use crate::query::Filter;
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{AggregateQuery, Documents, Reach, StoreError};
 
 /// Begins to read the results.
@@ -40,7 +40,7 @@ async fn ask(
     let question = documents
         .aggregate(stages)
         .read_concern(concern)
-        .batch_size(PIECE)
+        .batch_size(CHUNK)
         .allow_disk_use(true)
         .max_time(whole_milliseconds(query.max_time));
     question.with_type::<RawDocumentBuf>().await
@@ -53,15 +53,15 @@ pub(super) struct Reading {
 
 impl Reading {
     /// The next chunk; empty at the end.
-    pub(super) async fn piece(&mut self) -> Result<Documents, StoreError> {
-        let mut piece = Documents::new();
-        while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
+    pub(super) async fn chunk(&mut self) -> Result<Documents, StoreError> {
+        let mut chunk = Documents::new();
+        while chunk.len() < CHUNK_DOCUMENTS && chunk.bytes() < CHUNK_BYTES {
             if !self.cursor.advance().await.map_err(|error| query_error(&error))? {
                 break;
             }
-            piece.push(self.cursor.current());
+            chunk.push(self.cursor.current());
         }
-        Ok(piece)
+        Ok(chunk)
     }
 }
 

@@ -21,7 +21,7 @@ use super::error::{command_error, is_snapshot_lost, unavailable, write_error};
 use super::find::plain_order;
 use super::marks::REMOVALS;
 use crate::query::{Filter, Sort};
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, Dump, FindQuery, StoreError};
 
 /// Documents the server packs into one answer.
@@ -131,9 +131,9 @@ impl Dump for SessionDump {
         };
         let steps = stream::unfold(Some(cursor), |rest| async {
             let mut cursor = rest?;
-            match in_time(PATIENCE, piece(&mut cursor)).await {
-                Ok(piece) if piece.is_empty() => None,
-                Ok(piece) => Some((Ok(piece), Some(cursor))),
+            match in_time(PATIENCE, chunk(&mut cursor)).await {
+                Ok(chunk) if chunk.is_empty() => None,
+                Ok(chunk) => Some((Ok(chunk), Some(cursor))),
                 Err(error) => Some((Err(error), None)),
             }
         });
@@ -163,12 +163,12 @@ impl SessionDump {
 }
 
 /// The next documents; none at the end.
-async fn piece(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Documents, Error> {
-    let mut piece = Documents::new();
-    while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES && cursor.advance().await? {
-        piece.push(cursor.current());
+async fn chunk(cursor: &mut Cursor<RawDocumentBuf>) -> Result<Documents, Error> {
+    let mut chunk = Documents::new();
+    while chunk.len() < CHUNK_DOCUMENTS && chunk.bytes() < CHUNK_BYTES && cursor.advance().await? {
+        chunk.push(cursor.current());
     }
-    Ok(piece)
+    Ok(chunk)
 }
 
 async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, StoreError> {

@@ -13,13 +13,13 @@ use super::error::{is_snapshot_lost, query_error};
 use super::guarded::GuardedParts;
 use super::totals::count;
 use crate::query::{EvalError, Filter, Node, Projection, SortKey, Test, first_entry};
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::{Documents, FindQuery, Page, StoreError};
 
 /// Documents the server packs into one answer when there is no limit; it stops earlier at 16 MiB.
 const BATCH: u32 = 10_000;
-/// The same for an answer in pieces.
-pub(super) const PIECE: u32 = 500;
+/// The same for an answer in chunks.
+pub(super) const CHUNK: u32 = 500;
 
 /// The documents that the query selects.
 pub(super) async fn find(inner: &Inner, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
@@ -106,16 +106,16 @@ impl ReadTrouble {
 }
 
 /// As [`page`], read while it is taken.
-pub(super) async fn pieces(
+pub(super) async fn chunks(
     inner: &Inner,
     collection: &str,
     query: &FindQuery,
 ) -> Result<(u64, CursorReading), StoreError> {
     let total = count(inner, collection, &query.filter, whole_milliseconds(query.max_time)).await?;
     let concern = inner.topology.read_concern();
-    let reading = match CursorReading::open(inner, collection, query, concern, PIECE).await {
+    let reading = match CursorReading::open(inner, collection, query, concern, CHUNK).await {
         Err(error) if is_snapshot_lost(&error) => {
-            CursorReading::open(inner, collection, query, ReadConcern::majority(), PIECE).await
+            CursorReading::open(inner, collection, query, ReadConcern::majority(), CHUNK).await
         }
         outcome => outcome,
     };
@@ -185,15 +185,15 @@ impl CursorReading {
         Ok(true)
     }
 
-    /// The next piece; empty at the end.
-    pub(super) async fn piece(&mut self) -> Result<Documents, StoreError> {
-        let mut piece = Documents::new();
-        while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
-            if !self.advance(&mut piece).await.map_err(ReadTrouble::into_store_error)? {
+    /// The next chunk; empty at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Documents, StoreError> {
+        let mut chunk = Documents::new();
+        while chunk.len() < CHUNK_DOCUMENTS && chunk.bytes() < CHUNK_BYTES {
+            if !self.advance(&mut chunk).await.map_err(ReadTrouble::into_store_error)? {
                 break;
             }
         }
-        Ok(piece)
+        Ok(chunk)
     }
 }
 

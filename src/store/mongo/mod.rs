@@ -63,7 +63,7 @@ use self::totals::{Epoch, Totals};
 use self::waiting::query_bound;
 use super::inspection::Finding;
 use super::{
-    AggregateQuery, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Pieces, Store,
+    AggregateQuery, ChunkedPage, Chunks, CollectionSpec, Copying, Documents, Dump, Explanation, FindQuery, Page, Store,
     StoreError, Unit,
 };
 use crate::admission::{self, Turn};
@@ -210,33 +210,33 @@ impl MongoStore {
     ///
     /// A slow reader neither asks for the next chunk nor gives up. A task of its own ends in time, and holds no
     /// connection.
-    fn chunks<R, F>(&self, bound: Duration, reading: R, piece: impl Fn(R) -> F + Clone + Send + 'static) -> Chunks
+    fn chunked<R, F>(&self, bound: Duration, reading: R, chunk: impl Fn(R) -> F + Clone + Send + 'static) -> Chunks
     where
         R: Send + 'static,
         F: Future<Output = (Result<Documents, StoreError>, R)> + Send + 'static,
     {
         let store = Self { inner: Arc::clone(&self.inner) };
         let steps = stream::unfold(Some((store, reading)), move |rest| {
-            let piece = piece.clone();
+            let chunk = chunk.clone();
             async move {
                 let (store, reading) = rest?;
                 let turn = match admission::turn().await {
                     Ok(turn) => turn,
                     Err(denied) => return Some((Err(denied.into()), None)),
                 };
-                let reads = piece(reading);
+                let reads = chunk(reading);
                 let step = tokio::spawn(async move {
-                    let piece = store.run(bound, async move |_| Ok(reads.await)).await;
+                    let chunk = store.run(bound, async move |_| Ok(reads.await)).await;
                     drop(turn);
-                    (store, piece)
+                    (store, chunk)
                 });
-                let (store, piece) = match step.await {
+                let (store, chunk) = match step.await {
                     Ok(outcome) => outcome,
                     Err(error) => return Some((Err(StoreError::backend(error)), None)),
                 };
-                match piece {
-                    Ok((Ok(piece), _)) if piece.is_empty() => None,
-                    Ok((Ok(piece), reading)) => Some((Ok(piece), Some((store, reading)))),
+                match chunk {
+                    Ok((Ok(chunk), _)) if chunk.is_empty() => None,
+                    Ok((Ok(chunk), reading)) => Some((Ok(chunk), Some((store, reading)))),
                     Ok((Err(error), _)) | Err(error) => Some((Err(error), None)),
                 }
             }
@@ -278,14 +278,14 @@ impl Store for MongoStore {
         .await
     }
 
-    async fn pieces(&self, collection: &str, query: &FindQuery) -> Result<Pieces, StoreError> {
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
         let bound = query_bound(query.max_time);
         let begin = async move |inner: Arc<Inner>, collection: String, query: FindQuery| {
-            find::pieces(&inner, &collection, &query).await
+            find::chunks(&inner, &collection, &query).await
         };
         let (total, reading) = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
-        let piece = async move |mut reading: find::CursorReading| (reading.piece().await, reading);
-        Ok(Pieces { total, hint: None, documents: self.chunks(bound, reading, piece) })
+        let chunk = async move |mut reading: find::CursorReading| (reading.chunk().await, reading);
+        Ok(ChunkedPage { total, hint: None, documents: self.chunked(bound, reading, chunk) })
     }
 
     async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
@@ -295,8 +295,8 @@ impl Store for MongoStore {
             aggregate::open(&inner, &collection, &query).await
         };
         let reading = self.ask(bound, (collection, query), Some(admission::turn().await?), begin).await?;
-        let piece = async move |mut reading: aggregate::Reading| (reading.piece().await, reading);
-        Ok(self.chunks(bound, reading, piece))
+        let chunk = async move |mut reading: aggregate::Reading| (reading.chunk().await, reading);
+        Ok(self.chunked(bound, reading, chunk))
     }
 
     async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {

@@ -80,10 +80,10 @@ async fn values(reading: &Reading<'_>, reach: &Reach, query: FindQuery, key: &st
     let mut seen = BTreeSet::new();
     let mut bytes = 0;
     let ticket = admission::current();
-    let mut pieces = reach.find(reading.services(), query).await?.into_pieces();
-    while let Some(piece) = pieces.try_next().await? {
+    let mut chunks = reach.find(reading.services(), query).await?.into_chunks();
+    while let Some(chunk) = chunks.try_next().await? {
         let before = bytes;
-        for document in piece.iter() {
+        for document in chunk.iter() {
             path.any(document, Leaf::Whole, &mut |value, _| {
                 for value in value.into_iter().flat_map(one_by_one) {
                     let Some(value) = value.to_bson().map(Ordered) else { continue };

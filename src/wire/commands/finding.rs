@@ -73,7 +73,7 @@ pub(super) async fn find(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
         Some(reach) => reach.find(reading.services(), query).await?,
         None => Found::All(Documents::new()),
     };
-    let rest = Rest::of(found.into_pieces(), of_one_snapshot);
+    let rest = Rest::of(found.into_chunks(), of_one_snapshot);
     first_batch(reading, rest, size, (single, options.namespace()?, reach.into_iter().collect())).await
 }
 

@@ -139,11 +139,11 @@ async fn exact_size(reading: &Reading<'_>, collection: ToolCollection) -> Result
     let services = reading.services();
     let reach = collection.reach(services, &reading.caller).await?;
     let query = FindQuery::new(Filter::all(), services.max_time);
-    let mut pieces = reach.find(services, query).await?.into_pieces();
+    let mut chunks = reach.find(services, query).await?.into_chunks();
     let mut size = Size::default();
-    while let Some(piece) = pieces.try_next().await? {
-        size.documents += piece.len() as u64;
-        size.bytes += piece.bytes() as u64;
+    while let Some(chunk) = chunks.try_next().await? {
+        size.documents += chunk.len() as u64;
+        size.bytes += chunk.bytes() as u64;
     }
     Ok(size)
 }

@@ -178,8 +178,8 @@ on_each_store! {
             assert_eq!((&row[2], &row[3]), (cell, "'t Hooft"));
         }
         // Whatever a spreadsheet splits the file at, nothing but a number begins like a formula.
-        for piece in table.split([',', ';', '\t', '|', '\n', '\r']) {
-            assert!(!piece.trim_matches('"').starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']), "{piece}");
+        for chunk in table.split([',', ';', '\t', '|', '\n', '\r']) {
+            assert!(!chunk.trim_matches('"').starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']), "{chunk}");
         }
         let again = send(app.request(Method::POST, &format!("/import/objects?type_id={rack}"))
             .header("Content-Type", "text/csv").body(table)).await;

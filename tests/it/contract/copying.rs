@@ -12,10 +12,10 @@ use super::support::{BUDGET, raw, store_all, thing};
 use super::{COLLECTIONS, PLAIN, THINGS};
 
 async fn read(dump: &mut dyn Dump, collection: &str, order: &Sort) -> Vec<Document> {
-    let pieces = dump.documents(collection, order).await.expect("they can be read");
-    let pieces: Vec<Documents> = pieces.try_collect().await.expect("they can be read");
+    let chunks = dump.documents(collection, order).await.expect("they can be read");
+    let chunks: Vec<Documents> = chunks.try_collect().await.expect("they can be read");
     let decode = |document| Document::try_from(document).expect("a document");
-    pieces.iter().flat_map(|piece| piece.iter().map(decode).collect::<Vec<_>>()).collect()
+    chunks.iter().flat_map(|chunk| chunk.iter().map(decode).collect::<Vec<_>>()).collect()
 }
 
 fn packed(documents: &[Document]) -> Documents {

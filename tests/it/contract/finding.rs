@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Bson, DateTime, Document, doc, oid::ObjectId};
 use futures::TryStreamExt;
 use inventory_service::query::{Filter, Limits, Projection};
-use inventory_service::store::pieces::PIECE_BYTES;
+use inventory_service::store::chunks::CHUNK_BYTES;
 use inventory_service::store::{
     Change, CollectionSpec, Documents, FindQuery, IndexKey, IndexSpec, Store, StoreError, Unit,
 };
@@ -220,9 +220,9 @@ pub(crate) async fn a_page_beyond_the_end_is_empty_and_has_a_total(store: Arc<dy
     assert_eq!((ids_of(&page.documents), page.total), (Vec::new(), 3));
 }
 
-/// Documents that make several pieces.
+/// Documents that make several chunks.
 async fn thirty_large(store: &dyn Store) {
-    let text = "x".repeat(PIECE_BYTES / 8);
+    let text = "x".repeat(CHUNK_BYTES / 8);
     let documents: Vec<Document> =
         (1..=30).map(|id| thing(id, doc! { "kind": id % 3, "size": (id * 7) % 30, "text": &text })).collect();
     store_all(store, THINGS, &documents).await;
@@ -238,13 +238,13 @@ pub(crate) async fn pieces_are_the_page_in_its_order(store: Arc<dyn Store>) {
     let mut shown = by_id.clone();
     shown.projection = Some(Projection::parse(&doc! { "text": 1 }, &shown.filter).expect("the projection is right"));
     for question in [by_size, by_name, by_id, window, shown] {
-        let pieces = store.pieces(THINGS, &question).await.expect("an answer");
-        let total = pieces.total;
-        let pieces: Vec<Documents> = pieces.documents.try_collect().await.expect("all pieces");
-        assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.bytes() < PIECE_BYTES * 5 / 4), "{question:?}");
+        let chunks = store.chunks(THINGS, &question).await.expect("an answer");
+        let total = chunks.total;
+        let chunks: Vec<Documents> = chunks.documents.try_collect().await.expect("all chunks");
+        assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.bytes() < CHUNK_BYTES * 5 / 4), "{question:?}");
         let page = store.page(THINGS, &question).await.expect("an answer");
         let bytes = |document: &bson::raw::RawDocument| document.as_bytes().to_vec();
-        let together: Vec<Vec<u8>> = pieces.iter().flat_map(|piece| piece.iter().map(bytes)).collect();
+        let together: Vec<Vec<u8>> = chunks.iter().flat_map(|chunk| chunk.iter().map(bytes)).collect();
         assert_eq!(total, page.total);
         assert!(together == page.documents.iter().map(bytes).collect::<Vec<_>>(), "{question:?}");
     }
@@ -253,26 +253,26 @@ pub(crate) async fn pieces_are_the_page_in_its_order(store: Arc<dyn Store>) {
 pub(crate) async fn pieces_come_from_one_point_in_time(store: Arc<dyn Store>) {
     thirty_large(&*store).await;
     let question = query(doc! {}).sorted(sort(doc! { "public_id": 1 }));
-    let mut pieces = store.pieces(THINGS, &question).await.expect("an answer").documents;
-    let first = pieces.try_next().await.expect("a piece").expect("a piece");
+    let mut chunks = store.chunks(THINGS, &question).await.expect("an answer").documents;
+    let first = chunks.try_next().await.expect("a chunk").expect("a chunk");
     let remove = Change::DeleteMany { collection: THINGS, filter: filter(doc! {}) };
     store.commit(Unit::of(remove)).await.expect("the documents can be removed");
-    let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+    let rest: Vec<Documents> = chunks.try_collect().await.expect("the other chunks");
     assert_eq!(first.len() + rest.iter().map(Documents::len).sum::<usize>(), 30);
 }
 
 pub(crate) async fn an_answer_without_documents_has_no_piece(store: Arc<dyn Store>) {
     five(&*store).await;
     for (collection, filter, total) in [("contract.never", doc! {}, 0), (THINGS, doc! { "kind": 9 }, 0)] {
-        let pieces = store.pieces(collection, &query(filter)).await.expect("an answer");
-        assert_eq!(pieces.total, total);
-        assert!(pieces.documents.try_collect::<Vec<_>>().await.expect("an answer").is_empty());
+        let chunks = store.chunks(collection, &query(filter)).await.expect("an answer");
+        assert_eq!(chunks.total, total);
+        assert!(chunks.documents.try_collect::<Vec<_>>().await.expect("an answer").is_empty());
     }
     let mut beyond = query(doc! {}).sorted(sort(doc! { "public_id": 1 }));
     beyond.skip = 9;
-    let pieces = store.pieces(THINGS, &beyond).await.expect("an answer");
-    assert_eq!(pieces.total, 5);
-    assert!(pieces.documents.try_collect::<Vec<_>>().await.expect("an answer").is_empty());
+    let chunks = store.chunks(THINGS, &beyond).await.expect("an answer");
+    assert_eq!(chunks.total, 5);
+    assert!(chunks.documents.try_collect::<Vec<_>>().await.expect("an answer").is_empty());
 }
 
 pub(crate) async fn count_agrees_with_find(store: Arc<dyn Store>) {

@@ -59,10 +59,10 @@ pub(crate) async fn a_guarded_question_is_sorted_and_paged_as_any(store: Arc<dyn
         query.skip = 1;
         let page = store.page(THINGS, &query).await.expect("an answer");
         assert_eq!((ids_of(&page.documents), page.total), (numbers(&expected), 5), "{:?}", query.sort);
-        let pieces = store.pieces(THINGS, &query).await.expect("an answer");
-        assert_eq!(pieces.total, 5);
-        let pieces: Vec<_> = pieces.documents.try_collect().await.expect("pieces");
-        assert_eq!(pieces.iter().flat_map(ids_of).collect::<Vec<_>>(), numbers(&expected));
+        let chunks = store.chunks(THINGS, &query).await.expect("an answer");
+        assert_eq!(chunks.total, 5);
+        let chunks: Vec<_> = chunks.documents.try_collect().await.expect("chunks");
+        assert_eq!(chunks.iter().flat_map(ids_of).collect::<Vec<_>>(), numbers(&expected));
     }
 }
 

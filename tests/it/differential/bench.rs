@@ -129,8 +129,8 @@ impl Bench {
             embedded.prepare(&[spec]).await.expect("the indexes can be made");
         }
         // In several units: the newest entries of an index with arrays are in memory, those before them in its table.
-        let piece = documents.len().div_ceil(UNITS).max(1);
-        for (documents, kept) in documents.chunks(piece).zip(kept.chunks_mut(piece)) {
+        let chunk = documents.len().div_ceil(UNITS).max(1);
+        for (documents, kept) in documents.chunks(chunk).zip(kept.chunks_mut(chunk)) {
             self.store_on_embedded(documents, kept).await;
         }
         kept
@@ -266,8 +266,9 @@ impl Bench {
         for stage in stages {
             collection.delete_many(doc! {}).await.expect("the server answers");
             let given = found.documents.iter().zip(0_i64..);
-            let kept: Vec<_> =
-                given.filter_map(|(one, at)| Some(doc! { "_id": at, "given": Document::try_from(one).ok()? })).collect();
+            let kept: Vec<_> = given
+                .filter_map(|(one, at)| Some(doc! { "_id": at, "given": Document::try_from(one).ok()? }))
+                .collect();
             if !kept.is_empty() {
                 collection.insert_many(kept).await.expect("the server takes what it gave");
             }

@@ -89,6 +89,8 @@ impl Known {
 
 /// What MongoDB 6.0.5 says of a negated comparison of `_id` with a symbol.
 const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
+/// What its second engine says of some groups by a decimal: "duplicate field".
+const DUPLICATE_FIELD: i32 = 4_822_806;
 
 /// Functions of decimals whose last digits may differ.
 const TRANSCENDENTAL: [&str; 21] = [
@@ -137,7 +139,7 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if plain.as_ref().is_err_and(|refusal| refusal.words.contains("regular expression: ")) && mongo.is_ok() {
         return Some(Known::RegularExpression);
     }
-    if mongo.as_ref().is_err_and(|refusal| refusal.code == Some(CANNOT_INVERT_BOUNDS)) {
+    if mongo.as_ref().is_err_and(|refusal| matches!(refusal.code, Some(CANNOT_INVERT_BOUNDS | DUPLICATE_FIELD))) {
         return Some(Known::ServerFault);
     }
     if mongo.as_ref().is_ok_and(|found| found.documents.iter().any(|document| Document::try_from(document).is_err())) {

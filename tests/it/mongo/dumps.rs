@@ -34,12 +34,12 @@ async fn later(last: &AtomicI64) {
     }
 }
 
-/// The numbers of the documents of a collection; after each piece others have written something.
+/// The numbers of the documents of a collection; after each chunk others have written something.
 async fn numbers(dump: &mut dyn Dump, collection: &str, last: &AtomicI64) -> Result<Vec<i64>, StoreError> {
-    let mut pieces = dump.documents(collection, &Sort::by("public_id", false)).await?;
+    let mut chunks = dump.documents(collection, &Sort::by("public_id", false)).await?;
     let mut numbers = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        numbers.extend(piece?.iter().filter_map(|document| integer(document, "public_id")));
+    while let Some(chunk) = chunks.next().await {
+        numbers.extend(chunk?.iter().filter_map(|document| integer(document, "public_id")));
         later(last).await;
     }
     Ok(numbers)

@@ -151,12 +151,12 @@ async fn who_takes_pieces_slowly_gets_all_of_them(deployment: Deployment) {
     let foreign = database(server, &uri).await.collection::<Document>(OBJECTS);
     foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
     let budget = Duration::from_secs(1);
-    let mut pieces = store.pieces(OBJECTS, &FindQuery::new(Filter::all(), budget)).await.expect("an answer").documents;
-    let first = pieces.try_next().await.expect("a piece").expect("a piece");
-    // The next one is asked for, and taken long after the server's answers had their time: a piece is more than one of them.
-    assert!(pieces.next().now_or_never().is_none());
+    let mut chunks = store.chunks(OBJECTS, &FindQuery::new(Filter::all(), budget)).await.expect("an answer").documents;
+    let first = chunks.try_next().await.expect("a chunk").expect("a chunk");
+    // The next one is asked for, and taken long after the server's answers had their time: a chunk is more than one of them.
+    assert!(chunks.next().now_or_never().is_none());
     tokio::time::sleep(budget * 3).await;
-    let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+    let rest: Vec<Documents> = chunks.try_collect().await.expect("the other chunks");
     assert_eq!(first.len() + rest.iter().map(Documents::len).sum::<usize>(), 5000);
 }
 
@@ -168,9 +168,9 @@ async fn who_takes_pieces_slowly_keeps_no_connection() {
     foreign.insert_many((0..5000).map(|id| doc! { "public_id": id })).await.expect("stored by another tool");
     let options = MongoOptions { max_pool_size: 1, ..MongoOptions::default() };
     let store = MongoStore::connect(&uri, options).await.expect("the server answers");
-    let mut pieces = store.pieces(OBJECTS, &all()).await.expect("an answer").documents;
-    pieces.try_next().await.expect("a piece").expect("a piece");
-    assert!(pieces.next().now_or_never().is_none());
+    let mut chunks = store.chunks(OBJECTS, &all()).await.expect("an answer").documents;
+    chunks.try_next().await.expect("a chunk").expect("a chunk");
+    assert!(chunks.next().now_or_never().is_none());
     assert_eq!(count(&store, OBJECTS, Filter::equals("public_id", 7)).await, 1);
-    assert_eq!(pieces.try_collect::<Vec<_>>().await.expect("the other pieces").len(), 9);
+    assert_eq!(chunks.try_collect::<Vec<_>>().await.expect("the other chunks").len(), 9);
 }

@@ -12,12 +12,12 @@ use futures::stream::{self, BoxStream};
 use tokio::task::AbortHandle;
 
 use crate::admission;
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::push;
 use crate::store::embedded::read::snapshot::Published;
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// How long an answer may keep the snapshot that it began with.
@@ -78,12 +78,12 @@ impl Remainder {
             };
             let deadline = Deadline::after(rest.query.max_time);
             let step = turn.run(move |means| {
-                let piece = rest.read(deadline.within(means));
-                (piece, rest)
+                let chunk = rest.read(deadline.within(means));
+                (chunk, rest)
             });
             match step.await {
-                Ok((Ok(piece), _)) if piece.is_empty() => None,
-                Ok((Ok(piece), rest)) => Some((Ok(piece), Some(rest))),
+                Ok((Ok(chunk), _)) if chunk.is_empty() => None,
+                Ok((Ok(chunk), rest)) => Some((Ok(chunk), Some(rest))),
                 Ok((Err(error), _)) => Some((Err(error), None)),
                 Err(denied) => Some((Err(denied.into()), None)),
             }
@@ -91,7 +91,7 @@ impl Remainder {
         steps.boxed()
     }
 
-    /// The next piece; empty at the end.
+    /// The next chunk; empty at the end.
     fn read(&mut self, mut deadline: Deadline) -> Result<Documents, StoreError> {
         deadline.look()?;
         let (snapshot, is_first) = match self.snapshot.snapshot.load_full() {
@@ -100,16 +100,16 @@ impl Remainder {
                 (self.published.load_full().ok_or_else(|| failure::unavailable(&"the storage is out of order"))?, false)
             }
         };
-        let mut piece = Documents::new();
-        let Some(collection) = snapshot.collection(&self.collection) else { return Ok(piece) };
+        let mut chunk = Documents::new();
+        let Some(collection) = snapshot.collection(&self.collection) else { return Ok(chunk) };
         let budget = deadline.budget();
         let reader = CollectionReader::new(collection, snapshot.tables(collection)?, deadline);
-        while piece.len() < PIECE_DOCUMENTS && piece.bytes() < PIECE_BYTES {
+        while chunk.len() < CHUNK_DOCUMENTS && chunk.bytes() < CHUNK_BYTES {
             let Some(row) = self.rows.next() else { break };
             let read = reader.document(row, |document| {
                 let wanted =
                     is_first || self.query.filter.matches_within(document, &budget).map_err(failure::of_evaluation)?;
-                if wanted { push(&self.query, document, &budget, &mut piece) } else { Ok(()) }
+                if wanted { push(&self.query, document, &budget, &mut chunk) } else { Ok(()) }
             })?;
             match read {
                 Some(pushed) => pushed?,
@@ -117,7 +117,7 @@ impl Remainder {
                 None => {}
             }
         }
-        Ok(piece)
+        Ok(chunk)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     const BUDGET: Duration = Duration::from_secs(20);
 
     fn insertion(id: i32) -> Change {
-        let document = doc! { "_id": id, "kind": 1, "text": "x".repeat(PIECE_BYTES / 2) };
+        let document = doc! { "_id": id, "kind": 1, "text": "x".repeat(CHUNK_BYTES / 2) };
         Change::Insert { collection: "things", document: RawDocumentBuf::try_from(document).expect("it is BSON") }
     }
 
@@ -154,15 +154,15 @@ mod tests {
         let published = Arc::clone(&store.published);
         let rest = Remainder::new((snapshot, BUDGET), published, "things", query, (0..10).collect());
         let held = Arc::clone(&rest.snapshot.snapshot);
-        let mut pieces = rest.into_stream();
-        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        let mut chunks = rest.into_stream();
+        assert_eq!(chunks.try_next().await.expect("a chunk").expect("a chunk").len(), 2);
         let removal = Change::DeleteMany { collection: "things", filter: Filter::equals("_id", 5) };
         let update = crate::query::Update::set("kind", 2);
         let update = Change::UpdateMany { collection: "things", filter: Filter::equals("_id", 7), update };
         store.commit(Unit::of(removal).and(update)).await.expect("they can be changed");
-        assert_eq!(pieces.try_next().await.expect("a piece").expect("a piece").len(), 2);
+        assert_eq!(chunks.try_next().await.expect("a chunk").expect("a chunk").len(), 2);
         held.store(None);
-        let rest: Vec<Documents> = pieces.try_collect().await.expect("the other pieces");
+        let rest: Vec<Documents> = chunks.try_collect().await.expect("the other chunks");
         let ids = rest.iter().flat_map(Documents::iter).map(|document| document.get_i32("_id").expect("an _id"));
         assert_eq!(ids.collect::<Vec<_>>(), [6, 8, 9, 10]);
     }

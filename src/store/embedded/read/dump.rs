@@ -9,12 +9,12 @@ use futures::stream::{self, BoxStream};
 use tokio::task::spawn_blocking;
 
 use crate::query::{Sort, SortKey};
+use crate::store::chunks::{CHUNK_BYTES, CHUNK_DOCUMENTS};
 use crate::store::copying::COUNTERS;
 use crate::store::embedded::catalog::collections::{Collection, Component, Index};
 use crate::store::embedded::failure;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::pieces::{PIECE_BYTES, PIECE_DOCUMENTS};
 use crate::store::{Documents, Dump, StoreError};
 
 /// Above every key of an index: keys begin with the number of a type, which is less.
@@ -79,10 +79,10 @@ impl Dump for SnapshotDump {
         let walk = Walk { snapshot: Arc::clone(&self.snapshot), collection, place };
         let steps = stream::unfold(Some(walk), |walk| async {
             let mut walk = walk?;
-            let step = spawn_blocking(move || (failure::guarded(|| walk.piece()), walk));
+            let step = spawn_blocking(move || (failure::guarded(|| walk.chunk()), walk));
             match step.await {
-                Ok((Ok(piece), _)) if piece.is_empty() => None,
-                Ok((Ok(piece), walk)) => Some((Ok(piece), Some(walk))),
+                Ok((Ok(chunk), _)) if chunk.is_empty() => None,
+                Ok((Ok(chunk), walk)) => Some((Ok(chunk), Some(walk))),
                 Ok((Err(error), _)) => Some((Err(error), None)),
                 Err(error) => Some((Err(StoreError::backend(error)), None)),
             }
@@ -131,22 +131,22 @@ struct Walk {
 
 impl Walk {
     /// The next documents; none at the end.
-    fn piece(&mut self) -> Result<Documents, StoreError> {
+    fn chunk(&mut self) -> Result<Documents, StoreError> {
         let tables = self.snapshot.tables(&self.collection)?;
         let reader = CollectionReader::new(&self.collection, tables, Deadline::none());
-        let mut piece = Documents::new();
-        let is_full = |piece: &Documents| piece.len() >= PIECE_DOCUMENTS || piece.bytes() >= PIECE_BYTES;
-        let push = |row: u64, piece: &mut Documents| {
-            let found = reader.document(row, |document| piece.push(document))?;
+        let mut chunk = Documents::new();
+        let is_full = |chunk: &Documents| chunk.len() >= CHUNK_DOCUMENTS || chunk.bytes() >= CHUNK_BYTES;
+        let push = |row: u64, chunk: &mut Documents| {
+            let found = reader.document(row, |document| chunk.push(document))?;
             found.ok_or_else(|| failure::lost(&self.collection.name, row))
         };
         match &mut self.place {
             Resume::Row(next) => {
                 for entry in tables.data.range(*next..).map_err(failure::of_storage)? {
                     let row = entry.map_err(failure::of_storage)?.0.value();
-                    push(row, &mut piece)?;
+                    push(row, &mut chunk)?;
                     *next = row + 1;
-                    if is_full(&piece) {
+                    if is_full(&chunk) {
                         break;
                     }
                 }
@@ -155,16 +155,16 @@ impl Walk {
                 let entries = tables.indexes[*position].entries(next, &ABOVE_ALL).map_err(failure::of_storage)?;
                 for entry in entries {
                     let entry = entry.map_err(failure::of_storage)?;
-                    push(entry.row, &mut piece)?;
-                    if is_full(&piece) {
+                    push(entry.row, &mut chunk)?;
+                    if is_full(&chunk) {
                         // The least that comes behind it.
                         *next = [entry.stored_key(), &[0]].concat();
-                        return Ok(piece);
+                        return Ok(chunk);
                     }
                 }
                 *next = ABOVE_ALL.to_vec();
             }
         }
-        Ok(piece)
+        Ok(chunk)
     }
 }

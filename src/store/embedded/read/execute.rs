@@ -299,7 +299,7 @@ impl<'a, A: TableAccess> CollectionReader<'a, A> {
             return Ok(place);
         }
         let before = self.work.keys;
-        let (rest, mut passed) = self.jump(scan, skip)?;
+        let (rest, mut passed) = self.skip_whole_blocks(scan, skip)?;
         let mut rows = Vec::new();
         self.index(&rest, &mut |_, row| {
             if passed < skip {

@@ -24,9 +24,9 @@ use crate::store::embedded::read::execute::{CollectionReader, Work};
 use crate::store::embedded::read::find::{Answer, Best, Question, Rows};
 
 /// The number of rows of a range; small in tests of this crate, so that small collections have several.
-const PIECE: u64 = if cfg!(test) { 8 } else { 2048 };
+const CHUNK: u64 = if cfg!(test) { 8 } else { 2048 };
 /// Below this many documents a second thread does not pay.
-const MIN_DOCUMENTS: u64 = 4 * PIECE;
+const MIN_DOCUMENTS: u64 = 4 * CHUNK;
 
 /// Runs the query, with two threads if that pays.
 pub(crate) fn ask(
@@ -68,12 +68,12 @@ struct Scan<'a> {
     question: &'a Question<'a>,
     collection: &'a Collection,
     tables: &'a Tables<Published>,
-    pieces: u64,
-    /// The next piece that nobody has taken.
+    chunks: u64,
+    /// The next chunk that nobody has taken.
     next: AtomicU64,
 }
 
-/// What was found in a piece.
+/// What was found in a chunk.
 struct PartFound {
     matched: u64,
     /// Without a sort: the first rows, as many as the answer may need.
@@ -87,8 +87,8 @@ type Findings = (u64, Result<PartFound, StoreError>);
 
 impl<'a> Scan<'a> {
     fn new(question: &'a Question<'a>, collection: &'a Collection, tables: &'a Tables<Published>) -> Self {
-        let pieces = collection.next_row.div_ceil(PIECE);
-        Self { question, collection, tables, pieces, next: AtomicU64::new(0) }
+        let chunks = collection.next_row.div_ceil(CHUNK);
+        Self { question, collection, tables, chunks, next: AtomicU64::new(0) }
     }
 
     fn run(&self) -> Result<Rows, StoreError> {
@@ -101,22 +101,22 @@ impl<'a> Scan<'a> {
             scope.spawn(move || self.help(&sender));
             let mut merged = AllFound::new(self.question);
             let mut waiting: BTreeMap<u64, Result<PartFound, StoreError>> = BTreeMap::new();
-            let outcome = (0..self.pieces).try_for_each(|wanted| {
+            let outcome = (0..self.chunks).try_for_each(|wanted| {
                 loop {
                     waiting.extend(others.try_iter());
                     if let Some(found) = waiting.remove(&wanted) {
                         return merged.add(found?);
                     }
-                    let (piece, found) = match self.take() {
-                        Some(piece) => (piece, self.look_in(piece)),
-                        // The other thread has the piece.
+                    let (chunk, found) = match self.take() {
+                        Some(chunk) => (chunk, self.look_in(chunk)),
+                        // The other thread has the chunk.
                         None => others.recv().map_err(StoreError::backend)?,
                     };
-                    waiting.insert(piece, found);
+                    waiting.insert(chunk, found);
                 }
             });
             // After an error nobody needs the other ranges.
-            self.next.store(self.pieces, Ordering::Relaxed);
+            self.next.store(self.chunks, Ordering::Relaxed);
             outcome?;
             Ok(merged.into_rows())
         })
@@ -124,25 +124,25 @@ impl<'a> Scan<'a> {
 
     fn help(&self, findings: &Sender<Findings>) {
         reading_ahead(|| {
-            while let Some(piece) = self.take() {
+            while let Some(chunk) = self.take() {
                 // Nobody listens any more after an error.
-                let _ = findings.send((piece, self.look_in(piece)));
+                let _ = findings.send((chunk, self.look_in(chunk)));
             }
         });
     }
 
     fn take(&self) -> Option<u64> {
-        let piece = self.next.fetch_add(1, Ordering::Relaxed);
-        (piece < self.pieces).then_some(piece)
+        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+        (chunk < self.chunks).then_some(chunk)
     }
 
     fn reader(&self) -> CollectionReader<'a, Published> {
         CollectionReader::new(self.collection, self.tables, self.question.deadline.clone())
     }
 
-    fn look_in(&self, piece: u64) -> Result<PartFound, StoreError> {
+    fn look_in(&self, chunk: u64) -> Result<PartFound, StoreError> {
         let query = self.question.query;
-        let rows: Range<u64> = piece * PIECE..(piece + 1) * PIECE;
+        let rows: Range<u64> = chunk * CHUNK..(chunk + 1) * CHUNK;
         // Otherwise short ranges would never reach the number of steps after which a reader reads the clock.
         self.question.deadline.clone().look()?;
         let mut reader = self.reader();
@@ -170,7 +170,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The findings of the pieces so far.
+/// The findings of the chunks so far.
 struct AllFound<'a> {
     matched: u64,
     /// Rows that are passed over.

@@ -19,7 +19,11 @@ use crate::store::embedded::read::execute::CollectionReader;
 impl<A: TableAccess> CollectionReader<'_, A> {
     /// The rest of a scan after skipped entries, at most `skip`, and their number. It skips only many entries of a
     /// single range; those of several ranges are read.
-    pub(crate) fn jump<'s>(&mut self, scan: &'s IndexScan, skip: u64) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
+    pub(crate) fn skip_whole_blocks<'s>(
+        &mut self,
+        scan: &'s IndexScan,
+        skip: u64,
+    ) -> Result<(Cow<'s, IndexScan>, u64), StoreError> {
         let whole = (Cow::Borrowed(scan), 0);
         let [range] = scan.ranges.as_slice() else { return Ok(whole) };
         if skip <= Blocks::<A::Unique, A>::LARGEST {

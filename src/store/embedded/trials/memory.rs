@@ -274,8 +274,8 @@ impl StorageBackend for MemoryFile {
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let bytes = self.bytes.lock().unwrap();
         let end = index(offset).checked_add(out.len());
-        let piece = end.and_then(|end| bytes.get(index(offset)..end)).ok_or(io::ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(piece);
+        let chunk = end.and_then(|end| bytes.get(index(offset)..end)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(chunk);
         Ok(())
     }
 
@@ -440,11 +440,11 @@ fn tear(bytes: &mut Vec<u8>, event: &Event, sector: usize, random: &mut Random) 
     let mut at = index(*offset);
     let mut rest = data.as_slice();
     while !rest.is_empty() {
-        let (piece, further) = rest.split_at((sector - at % sector).min(rest.len()));
+        let (chunk, further) = rest.split_at((sector - at % sector).min(rest.len()));
         if random.below(2) == 0 {
-            write(bytes, at, piece);
+            write(bytes, at, chunk);
         }
-        at += piece.len();
+        at += chunk.len();
         rest = further;
     }
 }

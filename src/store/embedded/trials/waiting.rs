@@ -105,7 +105,7 @@ fn waiting_for_a_thread_takes_of_the_time_of_a_question() {
         assert!(matches!(after_its_time(store.find(THINGS, &query)).await, Err(StoreError::Timeout)));
         assert!(matches!(after_its_time(store.page(THINGS, &query)).await, Err(StoreError::Timeout)));
         assert!(matches!(after_its_time(store.explain(THINGS, &query)).await, Err(StoreError::Timeout)));
-        assert!(matches!(after_its_time(store.pieces(THINGS, &query)).await.map(drop), Err(StoreError::Timeout)));
+        assert!(matches!(after_its_time(store.chunks(THINGS, &query)).await.map(drop), Err(StoreError::Timeout)));
         let counted = after_its_time(store.count(THINGS, &query.filter, SHORT)).await;
         assert!(matches!(counted, Err(StoreError::Timeout)), "{counted:?}");
     });
@@ -121,16 +121,16 @@ fn waiting_for_a_thread_takes_of_the_time_of_a_piece() {
         ..FindQuery::new(filter(doc! { "text": { "$ne": "y" } }), Duration::from_millis(200))
     };
     runtime.block_on(async {
-        let mut pieces = store.pieces(THINGS, &query).await.expect("there is time").documents;
+        let mut chunks = store.chunks(THINGS, &query).await.expect("there is time").documents;
         let busy = occupy();
-        let mut next = std::pin::pin!(pieces.next());
+        let mut next = std::pin::pin!(chunks.next());
         assert!(poll!(next.as_mut()).is_pending());
         let asked = Instant::now();
         while asked.elapsed() <= query.max_time {
             std::thread::yield_now();
         }
         drop(busy);
-        let piece = next.await.expect("a piece");
-        assert!(matches!(piece, Err(StoreError::Timeout)), "{piece:?}");
+        let chunk = next.await.expect("a chunk");
+        assert!(matches!(chunk, Err(StoreError::Timeout)), "{chunk:?}");
     });
 }

@@ -41,7 +41,7 @@ pub(crate) fn everything(from: &Database, catalog: &Catalog, to: &Database) -> R
     let copy = || -> Result<(), redb::Error> {
         let source = from.begin_read()?;
         for part in CopiedTable::all(catalog) {
-            part.copy(&source, CopyTarget::Pieces(to))?;
+            part.copy(&source, CopyTarget::Steps(to))?;
         }
         let target = to.begin_write()?;
         meta::sign(&target)?;
@@ -117,7 +117,7 @@ enum CopyTarget<'a> {
     /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
     Transaction(&'a WriteTransaction, Option<Instant>),
     /// A transaction for each [`ENTRIES_PER_PIECE`]: the next one reuses the pages that this one wrote twice.
-    Pieces(&'a Database),
+    Steps(&'a Database),
 }
 
 /// Copies the documents; makes indexes, counters and the catalog's notes from them.
@@ -192,7 +192,7 @@ fn table<K: Key + 'static, V: Value + 'static>(
     let mut entries = source.iter()?.peekable();
     match to {
         CopyTarget::Transaction(transaction, until) => append(entries, transaction, definition, until),
-        CopyTarget::Pieces(database) => loop {
+        CopyTarget::Steps(database) => loop {
             let transaction = database.begin_write()?;
             append(entries.by_ref().take(ENTRIES_PER_PIECE), &transaction, definition, None)?;
             transaction.commit()?;

@@ -7,9 +7,9 @@ use super::{Documents, Hint, Page, StoreError};
 
 /// A chunk ends with the document that brings it to this many bytes. A slow reader keeps the JSON of one chunk in
 /// memory.
-pub const PIECE_BYTES: usize = 128 * 1024;
+pub const CHUNK_BYTES: usize = 128 * 1024;
 /// A chunk has at most this many documents.
-pub const PIECE_DOCUMENTS: usize = 500;
+pub const CHUNK_DOCUMENTS: usize = 500;
 
 /// Documents in order, in chunks; no chunk is empty. An error ends the stream.
 pub type Chunks = BoxStream<'static, Result<Documents, StoreError>>;
@@ -20,7 +20,7 @@ pub fn chunks_of(documents: Documents) -> Chunks {
 }
 
 /// The documents of an answer in chunks, and their total number.
-pub struct Pieces {
+pub struct ChunkedPage {
     /// How many documents the filter matches, those before and after the answer included.
     pub total: u64,
     /// The hint about the work of finding them, see [`Page::hint`].
@@ -29,15 +29,15 @@ pub struct Pieces {
     pub documents: Chunks,
 }
 
-impl Pieces {
+impl ChunkedPage {
     /// An answer that is in memory already.
     pub fn of(page: Page) -> Self {
         Self { total: page.total, hint: page.hint, documents: chunks_of(page.documents) }
     }
 }
 
-impl std::fmt::Debug for Pieces {
+impl std::fmt::Debug for ChunkedPage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Pieces").field("total", &self.total).finish_non_exhaustive()
+        formatter.debug_struct("ChunkedPage").field("total", &self.total).finish_non_exhaustive()
     }
 }
