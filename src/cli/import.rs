@@ -8,10 +8,11 @@ use clap::Args;
 use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::moving::import::{BadLine, ImportOptions, import};
-use crate::moving::package::PackagePart;
+use crate::moving::package::{Manifest, PackagePart};
 use crate::progress;
 use crate::settings::Settings;
 
+use super::input::{in_words, opened};
 use super::output::{note, say};
 use super::tables::{self, TableOptions};
 use super::{Outcome, bare_store, reading_services, services};
@@ -36,6 +37,7 @@ pub struct ImportCommand {
 
 impl ImportCommand {
     pub(super) async fn run(self, settings: Settings) -> Outcome {
+        self.look()?;
         if let Some(type_name) = &self.table.type_name {
             let services = if self.dry_run {
                 reading_services(&settings, app::open_to_read(&settings).await?).await?
@@ -43,12 +45,6 @@ impl ImportCommand {
                 services(&settings).await?
             };
             return tables::import(&services, &self.path, type_name, &self.table, self.dry_run).await;
-        }
-        if self.path.is_file() {
-            let file = self.path.display();
-            return Err(
-                format!("{file} is a file: say of which --type its objects are; a package is a directory").into()
-            );
         }
         let store = if self.dry_run { app::open_to_read(&settings).await? } else { bare_store(&settings).await? };
         let options = ImportOptions { update: self.update, accept_unclean: self.accept_unclean, dry_run: self.dry_run };
@@ -68,6 +64,22 @@ impl ImportCommand {
         }
         if summaries.iter().any(|summary| summary.part == PackagePart::Users && summary.created > 0) && !self.dry_run {
             say!("new users cannot sign in before they get a password: inventory-service user passwd NAME");
+        }
+        Ok(())
+    }
+
+    /// Looks at the path before a store is made for what is there.
+    fn look(&self) -> Outcome {
+        let path = self.path.display();
+        if self.table.type_name.is_some() {
+            opened(&self.path).map_err(|error| format!("{path}: {}", in_words(&error)))?;
+        } else if self.path.is_file() {
+            let message = "is a file: say of which --type its objects are; a package is a directory";
+            return Err(format!("{path} {message}").into());
+        } else if !self.path.exists() {
+            return Err(format!("{path}: there is no such directory").into());
+        } else {
+            Manifest::read(&self.path)?;
         }
         Ok(())
     }

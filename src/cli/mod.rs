@@ -6,6 +6,7 @@ mod compact;
 mod demo;
 mod export;
 mod import;
+mod input;
 mod migrate;
 mod openapi;
 pub mod output;

@@ -1,8 +1,7 @@
 //! `inventory-service restore`: replaces the embedded store with a backup.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -12,6 +11,7 @@ use crate::store::embedded::maintenance::{self, RestoreError};
 
 use super::Outcome;
 use super::backup::STANDARD;
+use super::input::{in_words, opened};
 use super::output::say;
 
 /// What to read.
@@ -38,7 +38,7 @@ impl RestoreCommand {
                 if is_standard { Box::new(io::stdin()) } else { Box::new(opened(&self.file)?) };
             Ok::<_, io::Error>(maintenance::restore(&directory, &options, &mut *input, self.force))
         });
-        let restored = restored.await?.map_err(|error| format!("{file}: {error}"))?;
+        let restored = restored.await?.map_err(|error| format!("{file}: {}", in_words(&error)))?;
         let restored = restored.map_err(|error| match error {
             RestoreError::NoBackup => format!("{file} {error}"),
             RestoreError::Unusable(_) | RestoreError::Damaged(_) => format!("{file}: {error}"),
@@ -48,9 +48,4 @@ impl RestoreCommand {
         say!("read {documents} and {keys} of indexes, all sound; restored to {place}");
         Ok(())
     }
-}
-
-fn opened(path: &Path) -> io::Result<File> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
 }

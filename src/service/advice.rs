@@ -128,7 +128,7 @@ enum Place {
 #[derive(Default)]
 struct Said {
     paths: BTreeSet<String>,
-    /// The first text, or else the first number, that each place is compared with.
+    /// The first text, or else the first number, that each place is compared with; a document as a whole.
     values: Vec<(Place, Bson)>,
 }
 
@@ -165,7 +165,8 @@ impl Said {
         let compared = match value {
             Bson::Document(operators) => {
                 let compared = operators.iter().filter(|(name, _)| COMPARISONS.contains(&name.as_str()));
-                compared.map(|(_, operand)| operand).find_map(text_or_number)
+                let is_value = operators.keys().next().is_some_and(|name| !name.starts_with('$'));
+                if is_value { Some(value) } else { compared.map(|(_, operand)| operand).find_map(text_or_number) }
             }
             value => text_or_number(value),
         };
@@ -239,6 +240,7 @@ impl Seen<'_> {
         match place {
             Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
             Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
+            Place::Member(path) if path == "active" => Some(ValueKind::Checkbox),
             Place::Member(_) => None,
             Place::Field(name) => {
                 let mut kinds = self.kinds(name).into_iter().map(ValueKind::named);
@@ -254,6 +256,11 @@ impl Seen<'_> {
             Place::Member(path) => path.clone(),
             Place::Field(name) => format!("f.{}", plain(name)),
         };
+        if let Bson::Document(value) = value {
+            let name = value.keys().next()?;
+            let operator = Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name))?;
+            return Some(format!("{what} is compared with a document here; did you mean {operator}?"));
+        }
         match (self.holds(place)?, value) {
             (ValueKind::Date, Bson::String(text)) => {
                 let meant = parse_date(text).and_then(|date| date.try_to_rfc3339_string().ok());

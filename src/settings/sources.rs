@@ -126,7 +126,10 @@ impl Merged {
     pub(super) fn located(&self, error: SettingsError) -> SettingsError {
         let SettingsError::Invalid { key, .. } = &error else { return error };
         match self.given.get(*key) {
-            Some(Given { origin, .. }) if origin != DEFAULTS && !origin.starts_with(FLAG) => {
+            // An empty value stands in every copy of base.toml, and nobody is to blame for it.
+            Some(Given { origin, value })
+                if origin != DEFAULTS && !origin.starts_with(FLAG) && !value.to_string().is_empty() =>
+            {
                 SettingsError::Refused(vec![format!("{origin}: {error}")])
             }
             _ => error,

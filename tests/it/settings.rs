@@ -48,6 +48,14 @@ fn later_sources_win() {
 }
 
 #[test]
+fn what_is_missing_is_not_the_fault_of_a_file_that_leaves_it_empty() {
+    let directory = configured(&[("base.toml", "[server.tls]\ncertificate = \"\"\nkey = \"\"\n")]);
+    let refusal = load(directory.path(), &[], &[("server.tls.certificate", "cert.pem")]);
+    let refusal = refusal.expect_err("the settings are refused");
+    assert_eq!(refusal, "server.tls.key: is needed, because server.tls.certificate is given");
+}
+
+#[test]
 fn an_unknown_key_is_refused_wherever_it_stands() {
     let directory = configured(&[("local.toml", "[server]\nprot = 1\n[stoer]\nuri = \"embedded:x\"\n")]);
     let refusal = load(directory.path(), &[("INVENTORY__LOG__LEVLE", "info")], &[("api.max_limits", "1")]);

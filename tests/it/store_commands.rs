@@ -164,3 +164,21 @@ async fn documents_that_cannot_be_shown_are_named_and_counted() {
     ];
     assert_eq!(lines[102..], last);
 }
+
+#[test]
+fn a_command_that_has_nothing_to_read_makes_no_store() {
+    let directory = TempDir::new().expect("a directory for the test");
+    std::fs::create_dir(directory.path().join("empty")).expect("a directory");
+    for (arguments, told) in [
+        (["import", "nowhere"].as_slice(), "nowhere: there is no such directory"),
+        (&["import", "empty"], "empty is no package of this service: it has no manifest.json"),
+        (&["import", "nowhere.csv", "--type", "rack"], "nowhere.csv: there is no such file"),
+        (&["import", "empty", "--type", "rack"], "empty: this is a directory, and a file is needed"),
+        (&["restore", "nowhere"], "nowhere: there is no such file"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+        let output = command.args(arguments).current_dir(directory.path()).output().expect("the binary starts");
+        assert_eq!(complaint(&output), format!("inventory-service: {told}"));
+        assert!(!directory.path().join("data").exists(), "{arguments:?} made a store");
+    }
+}

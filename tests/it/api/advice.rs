@@ -75,10 +75,22 @@ on_each_store! {
             (json!({"f.units": {"$gt": "many"}}), "f.units holds numbers, and a text is no number"),
             (json!({"f.hostname": {"$in": [7]}}), "f.hostname holds texts, and a number is no text; write \"7\""),
             (json!({"f.spare": "true"}), "f.spare holds true or false; write true"),
+            (json!({"active": "true"}), "active holds true or false; write true"),
             (json!({"type_id": "1"}), "type_id holds numbers, and a text is no number; write 1"),
         ] {
             assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
         }
+    }
+
+    async fn an_operator_without_its_dollar_sign_is_told(app) {
+        a_rack(app).await;
+        for (filter, told) in [
+            (json!({"f.hostname": {"regex": "^web"}}), "f.hostname is compared with a document here; did you mean $regex?"),
+            (json!({"type_id": {"in": [1, 2]}}), "type_id is compared with a document here; did you mean $in?"),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+        assert_eq!(hints_for(app, &json!({"f.hostname": {"x": 1}}), "public_id").await, [] as [&str; 0]);
     }
 
     async fn a_projection_of_a_path_that_no_object_has_is_told(app) {

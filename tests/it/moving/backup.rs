@@ -137,7 +137,8 @@ fn a_backup_into_a_directory_or_into_nowhere_says_what_to_name() {
     }
     let nowhere = complaint(&run(directory.path(), &["backup", "nowhere/one"]));
     assert!(nowhere.ends_with("there is no directory nowhere; make it first"), "{nowhere}");
-    let no_type = complaint(&run(directory.path(), &["import", "data", "--type", "serve"]));
+    fs::write(directory.path().join("one.csv"), "hostname\nweb-1\n").expect("a file");
+    let no_type = complaint(&run(directory.path(), &["import", "one.csv", "--type", "serve"]));
     assert!(no_type.ends_with("there is no type named serve; did you mean server?"), "{no_type}");
 }
 

@@ -17,7 +17,6 @@ use inventory_service::service::migrations;
 use inventory_service::store::collections::{self, MIGRATIONS, OBJECTS};
 use inventory_service::store::inspection::Verdict;
 use inventory_service::store::{Change, Unit};
-use tempfile::TempDir;
 
 use super::backup::{complaint, run, succeeds, with_demo};
 use super::{Place, on_each_kind, settings};
@@ -111,11 +110,14 @@ fn commands_that_only_read_leave_every_file_of_an_embedded_store_as_it_is() {
 
 #[test]
 fn commands_that_only_read_make_no_directory() {
-    let directory = TempDir::new().expect("a temporary directory");
+    let directory = with_demo("200");
+    succeeds(&run(directory.path(), &["export", "exported"]));
+    fs::remove_dir_all(directory.path().join("data")).expect("it is there");
+    fs::write(directory.path().join("table.csv"), "hostname\nweb-1\n").expect("a file");
     for arguments in [
         &["export", "package"][..],
         &["export", "package", "--csv"],
-        &["import", "package", "--dry-run"],
+        &["import", "exported", "--dry-run"],
         &["import", "table.csv", "--type", "server", "--dry-run"],
         &["migrate", "--status"],
     ] {
