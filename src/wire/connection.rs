@@ -74,6 +74,9 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
             answered = answer(shared, &mut session, &ticket, &asked) => answered,
             () = frames.hung_up() => return Ok(()),
         };
+        if session.signed_in().is_some() {
+            shared.strangers.remove(id);
+        }
         let (document, closes) = match answered {
             Ok(document) => (document, false),
             Err(error) => (error.to_document(), error.closes),

@@ -20,6 +20,7 @@ mod cursors;
 mod error;
 mod server;
 mod session;
+mod strangers;
 mod stream;
 
 pub use self::server::{WireParts, serve};

@@ -8,22 +8,27 @@ use std::time::{Duration, Instant};
 
 use rustls::server::ServerConfig;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::converse;
 use super::cursors::Cursors;
+use super::strangers::Strangers;
 use crate::query::Limits;
 use crate::service::Services;
 use crate::settings::LimitSettings;
 
-/// Most connections at a time. Another one is closed at once, as in MongoDB.
+/// Most connections at a time. Another one takes the place of the oldest stranger; without strangers it is closed at once, as
+/// in MongoDB.
 pub(super) const MOST_CONNECTIONS: usize = 200;
 
 /// How long the listener rests when the system has no room for another connection.
 const REST: Duration = Duration::from_millis(100);
+
+/// How long a stranger who is sent away may take to leave.
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// Between two looks for cursors that nobody uses any more.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -49,6 +54,7 @@ pub(super) struct Shared {
     pub(super) parts: WireParts,
     pub(super) cursors: Cursors,
     pub(super) counters: Counters,
+    pub(super) strangers: Strangers,
     pub(super) started: Instant,
     /// Numbers of answers.
     next_answer: AtomicI32,
@@ -94,6 +100,7 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
         parts,
         cursors: Cursors::default(),
         counters: Counters::default(),
+        strangers: Strangers::default(),
         started: Instant::now(),
         next_answer: AtomicI32::new(1),
     });
@@ -105,7 +112,7 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                    let Some(place) = place(&places, &shared.strangers).await else { continue };
                     let (shared, acceptor) = (Arc::clone(&shared), acceptor.clone());
                     connections.spawn(async move {
                         attend(shared, stream, peer, acceptor).await;
@@ -125,6 +132,15 @@ pub async fn serve(listener: TcpListener, parts: WireParts) -> io::Result<()> {
     }
 }
 
+/// A place for a connection, that of a stranger if need be.
+async fn place(places: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
+    let free = Arc::clone(places).try_acquire_owned();
+    if free.is_ok() || !strangers.send_oldest_away() {
+        return free.ok();
+    }
+    timeout(LEAVING, Arc::clone(places).acquire_owned()).await.ok()?.ok()
+}
+
 async fn attend(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, acceptor: Option<TlsAcceptor>) {
     shared.counters.connections.fetch_add(1, Ordering::Relaxed);
     let id = shared.counters.connections_made.fetch_add(1, Ordering::Relaxed) + 1;
@@ -133,19 +149,30 @@ async fn attend(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, accept
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let ended = match acceptor {
-        None => converse(&shared, stream, (id, peer)).await,
-        Some(acceptor) => match timeout(shared.parts.limits.head_timeout(), acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => converse(&shared, stream, (id, peer)).await,
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
-        },
+    let leave = shared.strangers.enter(id);
+    let ended = tokio::select! {
+        ended = conversation(&shared, stream, (id, peer), acceptor) => ended,
+        () = leave.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
     };
+    shared.strangers.remove(id);
     shared.cursors.drop_connection(id);
     if let Err(error) = ended {
         log::debug!("wire: the connection of {} ended: {error}", address(peer));
     }
     drop(open);
+}
+
+async fn conversation(
+    shared: &Shared,
+    stream: TcpStream,
+    client: (i64, SocketAddr),
+    acceptor: Option<TlsAcceptor>,
+) -> io::Result<()> {
+    let Some(acceptor) = acceptor else { return converse(shared, stream, client).await };
+    match timeout(shared.parts.limits.head_timeout(), acceptor.accept(stream)).await {
+        Ok(stream) => converse(shared, stream?, client).await,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
 }
 
 /// The address that sign-ins are counted by.

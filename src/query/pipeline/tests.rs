@@ -1,11 +1,12 @@
 //! Pipelines on a source in memory: refusals with their places, and what a pipeline may cost.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, bson, doc};
 
 use super::{Budget, EvalError, Flow, Front, Pipeline, Source};
+use crate::admission::{Admission, Bounds};
 use crate::query::error::QueryErrorKind;
 use crate::query::filter::Limits;
 
@@ -92,6 +93,37 @@ fn a_stage_that_keeps_too_much_is_refused() {
         let error = results(150, &stages, &Budget::default()).expect_err("no memory");
         assert_eq!(error.code, 292, "{stages}: {error}");
     }
+}
+
+#[tokio::test]
+async fn what_many_stages_hold_at_a_time_is_counted_together() {
+    let bounds = Bounds { memory: 64 * 1024 * 1024, at_once: 2, wait: Duration::from_secs(60) };
+    let turn = Admission::new(bounds).ticket(1).turn().await.expect("nobody else is there");
+    let long = bson!({ "$reduce": {
+        "input": { "$range": [0, 20] }, "initialValue": "a", "in": { "$concat": ["$$value", "$$value"] }
+    } });
+    let run = |count: usize| {
+        let first = bson!({ "$set": { "t": long.clone() } });
+        let others = (0..count).map(|_| bson!({ "$set": { "n": 1 } }));
+        let stages = Bson::Array(std::iter::once(first).chain(others).chain([bson!({ "$unset": "t" })]).collect());
+        results(1, &stages, &Budget::default().within(turn.means()))
+    };
+    assert_eq!(run(3).expect("there is memory"), [doc! { "_id": 0, "a": 0, "n": 1 }]);
+    assert!(run(60).expect_err("no memory").is_busy());
+}
+
+#[test]
+fn nothing_is_asked_for_in_front_of_a_full_limit() {
+    let fails = bson!({ "$set": { "x": { "$ln": { "$subtract": ["$_id", 9] } } } });
+    for stages in [
+        bson!([{ "$unionWith": { "coll": "numbers", "pipeline": [fails.clone()] } }, { "$limit": 3 }]),
+        bson!([{ "$unionWith": { "coll": "numbers", "pipeline": [fails.clone()] } }, { "$set": { "y": 1 } }, { "$limit": 3 }]),
+        bson!([{ "$limit": 3 }, { "$unionWith": { "coll": "numbers", "pipeline": [{ "$limit": 1 }, { "$match": { "a": 9 } }] } }]),
+    ] {
+        assert_eq!(results(3, &stages, &Budget::default()).expect("nothing fails").len(), 3, "{stages}");
+    }
+    let needed = bson!([{ "$unionWith": { "coll": "numbers", "pipeline": [fails] } }, { "$limit": 4 }]);
+    assert!(results(3, &needed, &Budget::default()).is_err());
 }
 
 #[test]

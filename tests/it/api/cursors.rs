@@ -112,7 +112,7 @@ on_each_store! {
         mixed_objects(app).await;
         let url = next(&app.get("/objects/?after=&limit=2&sort=own").await).expect("more");
         assert!(!url.contains("own=") && url.contains("after="), "{url}");
-        for (from, to) in [("sort=own", "sort=-own"), ("sort=own", "sort=public_id"), ("after=", "after=AA"), ("sort=own", "sort=own&active=true"), ("sort=own", "sort=own&filter={}&page=2")] {
+        for (from, to) in [("sort=own", "sort=-own"), ("sort=own", "sort=public_id"), ("after=", "after=AA"), ("sort=own", "sort=own&active=true"), ("sort=own", "sort=own&filter={}&page=2"), ("sort=own", "sort=own&explain=true")] {
             let changed = url.replace(from, to);
             let answer = app.get(&changed).await;
             answer.error(400, "parameter_invalid");

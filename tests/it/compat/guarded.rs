@@ -70,6 +70,16 @@ on_each_compatible_store! {
         let (every, none) = (find("argon2id").await, find("^\\$argon2id").await);
         assert_eq!((every, none), (json!(1), json!(0)));
     }
+
+    async fn a_second_filter_beside_a_pipeline_asks_nothing(app) {
+        let stages = json!([{"$unset": "nothing"}]).to_string();
+        let oracle = json!({"password": {"$regex": "^\\$argon2id"}}).to_string();
+        for (first, second) in [(&stages, &oracle), (&oracle, &stages)] {
+            let request = app.request(Method::GET, "/users/").query(&[("filter", first), ("filter", second)]);
+            let answer = ask(request).await;
+            assert_eq!(answer.status, 400, "{}", answer.body);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -81,6 +81,10 @@ async fn what_datagerry_logged_and_set_is_shown_without_values() {
     let log = get(&app, &format!("/log/object/{id}?limit=10&sort=public_id&order=-1")).await.body;
     assert_eq!((&log["total"], of(&log, "/comment")), (&json!(1), vec![json!("changed")]));
     assert!(!log.to_string().contains("secret"), "{log}");
+    // What is not shown cannot be asked for: a filter and an order by it say nothing.
+    for asked in ["filter={\"render_state\":\"other\"}", "sort=render_state", "filter={\"public_id\":0}&sort=changes"] {
+        assert_eq!(get(&app, &format!("/log/object/{id}?{asked}")).await.body["total"], json!(1), "{asked}");
+    }
     let date = get(&app, "/date/").await.body;
     assert_eq!(date, json!({"_id": "date", "date_format": "DD.MM.YYYY", "timezone": "Europe/Berlin"}));
 }

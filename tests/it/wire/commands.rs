@@ -56,6 +56,10 @@ async fn the_inventory_is_the_one_database() {
 async fn collections_and_indexes_are_described_as_in_mongodb() {
     let tools = ToolApp::start().await;
     let database = tools.admin().await;
+    for slow in [doc! { "$expr": { "$eq": [1, 1] } }, doc! { "$and": [{ "$jsonSchema": {} }] }] {
+        let (code, message) = refused(&database, doc! { "listCollections": 1, "filter": slow }).await;
+        assert_eq!((code, message.contains("takes no $expr")), (2, true), "{message}");
+    }
     let listed = database.run_command(doc! { "listCollections": 1, "filter": { "name": "framework.types" } });
     let listed = listed.await.expect("a list");
     let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");

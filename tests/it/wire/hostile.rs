@@ -115,6 +115,9 @@ async fn bytes_that_are_no_message_end_the_connection_and_nothing_else() {
         assert_eq!(codes(&frame(1, b"reply")), (Some(9), None));
         assert_eq!(codes(&frame(2012, &[221, 7, 0, 0, 255, 255, 255, 127, 3, 1, 2])), (Some(9), None));
         assert_eq!(codes(&frame(2012, &[221, 7, 0, 0, 10, 0, 0, 0, 3, 1, 2])), (Some(9), None));
+        let packed =
+            [&[221, 7, 0, 0, 0, 0, 160, 0, 3], &*zstd::encode_all(&[0; 0xA0_0000][..], 3).expect("packed")].concat();
+        assert_eq!(codes(&frame(2012, &packed)), (Some(9), None), "before a sign-in nothing large is unpacked");
         assert_eq!(codes(&frame(2013, b"\0\0\0\0\0\x06\0\0\0\xEE\0")), (Some(22), None));
         assert_eq!(codes(&[whole.clone(), whole].concat()), (Some(0), Some(0)));
     });
@@ -170,6 +173,28 @@ async fn five_hundred_slow_connections_end_and_others_come_through() {
     });
     assert!(ended.await.expect("no panic"));
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_stay_give_way_to_those_who_come() {
+    let tools = ToolApp::start().await;
+    let token = tools.token(1, &json!({})).await;
+    let address = tools.address.clone();
+    let crowd = move || -> Vec<Raw> {
+        let mut crowd: Vec<Raw> = (0..250).map(|_| Raw::connect(&address)).collect();
+        for raw in &mut crowd {
+            raw.send(&hello());
+            let _ = raw.answer();
+        }
+        crowd
+    };
+    let strangers = tokio::task::spawn_blocking(crowd.clone()).await.expect("no panic");
+    let database = tools.client_with("admin", &token, "maxPoolSize=1").await.database(DATABASE);
+    let ask = || database.run_command(doc! { "connectionStatus": 1 });
+    ask().await.expect("a place");
+    let more = tokio::task::spawn_blocking(crowd).await.expect("no panic");
+    ask().await.expect("who has signed in stays");
+    drop((strangers, more));
 }
 
 #[tokio::test]

@@ -1,0 +1,35 @@
+//! Connections on which nobody has signed in. When all places are taken, the oldest of them gives way to a new one: strangers
+//! cannot keep others out by staying. Tools watch a server on such connections too, and connect again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Those of a listener, by the number of their connection: lower numbers came first.
+#[derive(Default)]
+pub(super) struct Strangers(Mutex<BTreeMap<i64, Arc<Notify>>>);
+
+impl Strangers {
+    /// A stranger came. The connection has to end when this is notified.
+    pub(super) fn enter(&self, connection: i64) -> Arc<Notify> {
+        let leave = Arc::new(Notify::new());
+        self.lock().insert(connection, Arc::clone(&leave));
+        leave
+    }
+
+    /// The connection has ended, or is no stranger's any more.
+    pub(super) fn remove(&self, connection: i64) {
+        self.lock().remove(&connection);
+    }
+
+    /// Sends the oldest stranger away. False if there is none.
+    pub(super) fn send_oldest_away(&self) -> bool {
+        let oldest = self.lock().pop_first();
+        oldest.inspect(|(_, leave)| leave.notify_one()).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
