@@ -97,7 +97,7 @@ fn a_stage_that_keeps_too_much_is_refused() {
 
 #[tokio::test]
 async fn what_many_stages_hold_at_a_time_is_counted_together() {
-    let bounds = Bounds { memory: 64 * 1024 * 1024, at_once: 2, wait: Duration::from_secs(60) };
+    let bounds = Bounds { memory: 64 * 1024 * 1024, at_once: 2, wait: Duration::from_mins(1) };
     let turn = Admission::new(bounds).ticket(1).turn().await.expect("nobody else is there");
     let long = bson!({ "$reduce": {
         "input": { "$range": [0, 20] }, "initialValue": "a", "in": { "$concat": ["$$value", "$$value"] }

@@ -116,7 +116,7 @@ async fn bytes_that_are_no_message_end_the_connection_and_nothing_else() {
         assert_eq!(codes(&frame(2012, &[221, 7, 0, 0, 255, 255, 255, 127, 3, 1, 2])), (Some(9), None));
         assert_eq!(codes(&frame(2012, &[221, 7, 0, 0, 10, 0, 0, 0, 3, 1, 2])), (Some(9), None));
         let packed =
-            [&[221, 7, 0, 0, 0, 0, 160, 0, 3], &*zstd::encode_all(&[0; 0xA0_0000][..], 3).expect("packed")].concat();
+            [&[221, 7, 0, 0, 0, 0, 160, 0, 3], &*zstd::encode_all(&*vec![0; 0xA0_0000], 3).expect("packed")].concat();
         assert_eq!(codes(&frame(2012, &packed)), (Some(9), None), "before a sign-in nothing large is unpacked");
         assert_eq!(codes(&frame(2013, b"\0\0\0\0\0\x06\0\0\0\xEE\0")), (Some(22), None));
         assert_eq!(codes(&[whole.clone(), whole].concat()), (Some(0), Some(0)));
