@@ -4,6 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::body::{JsonBody, JsonValue};
+use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
@@ -37,9 +38,10 @@ operation! {
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(sent.0, &LIST).await?;
+    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;

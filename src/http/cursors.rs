@@ -52,8 +52,8 @@ pub(super) fn begin(services: &Services, params: &mut ListParams, route: &ListRo
         ));
     }
     let wrong = || {
-        let message = "is no cursor of this list; it comes from an answer with the same filter, sort, order and active, \
-                       and an empty one begins the list";
+        let message = "is no cursor of this list; it comes from an answer to the same user with the same filter, sort, \
+                       order and active, and an empty one begins the list";
         ApiError::parameter(AFTER, message)
     };
     let content = services.accounts.open_cursor(&context(params), &cursor).ok_or_else(wrong)?;
@@ -83,10 +83,11 @@ pub(super) fn continued(services: &Services, params: &ListParams, page: &Continu
     Ok(params)
 }
 
-/// A cursor opens only for the same question.
+/// A cursor opens only for the same question of the same user: it tells how many items that user has seen before.
 fn context(params: &ListParams) -> Vec<u8> {
     let mut context = Sha256::new();
-    for part in [params.filter.as_str(), &params.sort, &params.order.to_string(), &format!("{:?}", params.active)] {
+    let (order, active, reader) = (params.order.to_string(), format!("{:?}", params.active), params.reader.to_string());
+    for part in [&params.filter, &params.sort, &order, &active, &reader] {
         context.update((part.len() as u64).to_be_bytes());
         context.update(part);
     }

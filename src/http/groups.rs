@@ -38,9 +38,10 @@ operation! {
 pub(super) async fn list_groups(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(sent.0, &LIST).await?;
+    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
     listing::answer::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }

@@ -110,7 +110,7 @@ pub(super) async fn list_unclean(
 ) -> Result<HttpResponse, ApiError> {
     let sent = sent.0;
     let fields = fields(&state, &caller.0, &sent).await?.map(|fields| fields.of_type(type_id.0));
-    let params = state.object_params(sent, &UNCLEAN, fields).await?;
+    let params = state.object_params(&caller.0, sent, &UNCLEAN, fields).await?;
     let query = params.query.clone();
     let listed = service::list_unclean(&state.services, &caller.0, type_id.0, query, seen(&params)).await?;
     let path = format!("/objects/clean/{}", type_id.0);
@@ -132,7 +132,7 @@ pub(super) async fn object_params(
     route: &ListRoute,
 ) -> Result<ListParams, ApiError> {
     let fields = fields(state, caller, &sent).await?;
-    state.object_params(sent, route, fields).await
+    state.object_params(caller, sent, route, fields).await
 }
 
 pub(super) fn seen(params: &ListParams) -> Seen {

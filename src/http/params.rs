@@ -67,6 +67,8 @@ pub struct ListParams {
     pub active: Option<bool>,
     /// The cursor behind which the list goes on; empty: at its beginning.
     pub after: Option<String>,
+    /// The user who asks: a cursor is good for nobody else.
+    pub reader: i64,
     /// How many items earlier pages had.
     pub before: u64,
     /// The cursor of the next page, once the page is read.
@@ -299,6 +301,7 @@ impl ListParams {
             view,
             active,
             after: sent.get("after").map(str::to_owned),
+            reader: 0,
             before: 0,
             next: None,
             sent,

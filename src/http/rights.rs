@@ -79,6 +79,7 @@ operation! {
 pub(super) async fn list_rights(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     // The interface document calls the view `optional` here.
@@ -87,7 +88,7 @@ pub(super) async fn list_rights(
         return Err(ApiError::parameter("optional", "is another name of view, which is there too; send one of them"));
     }
     let sent = sent.with_alias("optional", "view");
-    let params = state.list_params(sent, &LIST).await?;
+    let params = state.list_params(&caller.0, sent, &LIST).await?;
     if params.after.is_some() {
         return Err(ApiError::parameter("after", "is not offered for rights, which do not change; use page"));
     }

@@ -17,7 +17,7 @@ use super::written::WrittenCache;
 use crate::auth::Secret;
 use crate::metrics::Metrics;
 use crate::query::{Effort, Fields, Filter};
-use crate::service::Services;
+use crate::service::{Caller, Services};
 use crate::store::FileStore;
 
 /// The services and the HTTP settings; one for the whole process.
@@ -61,8 +61,13 @@ impl HttpState {
     ///
     /// # Errors
     /// As [`ListParams::read`].
-    pub async fn list_params(&self, sent: Parameters, route: &ListRoute) -> Result<ListParams, ApiError> {
-        self.understood(sent, route, None).await
+    pub async fn list_params(
+        &self,
+        caller: &Caller,
+        sent: Parameters,
+        route: &ListRoute,
+    ) -> Result<ListParams, ApiError> {
+        self.understood(caller, sent, route, None).await
     }
 
     /// The same for objects; `fields` are those that the caller may know.
@@ -71,15 +76,17 @@ impl HttpState {
     /// As [`ListParams::read`].
     pub async fn object_params(
         &self,
+        caller: &Caller,
         sent: Parameters,
         route: &ListRoute,
         fields: Option<Fields>,
     ) -> Result<ListParams, ApiError> {
-        self.understood(sent, route, fields).await
+        self.understood(caller, sent, route, fields).await
     }
 
     async fn understood(
         &self,
+        caller: &Caller,
         sent: Parameters,
         route: &ListRoute,
         fields: Option<Fields>,
@@ -89,6 +96,7 @@ impl HttpState {
             ListParams::read(sent.clone(), &route, &settings, fields.as_ref(), Moment { now, effort })
         };
         let mut params = understood(bytes, self.services.max_time, read).await?;
+        params.reader = caller.user_id;
         cursors::begin(&self.services, &mut params, &route)?;
         Ok(params)
     }

@@ -44,9 +44,10 @@ operation! {
 pub(super) async fn list_types(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(sent.0, &LIST).await?;
+    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }

@@ -47,6 +47,7 @@ pub(super) async fn list_settings(
     state: web::Data<HttpState>,
     request: HttpRequest,
     user: PathId,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let sent = sent.0;
@@ -54,7 +55,7 @@ pub(super) async fn list_settings(
         return Err(ApiError::parameter("filter", "is not known here; known are page, limit, sort, order and explain"));
     }
     if sent.iter().any(|(name, _)| PAGED.contains(&name)) {
-        let params = state.list_params(sent, &LIST).await?;
+        let params = state.list_params(&caller.0, sent, &LIST).await?;
         let listed = service::list_settings(&state.services, user.0, &params.query).await?;
         let path = format!("/users/{}/settings/", user.0);
         return listing::answer::<UserSettings>(&state, &request, &path, &params, listed).await;

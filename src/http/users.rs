@@ -38,9 +38,10 @@ operation! {
 pub(super) async fn list_users(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
-    let params = state.list_params(sent.0, &LIST).await?;
+    let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
     listing::answer::<Users>(&state, &request, Users::PATH, &params, listed).await
 }

@@ -201,7 +201,7 @@ async fn log_of_object(state: web::Data<HttpState>, request: HttpRequest) -> Res
         known.contains(&name.as_str()) && !value.is_empty() || name == "sort" && orders.contains(&value.as_str())
     });
     let query = crate::http::links::encode_query(sent.map(|(name, value)| (name.as_str(), value.as_str())));
-    let mut params = state.list_params(Parameters::from_query(&query)?, &LOGS).await?;
+    let mut params = state.list_params(&caller, Parameters::from_query(&query)?, &LOGS).await?;
     let of_object = Filter::equals("object_id", id).and(Filter::equals("log_type", "CmdbObjectLog"));
     params.query.filter = of_object.and(params.query.filter);
     // The state of the object, and old and new values, may hold passwords.

@@ -82,7 +82,7 @@ async fn of<W: Wire + 'static>(
     pipeline: &str,
 ) -> Result<HttpResponse, ApiError> {
     let caller = caller(request)?;
-    let params = state.list_params(Parameters::of(request)?, &PLAIN).await?;
+    let params = state.list_params(&caller, Parameters::of(request)?, &PLAIN).await?;
     said_once(request)?;
     if W::COLLECTION == <Users as crate::service::resource::Resource>::COLLECTION {
         crate::service::users::refuse_password(params.query.filter.document(), &params.query.sort)?;

@@ -135,16 +135,26 @@ on_each_store! {
         assert!(next(&first).is_some_and(|url| url.contains("sort=own")));
     }
 
-    async fn a_cursor_of_another_caller_shows_nothing_hidden(app) {
+    async fn a_cursor_is_good_for_its_user_alone(app) {
+        mixed_objects(app).await;
+        let eve = Person::with_rights(app, "eve", &["base.framework.object.view"]).await;
+        let url = next(&app.get("/objects/?after=&limit=2&sort=-public_id").await).expect("more");
+        eve.get(app, &url).await.error(400, "parameter_invalid");
+        assert_eq!(app.get(&url).await.status, 200);
+        let own = next(&eve.get(app, "/objects/?after=&limit=2&sort=-public_id").await).expect("more");
+        assert_eq!(eve.get(app, &own).await.results("/public_id").len(), 2);
+    }
+
+    async fn what_is_hidden_while_a_list_goes_on_is_not_shown(app) {
         let kind = mixed_objects(app).await;
         let hidden = app.create_type("hidden", &[("a", "text")]).await;
         for _ in 0..3 {
             app.create_object(hidden, &json!({"a": "secret"})).await;
         }
         let eve = Person::with_rights(app, "eve", &["base.framework.object.view"]).await;
+        let mut url = next(&eve.get(app, "/objects/?after=&limit=2&sort=-public_id").await).expect("more");
         let acl = json!({"acl": {"activated": true, "groups": {"includes": {"1": ["READ"]}}}});
         assert_eq!(app.patch(&format!("/types/{hidden}"), &acl).await.status, 202);
-        let mut url = next(&app.get("/objects/?after=&limit=2&sort=-public_id").await).expect("more");
         let mut seen = Vec::new();
         loop {
             let answer = eve.get(app, &url).await;
