@@ -91,6 +91,11 @@ impl Budget {
         Self { means: means.clone(), share: RefCell::new(means.share()), ..self }
     }
 
+    /// For a parse while the query runs: with the same end, and memory of its own.
+    pub(in crate::query) fn of_parse(&self) -> Self {
+        Self::until(self.end).within(&self.means)
+    }
+
     /// Memory for what is kept from document to document.
     pub(in crate::query) fn share(&self) -> Share {
         self.means.share()

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use bson::{Bson, DateTime, Document};
 
-use super::budget::Effort;
+use super::budget::{Budget, Effort};
 use super::compare::number;
 use super::computed::Computed;
 use super::error::{Location, QueryError, code};
@@ -88,7 +88,12 @@ impl Parser {
 
     /// The same parser with no more effort than that.
     pub(super) fn with_effort(self, effort: &Effort) -> Self {
-        Self { at: self.at.with_budget(effort.budget()), ..self }
+        self.with_budget(effort.budget())
+    }
+
+    /// What is computed ahead has this budget.
+    pub(super) fn with_budget(self, budget: Budget) -> Self {
+        Self { at: self.at.with_budget(budget), ..self }
     }
 
     /// Parses within one more step of the location.

@@ -184,7 +184,7 @@ impl SubPipeline {
             bound.push((name.clone(), Binding::Known(expression.evaluate_within(document, budget)?)));
         }
         budget.look()?;
-        let parser = PipelineParser::new(Limits::NONE, self.now).with_bindings(bound);
+        let parser = PipelineParser::new(Limits::NONE, self.now).with_budget(budget.of_parse()).with_bindings(bound);
         let pipeline = parser.pipeline(&self.written);
         budget.drop_since(mark);
         pipeline.map_err(|error| EvalError::new(error.code, error.message))

@@ -4,7 +4,7 @@ use bson::{Bson, DateTime, Document};
 
 use super::stage::Stage;
 use super::{Filter, Pipeline, QueryError, Sort};
-use crate::query::budget::Effort;
+use crate::query::budget::{Budget, Effort};
 use crate::query::compare::number;
 use crate::query::error::{Binding, code};
 use crate::query::filter::Limits;
@@ -92,6 +92,11 @@ impl PipelineParser {
     /// The same parser with no more effort than that.
     pub(super) fn with_effort(self, effort: &Effort) -> Self {
         Self { filter: self.filter.with_effort(effort), ..self }
+    }
+
+    /// The same parser; what it computes ahead has this budget.
+    pub(super) fn with_budget(self, budget: Budget) -> Self {
+        Self { filter: self.filter.with_budget(budget), ..self }
     }
 
     /// The same parser where these variables are bound.
