@@ -67,6 +67,12 @@ impl PipelineParser {
         if unwind.path.is_empty() {
             return self.fail(28812, "$unwind needs a path");
         }
+        let holds_path = |index: &Vec<String>| index.len() < unwind.path.len() && unwind.path.starts_with(index);
+        if unwind.index.as_ref().is_some_and(holds_path) {
+            // MongoDB 6.0.5 ends itself on such a stage.
+            let message = "would replace what holds the array; name another member";
+            return self.within("includeArrayIndex", |parser| Err(parser.filter.at.refused(message)));
+        }
         Ok(unwind)
     }
 }

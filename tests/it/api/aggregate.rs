@@ -80,11 +80,18 @@ on_each_store! {
             (json!([{"$grop": {}}]), "query_40324", "/0/$grop"),
             (json!([{"$facet": {"a": [{"$match": {"b": {"$foo": 1}}}]}}]), "query_2", "/0/$facet/a/0/$match/b/$foo"),
             (json!([{"$match": {"$where": "true"}}]), "query_224", "/0/$match/$where"),
+            (json!([{"$unwind": {"path": "$a.b", "includeArrayIndex": "a"}}]), "query_224", "/0/$unwind/includeArrayIndex"),
+            (
+                json!([{"$lookup": {"from": "framework.types", "as": "t", "pipeline": [{"$unwind": {"path": "$a.b.c", "includeArrayIndex": "a.b"}}]}}]),
+                "query_224", "/0/$lookup/pipeline/0/$unwind/includeArrayIndex",
+            ),
         ] {
             let answer = aggregate(app, pipeline.clone()).await;
             answer.error(400, code);
             assert_eq!(answer.pointers(), [pointer], "{pipeline}");
         }
+        let fields = json!([{"$unwind": {"path": "$fields", "includeArrayIndex": "fields"}}, {"$limit": 1}, {"$project": {"fields": 1}}]);
+        assert_eq!(results(app, fields).await, json!([{"fields": 0}]));
         aggregate(app, json!([{"$unionWith": "management.users"}])).await.error(400, "query_13");
         aggregate(app, json!([{"$lookup": {"from": "service.keys", "pipeline": [], "as": "x"}}])).await.error(400, "query_13");
         aggregate(app, json!({"$match": {}})).await.error(400, "parameter_invalid");

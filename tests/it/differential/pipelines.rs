@@ -159,7 +159,12 @@ impl Generator<'_> {
         match self.random.below(4) {
             0 => path.into(),
             1 => bson!({ "path": path, "preserveNullAndEmptyArrays": true }),
-            2 => bson!({ "path": path, "includeArrayIndex": self.path() }),
+            2 => {
+                let index = self.path();
+                // Refused here: the server ends itself.
+                let holds_path = path[1..].strip_prefix(&index).is_some_and(|rest| rest.starts_with('.'));
+                bson!({ "path": path, "includeArrayIndex": if holds_path { "i".to_owned() } else { index } })
+            }
             _ => bson!({ "path": path, "includeArrayIndex": "i.j", "preserveNullAndEmptyArrays": true }),
         }
     }
