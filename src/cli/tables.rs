@@ -14,6 +14,7 @@ use crate::service::import::{ImportForm, ImportQuery, ImportReport, Importer, Re
 use crate::suggest;
 
 use super::Outcome;
+use super::input::in_words;
 use super::output::{note, say};
 
 /// How a file of objects is read.
@@ -61,7 +62,7 @@ pub(super) async fn import(
     };
     let path = file.to_owned();
     let content = tokio::task::spawn_blocking(move || std::fs::read(path)).await?;
-    let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
+    let content = content.map_err(|error| format!("{}: {}", file.display(), in_words(&error)))?;
     let importer = Importer { access: ExportAccess::Operator, user_id: FIRST_ADMIN };
     let imported = import_objects(services, importer, &query, content).await?;
     tell(&imported.report, file)?;

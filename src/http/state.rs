@@ -67,7 +67,7 @@ impl HttpState {
         sent: Parameters,
         route: &ListRoute,
     ) -> Result<ListParams, ApiError> {
-        self.understood(caller, sent, route, None).await
+        self.object_params(caller, sent, route, None).await
     }
 
     /// The same for objects; `fields` are those that the caller may know.
@@ -75,16 +75,6 @@ impl HttpState {
     /// # Errors
     /// As [`ListParams::read`].
     pub async fn object_params(
-        &self,
-        caller: &Caller,
-        sent: Parameters,
-        route: &ListRoute,
-        fields: Option<Fields>,
-    ) -> Result<ListParams, ApiError> {
-        self.understood(caller, sent, route, fields).await
-    }
-
-    async fn understood(
         &self,
         caller: &Caller,
         sent: Parameters,

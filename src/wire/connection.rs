@@ -49,12 +49,13 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
     let mut session = Session::new(id, peer);
     loop {
         let ticket = session.ticket(shared);
-        let asked = match frames.next(&ticket, session.signed_in().is_some()).await {
+        let is_stranger = session.signed_in().is_none();
+        let asked = match frames.next(&ticket, !is_stranger).await {
             Ok(None) => return Ok(()),
             Ok(Some(frame)) => {
                 let head = frame.head;
                 shared.counters.bytes_in.fetch_add(i64::try_from(head.length).unwrap_or_default(), Ordering::Relaxed);
-                match read(frame, &ticket, session.signed_in().is_some()).await {
+                match read(frame, &ticket, !is_stranger).await {
                     Ok(asked) => asked,
                     Err(error) => return refuse(shared, &mut frames, head, &error).await,
                 }
@@ -74,7 +75,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite>(
             answered = answer(shared, &mut session, &ticket, &asked) => answered,
             () = frames.hung_up() => return Ok(()),
         };
-        if session.signed_in().is_some() {
+        if is_stranger && session.signed_in().is_some() {
             shared.strangers.remove(id);
         }
         let (document, closes) = match answered {

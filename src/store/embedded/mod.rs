@@ -186,7 +186,7 @@ impl EmbeddedStore {
     }
 
     /// Gives chunks; those of the first minute come from one snapshot.
-    async fn pieces_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<ChunkedPage, StoreError> {
+    async fn chunks_for(&self, name: &str, query: &FindQuery, span: Duration) -> Result<ChunkedPage, StoreError> {
         validate::runs_here(&query.filter)?;
         let (turn, snapshot) = self.admitted().await?;
         let Some(collection) = snapshot.collection(name).cloned() else { return Ok(ChunkedPage::of(Page::default())) };
@@ -286,7 +286,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
-        self.pieces_for(collection, query, chunks::SNAPSHOT_TIME).await
+        self.chunks_for(collection, query, chunks::SNAPSHOT_TIME).await
     }
 
     async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {

@@ -112,7 +112,7 @@ fn waiting_for_a_thread_takes_of_the_time_of_a_question() {
 }
 
 #[test]
-fn waiting_for_a_thread_takes_of_the_time_of_a_piece() {
+fn waiting_for_a_thread_takes_of_the_time_of_a_chunk() {
     let runtime = runtime();
     let store = store(&runtime);
     // Computed, so that the clock is looked at for each document.

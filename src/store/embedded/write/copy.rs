@@ -28,7 +28,7 @@ use crate::store::embedded::write::room::Room;
 use crate::store::embedded::write::validate;
 
 /// How many entries one transaction copies, if several are allowed.
-const ENTRIES_PER_PIECE: usize = 10_000;
+const ENTRIES_PER_STEP: usize = 10_000;
 /// How many entries are copied between two reads of the clock.
 const ENTRIES_PER_LOOK: usize = 1000;
 
@@ -116,7 +116,7 @@ impl CopiedTable {
 enum CopyTarget<'a> {
     /// One transaction for all, which somebody else commits; an [`io::ErrorKind::TimedOut`] after this moment.
     Transaction(&'a WriteTransaction, Option<Instant>),
-    /// A transaction for each [`ENTRIES_PER_PIECE`]: the next one reuses the pages that this one wrote twice.
+    /// A transaction for each [`ENTRIES_PER_STEP`]: the next one reuses the pages that this one wrote twice.
     Steps(&'a Database),
 }
 
@@ -194,7 +194,7 @@ fn table<K: Key + 'static, V: Value + 'static>(
         CopyTarget::Transaction(transaction, until) => append(entries, transaction, definition, until),
         CopyTarget::Steps(database) => loop {
             let transaction = database.begin_write()?;
-            append(entries.by_ref().take(ENTRIES_PER_PIECE), &transaction, definition, None)?;
+            append(entries.by_ref().take(ENTRIES_PER_STEP), &transaction, definition, None)?;
             transaction.commit()?;
             if entries.peek().is_none() {
                 return Ok(());
