@@ -1,6 +1,6 @@
 //! Clients that are no tools: half messages, wrong lengths, huge documents, slow connections, many cursors.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,14 @@ impl Raw {
         self.0.read_exact(&mut body).ok()?;
         let document = RawDocumentBuf::from_bytes(body[5..].to_vec()).expect("a document");
         Some(Document::try_from(document).expect("BSON"))
+    }
+
+    /// Whether the service ends the connection, without a word, while the test waits.
+    fn is_ended(&mut self) -> bool {
+        match self.0.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 
     fn code(&mut self) -> Option<i32> {
@@ -150,7 +158,6 @@ async fn a_huge_command_is_refused_in_time() {
 async fn five_hundred_slow_connections_end_and_others_come_through() {
     let tools =
         ToolApp::start_with(&[("server.limits.head_timeout_ms", "300"), ("server.limits.keep_alive_ms", "600")]).await;
-    let started = Instant::now();
     let slow: Vec<_> = join_all((0..500).map(|number| {
         let address = tools.address.clone();
         async move {
@@ -168,11 +175,10 @@ async fn five_hundred_slow_connections_end_and_others_come_through() {
     let ended = tokio::task::spawn_blocking(move || {
         slow.into_iter().all(|mut raw| {
             raw.0.set_read_timeout(Some(PATIENCE)).expect("a time limit");
-            raw.answer().is_none()
+            raw.is_ended()
         })
     });
     assert!(ended.await.expect("no panic"));
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
