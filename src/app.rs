@@ -38,6 +38,7 @@ use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
+use crate::service::history::{self, Recorder};
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{ServiceError, Services, type_catalog, user_settings};
 use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
@@ -227,8 +228,8 @@ impl Application {
             transfer_timeout: Duration::from_secs(settings.api.transfer_timeout_s),
             rate_limits,
             keys_under_way: KeysUnderWay::default(),
-            written: WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024)),
-            panics: Panics::default(),
+            written: Arc::new(WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024))),
+            panics: Arc::new(Panics::default()),
             routes: routes::infos,
             description: openapi::text,
         });
@@ -519,6 +520,7 @@ pub async fn services_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Services, StartError> {
     let max_time = settings.query.max_time();
+    let store = Recorder::around(store, Arc::clone(&clock), max_time);
     let passwords = Passwords::new(&settings.auth)?;
     let directory = Arc::new(Directory::new(Arc::clone(&store), max_time));
     let parts = AccountParts {
@@ -528,9 +530,9 @@ pub async fn services_on(
         clock: Arc::clone(&clock),
         max_time,
     };
-    let accounts = Accounts::open(parts, &settings.auth).await?;
+    let accounts = Arc::new(Accounts::open(parts, &settings.auth).await?);
     let types = type_catalog::TypeCatalog::default();
-    let companions = Companions::default();
+    let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds());
     Ok(Services { store, types, companions, directory, accounts, admission, clock, max_time })
 }
@@ -545,7 +547,10 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
     let uri = without_password(&settings.store);
     store.prepare(collections::ALL).await.map_err(|source| StartError::Store { uri, source })?;
     let now = bson::DateTime::from_chrono(clock.now());
-    Ok(migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?)
+    migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?;
+    let uri = without_password(&settings.store);
+    let begun = history::begin(store, now, settings.query.max_time()).await;
+    begun.map_err(|source| StartError::Store { uri, source })
 }
 
 /// A store that is open.

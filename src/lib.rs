@@ -19,6 +19,7 @@ pub mod clock;
 pub mod demo;
 pub mod domain;
 pub mod exchange;
+pub mod history;
 pub mod http;
 pub mod json;
 pub mod logging;

@@ -14,10 +14,12 @@ use super::edge::panics::caught;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::given_up;
 use super::error::ApiError;
+use super::history::author::author_of;
 use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::Authorization;
+use crate::service::history::author as history;
 use crate::service::{Caller, ErrorCode, rights};
 
 /// The time budget of a request on a route.
@@ -63,12 +65,14 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
     let until = Instant::now() + budget;
     let work = async {
         match permitted(access, &request, &state).await {
-            Ok(caller) => {
-                let ticket = match caller {
-                    Some(caller) => admit(&request, &state, caller),
-                    None => Ticket::default(),
+            Ok(None) => Ok(Ticket::default().scope(next.call(request)).await?.map_into_left_body()),
+            Ok(Some(caller)) => {
+                let author = match author_of(&request, &caller) {
+                    Ok(author) => author,
+                    Err(error) => return Ok(refused(request, &error)),
                 };
-                Ok(ticket.scope(next.call(request)).await?.map_into_left_body())
+                let ticket = admit(&request, &state, caller);
+                Ok(ticket.scope(history::by(author, next.call(request))).await?.map_into_left_body())
             }
             Err(error) => Ok(refused(request, &error)),
         }

@@ -8,22 +8,24 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Items, Wire};
 use super::error::ApiError;
+use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListParams, ListRoute};
 use super::path::PathId;
 use super::schema::{
-    Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IdempotencyHeader, IfMatch,
-    IfNoneMatch, Inserted, ListOf, Listing, Single, Updated, operation,
+    At, Category, CategoryBody, CategoryListing, CategoryOrNode, CategoryPatch, DeletedWith, IdempotencyHeader,
+    IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Updated, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::categories::{self as service, Node};
+use crate::service::history::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Categories};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10 };
+const LIST: ListRoute = ListRoute { key: "public_id", views: &["list", "tree"], objects: false, limit: 10, past: true };
 
 impl Wire for Categories {
     const PATH: &'static str = "/categories/";
@@ -33,7 +35,7 @@ impl Wire for Categories {
 
 operation! {
     /// List categories, flat or as a tree.
-    list_categories: params(Listing, CategoryListing), responses((status = 200, body = ListOf<CategoryOrNode>))
+    list_categories: params(Listing, CategoryListing, At), responses((status = 200, body = ListOf<CategoryOrNode>))
 }
 pub(super) async fn list_categories(
     state: web::Data<HttpState>,
@@ -42,6 +44,7 @@ pub(super) async fn list_categories(
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+    let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
         return listing::answer::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
@@ -93,14 +96,14 @@ fn write_node(node: &Node<'_>, out: &mut Vec<u8>) -> Result<(), ApiError> {
 
 operation! {
     /// Read a category.
-    get_category: params(IfNoneMatch), responses((status = 200, body = Single<Category>))
+    get_category: params(At, IfNoneMatch), responses((status = 200, body = Single<Category>))
 }
 pub(super) async fn get_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    let state = at::of_read(state, &request, AccessLists::OfThen).await?;
     let found = resource::get::<Categories>(&state.services, id.0).await?;
     envelope::single::<Categories>(&state, &request, &found)
 }

@@ -23,7 +23,7 @@ use crate::service::groups::{self as service, UsersOfGroup};
 use crate::service::once::Once;
 use crate::service::resource::{self, Groups};
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
 
 impl Wire for Groups {
     const PATH: &'static str = "/groups/";

@@ -17,6 +17,7 @@ pub mod error;
 mod exchange;
 mod files;
 mod groups;
+mod history;
 mod idempotency;
 pub mod limits;
 pub mod links;

@@ -13,13 +13,14 @@ use super::conditional::{self, Precondition};
 use super::cursors;
 use super::envelope::{self, ISO_TIME, Items, Nothing, Wire};
 use super::error::ApiError;
+use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListParams, ListRoute, Parameters};
 use super::path::{PathId, PathIds};
 use super::schema::{
-    Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject, Listing,
-    NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody,
+    At, Cleaned, Deleted, DeletedObjects, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, ListedObject,
+    Listing, NewObject, ObjectBody, ObjectListing, ObjectPatch, ObjectQuery, References, RenderedObject, StateBody,
     StoredObject, Updated, WrittenObject, operation,
 };
 use super::sent::{Sent, beside_body};
@@ -27,6 +28,7 @@ use super::state::HttpState;
 use crate::admission;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
+use crate::service::history::AccessLists;
 use crate::service::objects::{self as service, Seen};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
@@ -37,9 +39,9 @@ use crate::service::{Caller, ErrorCode, advice, field_names, references, renderi
 use crate::store::Documents;
 
 const VIEWS: &[&str] = &["native", "render"];
-pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10 };
+pub(super) const LIST: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: 10, past: true };
 /// The list of unclean objects is complete unless the request has a limit.
-const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX };
+const UNCLEAN: ListRoute = ListRoute { key: "public_id", views: VIEWS, objects: true, limit: u64::MAX, past: false };
 
 impl Wire for Objects {
     const PATH: &'static str = "/objects/";
@@ -49,7 +51,7 @@ impl Wire for Objects {
 
 operation! {
     /// List objects, as stored or rendered.
-    list_objects: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
+    list_objects: params(Listing, ObjectListing, At), responses((status = 200, body = ListOf<ListedObject>))
 }
 pub(super) async fn list_objects(
     state: web::Data<HttpState>,
@@ -57,6 +59,7 @@ pub(super) async fn list_objects(
     caller: Authenticated,
 ) -> Result<HttpResponse, ApiError> {
     let params = object_params(&state, &caller.0, Parameters::of(&request)?, &LIST).await?;
+    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
@@ -73,13 +76,14 @@ pub(super) async fn query_objects(
 ) -> Result<HttpResponse, ApiError> {
     let sent = beside_body(&body.0, Parameters::of(&request)?)?;
     let params = object_params(&state, &caller.0, sent, &LIST).await?;
+    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
     let listed = service::list_objects(&state.services, &caller.0, params.query.clone(), seen(&params)).await?;
     answer(&state, &request, &caller.0, Objects::PATH, &params, listed).await
 }
 
 operation! {
     /// List the objects that refer to an object.
-    list_references: params(Listing, ObjectListing), responses((status = 200, body = ListOf<ListedObject>))
+    list_references: params(Listing, ObjectListing, At), responses((status = 200, body = ListOf<ListedObject>))
 }
 pub(super) async fn list_references(
     state: web::Data<HttpState>,
@@ -89,6 +93,7 @@ pub(super) async fn list_references(
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let params = object_params(&state, &caller.0, sent.0, &LIST).await?;
+    let state = at::of_list(state, &params, AccessLists::OfToday).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     let mut query = params.query.clone();
     query.filter = query.filter.and(references::referring_to(&state.services, std::iter::once(&*object)).await?);
@@ -234,7 +239,7 @@ async fn items(
 
 operation! {
     /// Read an object, rendered.
-    render_object: params(IfNoneMatch), responses((status = 200, body = RenderedObject))
+    render_object: params(At, IfNoneMatch), responses((status = 200, body = RenderedObject))
 }
 pub(super) async fn render_object(
     state: web::Data<HttpState>,
@@ -242,7 +247,7 @@ pub(super) async fn render_object(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    let state = at::of_read(state, &request, AccessLists::OfToday).await?;
     let (view, tag) = rendering::render_one(&state.services, &caller.0, id.0).await?;
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
         return Ok(not_modified);
@@ -252,7 +257,7 @@ pub(super) async fn render_object(
 
 operation! {
     /// Read an object as it is stored.
-    get_object: params(IfNoneMatch), responses((status = 200, body = StoredObject))
+    get_object: params(At, IfNoneMatch), responses((status = 200, body = StoredObject))
 }
 pub(super) async fn get_object(
     state: web::Data<HttpState>,
@@ -260,7 +265,7 @@ pub(super) async fn get_object(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    let state = at::of_read(state, &request, AccessLists::OfToday).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     envelope::bare::<Objects>(&request, &object)
 }

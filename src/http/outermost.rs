@@ -22,6 +22,7 @@ use super::edge::headers::secure;
 use super::edge::rate_limit::Allowance;
 use super::edge::server::under_way;
 use super::error::{ApiError, Occurrence};
+use super::history::author::RequestId;
 use super::links::LinkSettings;
 use super::route_table::RouteInfo;
 use crate::admission::Ticket;
@@ -90,6 +91,7 @@ pub async fn outermost(
     let _under_way = under_way(request.request());
     let _counted = settings.metrics.begin();
     let id = request_id(&request);
+    request.extensions_mut().insert(RequestId(id.clone()));
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
     let ticket = response.request().extensions().get::<Ticket>().cloned().unwrap_or_default();

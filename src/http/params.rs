@@ -27,6 +27,8 @@ pub struct ListRoute {
     pub objects: bool,
     /// `limit` when nothing is said.
     pub limit: u64,
+    /// Whether the route knows `at`, and so lists the past too.
+    pub past: bool,
 }
 
 /// The settings that decide about parameters.
@@ -84,6 +86,8 @@ const LAST_PAGE: u64 = (1 << 53) - 1;
 const COMMON: [&str; 7] = ["sort", "order", "page", "limit", "filter", "after", EXPLAIN];
 /// Whether to explain the list instead of returning it.
 pub const EXPLAIN: &str = "explain";
+/// The moment of the past that is asked for.
+pub const AT: &str = "at";
 const OF_OBJECTS: [&str; 2] = ["active", "projection"];
 
 impl Parameters {
@@ -258,6 +262,9 @@ impl ListParams {
         }
         if !route.views.is_empty() {
             known.push("view");
+        }
+        if route.past {
+            known.push(AT);
         }
         sent.only(&known, settings.unknown)?;
         let order = read_order(&sent)?;

@@ -24,7 +24,7 @@ use crate::service::ErrorCode;
 use crate::service::resource::Resource;
 use crate::service::rights as service;
 
-const LIST: ListRoute = ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10 };
+const LIST: ListRoute = ListRoute { key: "name", views: &["list", "tree"], objects: false, limit: 10, past: false };
 
 /// The rights: compiled in, so they have a wire format but no collection.
 struct Rights;

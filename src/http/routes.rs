@@ -12,6 +12,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
 use super::caller::{TimeBudget, authorize};
+use super::history::entries;
 use super::route_table::{RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
@@ -74,6 +75,15 @@ routes! {
     QUERY "/rest/objects/{public_id}/references", Right("base.framework.object.view"), objects::list_references;
     GET "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::get_state;
     PUT "/rest/objects/{public_id}/state", Right("base.framework.object.activation"), objects::set_state;
+
+    GET "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;
+    QUERY "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;
+    GET "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
+    QUERY "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
+    GET "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
+    QUERY "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
+    GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
+    QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
 
     GET "/rest/export/objects", Right("base.export.object.*"), exchange::export_objects;
     POST "/rest/import/objects", Right("base.import.object.*"), exchange::import_objects;

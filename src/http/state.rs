@@ -20,7 +20,8 @@ use crate::query::{Effort, Fields, Filter};
 use crate::service::{Caller, Services};
 use crate::store::FileStore;
 
-/// The services and the HTTP settings; one for the whole process.
+/// The services and the HTTP settings; one for the whole process, and one for each question about the past.
+#[derive(Clone)]
 pub struct HttpState {
     /// The use cases.
     pub services: Arc<Services>,
@@ -47,9 +48,9 @@ pub struct HttpState {
     /// The idempotency keys of requests that are under way.
     pub keys_under_way: KeysUnderWay,
     /// JSON of objects that lists showed before.
-    pub written: WrittenCache,
+    pub written: Arc<WrittenCache>,
     /// Panics of handlers that were caught.
-    pub panics: Panics,
+    pub panics: Arc<Panics>,
     /// The facts about all routes.
     pub routes: fn() -> &'static [RouteInfo],
     /// The API description.

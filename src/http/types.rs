@@ -10,18 +10,20 @@ use super::caller::Authenticated;
 use super::conditional::Precondition;
 use super::envelope::{self, ISO_TIME, Wire};
 use super::error::ApiError;
+use super::history::at;
 use super::idempotency::IdempotencyKey;
 use super::listing;
 use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
-    Cascade, DeletedWith, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type, TypeBody,
-    TypePatch, Updated, operation,
+    At, Cascade, DeletedWith, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, Single, Type,
+    TypeBody, TypePatch, Updated, operation,
 };
 use super::sent::Sent;
 use super::state::HttpState;
 use crate::domain::type_input;
 use crate::json::write::DateStyle;
+use crate::service::history::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
 use crate::service::types as service;
@@ -29,7 +31,7 @@ use crate::service::types as service;
 /// What was taken, but may not be what was meant.
 const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: true };
 
 impl Wire for Types {
     const PATH: &'static str = "/types/";
@@ -39,7 +41,7 @@ impl Wire for Types {
 
 operation! {
     /// List types.
-    list_types: params(Listing), responses((status = 200, body = ListOf<Type>))
+    list_types: params(Listing, At), responses((status = 200, body = ListOf<Type>))
 }
 pub(super) async fn list_types(
     state: web::Data<HttpState>,
@@ -48,20 +50,21 @@ pub(super) async fn list_types(
     sent: Sent,
 ) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
+    let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
     listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
 operation! {
     /// Read a type.
-    get_type: params(IfNoneMatch), responses((status = 200, body = Single<Type>))
+    get_type: params(At, IfNoneMatch), responses((status = 200, body = Single<Type>))
 }
 pub(super) async fn get_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
+    let state = at::of_read(state, &request, AccessLists::OfThen).await?;
     let found = resource::get::<Types>(&state.services, id.0).await?;
     envelope::single::<Types>(&state, &request, &found)
 }

@@ -23,7 +23,7 @@ use crate::service::once::Once;
 use crate::service::resource::{self, Users};
 use crate::service::users as service;
 
-const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+const LIST: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
 
 impl Wire for Users {
     const PATH: &'static str = "/users/";

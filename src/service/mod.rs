@@ -18,6 +18,7 @@ pub mod export;
 pub mod field_names;
 pub mod first_start;
 pub mod groups;
+pub mod history;
 pub mod import;
 pub mod keys;
 pub mod kinds;

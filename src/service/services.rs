@@ -8,6 +8,7 @@ use bson::DateTime;
 use super::accounts::Accounts;
 use super::companions::Companions;
 use super::directory::Directory;
+use super::history::{AccessLists, AsOf, Moment};
 use super::type_catalog::TypeCatalog;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -20,11 +21,11 @@ pub struct Services {
     /// The compiled types.
     pub types: TypeCatalog,
     /// Which objects are needed together.
-    pub companions: Companions,
+    pub companions: Arc<Companions>,
     /// Users and groups, as far as requests need them.
     pub directory: Arc<Directory>,
     /// Signing in.
-    pub accounts: Accounts,
+    pub accounts: Arc<Accounts>,
     /// What requests may take together.
     pub admission: Arc<Admission>,
     /// What time it is.
@@ -34,6 +35,21 @@ pub struct Services {
 }
 
 impl Services {
+    /// The same services as of an earlier moment.
+    #[must_use]
+    pub fn as_of(&self, moment: Moment, access: AccessLists) -> Self {
+        Self {
+            store: AsOf::new(Arc::clone(&self.store), moment, access, self.max_time),
+            types: TypeCatalog::default(),
+            companions: Arc::clone(&self.companions),
+            directory: Arc::clone(&self.directory),
+            accounts: Arc::clone(&self.accounts),
+            admission: Arc::clone(&self.admission),
+            clock: Arc::clone(&self.clock),
+            max_time: self.max_time,
+        }
+    }
+
     /// The present moment as it is stored: whole milliseconds.
     pub fn now(&self) -> DateTime {
         DateTime::from_chrono(self.clock.now())

@@ -118,6 +118,9 @@ pub const SECRETS: &str = "service.secrets";
 /// The tokens of machines, as hashes.
 pub const TOKENS: &str = "service.tokens";
 
+/// The history: an entry for each change of an object, a type or a category. DATAGERRY stores entries of its own here.
+pub const LOGS: &str = "framework.logs";
+
 /// Ids that running imports gave to lines of their files, and outcomes of requests with an idempotency key.
 pub const IMPORTS: &str = "service.imports";
 
@@ -144,6 +147,16 @@ pub const ALL: &[CollectionSpec] = &[
             unique("name", &[up("name")]),
             plain("parent", &[up("parent")]),
             plain("types", &[up("types")]),
+        ],
+    },
+    CollectionSpec {
+        name: LOGS,
+        indexes: &[
+            // Entries of DATAGERRY have none of these members.
+            unique("of_resource", &[up("resource"), up("public_id"), up("number")])
+                .only(&[Equals { path: "number", value: Literal::Present }]),
+            unique("sequence", &[up("sequence")]).only(&[Equals { path: "sequence", value: Literal::Present }]),
+            plain("time", &[up("time")]),
         ],
     },
     CollectionSpec { name: USERS, indexes: &[PUBLIC_ID, plain("group_id", &[up("group_id")])] },

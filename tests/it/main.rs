@@ -27,6 +27,7 @@ mod fuzz_laws;
 mod fuzz_seeds;
 mod group_crash;
 mod hidden;
+mod history;
 mod hostile;
 mod import_crash;
 mod logs;

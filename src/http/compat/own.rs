@@ -51,7 +51,7 @@ impl Wire for Logs {
     const TIME: &'static str = ISO_TIME;
 }
 
-const LOGS: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+const LOGS: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
 
 /// Adds the routes.
 pub fn routes_of_datagerry(routes: Routes) -> Routes {

@@ -21,7 +21,7 @@ use crate::service::resource::{self, Categories, Groups, Objects, Types, Users};
 use crate::service::{Caller, ErrorCode, references};
 
 /// Lists other than those of objects.
-const PLAIN: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10 };
+const PLAIN: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
 
 /// The list that the pipeline selects, if this is a route of a list. The right of the route is checked already.
 pub(super) async fn list(

@@ -58,6 +58,18 @@ const SELECTED_WRITES: Of = Operations(&["patch_selected_objects", "delete_selec
 const EXPORTS: Of = Operations(&["export_objects"]);
 /// Operations that make objects of files.
 const IMPORTS: Of = Operations(&["import_objects"]);
+/// Operations that look at the past.
+const PAST: Of = Operations(&[
+    "list_objects",
+    "query_objects",
+    "list_references",
+    "render_object",
+    "get_object",
+    "list_types",
+    "get_type",
+    "list_categories",
+    "get_category",
+]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&[
     "import_objects",
@@ -84,6 +96,7 @@ const OBJECT_ACCESS: Of = Operations(&[
     "get_object",
     "get_state",
     "list_references",
+    "object_history",
     "list_unclean",
     "export_objects",
     "import_objects",
@@ -193,6 +206,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::GroupNotFound => &[Below("/rest/groups/{public_id}")],
         ErrorCode::RightNotFound => &[Operations(&["get_right"])],
         ErrorCode::RouteNotFound => &[Operations(&["explain_right"])],
+        ErrorCode::HistoryGone | ErrorCode::HistoryUnknown => &[PAST],
         ErrorCode::MethodNotAllowed => &[Operations(&[])],
         ErrorCode::IdempotencyKeyInUse => &[ONCE],
         ErrorCode::TokenMadeBefore => &[Operations(&["create_token"])],

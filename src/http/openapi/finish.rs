@@ -178,6 +178,7 @@ fn about(tag: &str) -> &'static str {
         "export" => "Objects as a file.",
         "groups" => "Groups of users, which have rights.",
         "import" => "Objects from a file.",
+        "logs" => "Log entries: what was changed, when and by whom.",
         "objects" => "Objects, each of one type.",
         "rights" => "The rights that the service knows.",
         "types" => "Types: which fields objects have, and how they are rendered.",

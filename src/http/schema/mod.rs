@@ -11,7 +11,7 @@ pub mod views;
 macro_rules! operation {
     ($(#[$($doc:tt)*])* $name:ident: $($described:tt)*) => {
         #[expect(non_camel_case_types, reason = "it has the name of its handler")]
-        pub(super) enum $name {}
+        pub(in crate::http) enum $name {}
 
         const _: () = {
             $(#[$($doc)*])*
@@ -29,12 +29,12 @@ pub(super) use self::bodies::{
     TypePatch, UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch, IfNoneMatch,
-    ImportParameters, Listing, ObjectListing, Paging, References, RightListing, RouteInQuestion, Selected,
+    At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch,
+    IfNoneMatch, ImportParameters, Listing, ObjectListing, Paging, References, RightListing, RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects,
-    DeletedWith, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, RemovedObjects,
-    RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type, Updated, User,
-    UserSetting, UserToken, WrittenObject,
+    DeletedWith, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, LogEntry,
+    RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type,
+    Updated, User, UserSetting, UserToken, WrittenObject,
 };

@@ -61,6 +61,15 @@ pub struct Paging {
     pub explain: bool,
 }
 
+/// Reads that look at the past.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct At {
+    /// A moment of the past: a time of RFC 3339, or the `sequence` of a log entry. The answer is what it was then.
+    #[param(required = false, min_length = 1, format = "moment")]
+    pub at: String,
+}
+
 /// What an export of objects knows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -458,6 +458,45 @@ pub struct Type {
     pub last_edit_time: Option<String>,
 }
 
+/// An entry of the history: one change of an object, a type or a category.
+#[derive(Serialize, ToSchema)]
+pub struct LogEntry {
+    /// Orders all entries.
+    pub sequence: i64,
+    /// When it happened.
+    pub time: String,
+    /// `objects`, `types` or `categories`.
+    pub resource: String,
+    /// The id of what was changed.
+    pub public_id: i64,
+    /// The type of a changed object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub type_id: Option<i64>,
+    /// Counts the entries of this resource, from 1.
+    pub number: i64,
+    /// The version after the change, of what has versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// CREATE, EDIT, DELETE, ACTIVE_CHANGE, CLEAN, IMPORT, REVERT or OUTSIDE.
+    pub action: String,
+    /// The user who did it, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<i64>,
+    /// The user's name at that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_name: Option<String>,
+    /// What the user said about it in `Inventory-Comment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// How to go back: `was` has earlier values by their JSON pointers.
+    pub changes: Value,
+    /// The SHA-256 of the entry and of the one before it.
+    pub hash: String,
+}
+
 /// A category of types.
 #[derive(Serialize, ToSchema)]
 pub struct Category {

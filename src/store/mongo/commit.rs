@@ -33,7 +33,7 @@
 //! | Unit | Way |
 //! |---|---|
 //! | one change of one document, no condition | together: the bare command |
-//! | inserts, or one replace, with `Exists` | optimistic: change, look, take back if need be |
+//! | inserts, or one replace beside inserts, with `Exists` | optimistic: change, look, take back if need be |
 //! | `None`; many documents changed beside a removal; anything else with `Exists` | exclusive: marks first, then a transaction |
 //! | `Unchanged` alone | together: two of one scope write the same counter document, so one of them starts anew and sees it moved |
 //! | everything else | together: a transaction |
@@ -130,7 +130,10 @@ impl Way {
     fn of(unit: &Unit, topology: Topology) -> Self {
         let removes = unit.changes.iter().any(|change| removed(change).is_some());
         let removes_beside_many = removes && unit.changes.iter().any(is_many);
-        let is_optimistic = unit.changes.iter().all(is_insert) || matches!(unit.changes[..], [Change::Replace { .. }]);
+        let is_optimistic = match unit.changes.split_first() {
+            Some((Change::Replace { .. } | Change::Insert { .. }, rest)) => rest.iter().all(is_insert),
+            _ => false,
+        };
         let only = |kind: fn(&Condition) -> bool| unit.conditions.iter().all(kind);
         if unit.conditions.is_empty() {
             return if removes_beside_many { Self::Exclusive } else { Self::Together };

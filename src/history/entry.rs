@@ -1,0 +1,223 @@
+//! Entries: one for each change of an object, a type or a category, linked to the entry before it.
+//!
+//! `{_id, sequence, time, resource, public_id, type_id, number, version, action, user_id, user_name, comment, request_id, changes,
+//! state, hash}`. Members without a value are left out.
+//!
+//! - `sequence` orders all entries. `number` counts those of one resource, from 1.
+//! - `changes` says how to go back, see [`Changes`].
+//! - `state` is the beginning of the SHA-256 of the document after the change. Nothing after a deletion.
+//! - `hash` is the SHA-256 over the `hash` of the entry before it of the same resource and the bytes of all members but
+//!   [`NOT_HASHED`]. So a changed, removed or exchanged entry shows, and names can be forgotten.
+
+use bson::oid::ObjectId;
+use bson::raw::{RawBsonRef, RawDocument};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, Document, doc};
+use sha2::{Digest, Sha256};
+
+/// The members that the hash of an entry leaves out. Pruning stores `previous`, the hash of a removed entry.
+pub const NOT_HASHED: [&str; 4] = ["_id", "user_name", "previous", "hash"];
+
+/// How many bytes of a hash identify the state of a document.
+const STATE_BYTES: usize = 16;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Stored for the first time.
+    Create,
+    /// Changed.
+    Edit,
+    /// Removed.
+    Delete,
+    /// Activated or deactivated.
+    ActiveChange,
+    /// Fields were brought in line with the type.
+    Clean,
+    /// Stored or changed by an import.
+    Import,
+    /// Brought back to an earlier state, or back from a deletion.
+    Revert,
+    /// Another tool changed it; what it changed was not seen.
+    Outside,
+}
+
+/// All actions with the names that entries have for them.
+const ACTIONS: [(Action, &str); 8] = [
+    (Action::Create, "CREATE"),
+    (Action::Edit, "EDIT"),
+    (Action::Delete, "DELETE"),
+    (Action::ActiveChange, "ACTIVE_CHANGE"),
+    (Action::Clean, "CLEAN"),
+    (Action::Import, "IMPORT"),
+    (Action::Revert, "REVERT"),
+    (Action::Outside, "OUTSIDE"),
+];
+
+impl Action {
+    /// Its name in entries.
+    pub fn name(self) -> &'static str {
+        ACTIONS.iter().find(|(action, _)| *action == self).map_or("", |(_, name)| name)
+    }
+
+    /// The action of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        ACTIONS.iter().find(|(_, known)| *known == name).map(|(action, _)| *action)
+    }
+}
+
+/// How to go back to before a change. Entries hold it as `changes`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Changes {
+    /// Before it there was no document: `{"created": true}`.
+    Created,
+    /// A patch of [`reverse`](super::patch::reverse) turns the document back.
+    Patched(Document),
+    /// The document that was removed, whole: `{"deleted": {...}}`.
+    Deleted(Document),
+    /// Nobody knows: another tool changed the document. `{"unknown": true}`.
+    Unknown,
+}
+
+impl Changes {
+    fn into_document(self) -> Document {
+        match self {
+            Self::Created => doc! { "created": true },
+            Self::Patched(patch) => patch,
+            Self::Deleted(document) => doc! { "deleted": document },
+            Self::Unknown => doc! { "unknown": true },
+        }
+    }
+}
+
+/// The newest entry of a resource, as far as the next one needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its `number`.
+    pub number: i32,
+    /// Its `time`.
+    pub time: DateTime,
+    /// Its `hash`.
+    pub hash: [u8; 32],
+    /// Its `state`.
+    pub state: Option<[u8; STATE_BYTES]>,
+}
+
+impl Head {
+    /// That of a stored entry; nothing if it has another shape.
+    pub fn of(entry: &RawDocument) -> Option<Self> {
+        Some(Self {
+            number: entry.get_i32("number").ok()?,
+            time: entry.get_datetime("time").ok()?,
+            hash: bytes(entry, "hash")?,
+            state: bytes(entry, "state"),
+        })
+    }
+}
+
+/// Who changes something, and what is said about it.
+#[derive(Debug, Clone, Default)]
+pub struct Author {
+    /// The user, unless nobody knows.
+    pub user_id: Option<i64>,
+    /// His name at this time.
+    pub user_name: Option<String>,
+    /// What he says about the change.
+    pub comment: Option<String>,
+    /// The request.
+    pub request_id: Option<String>,
+}
+
+/// What an entry says.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    /// `objects`, `types` or `categories`.
+    pub resource: &'static str,
+    /// The id of the changed document.
+    pub public_id: i64,
+    /// The type of an object: access lists are those of types.
+    pub type_id: Option<i64>,
+    /// What was done.
+    pub action: Action,
+    /// Who did it.
+    pub author: &'a Author,
+    /// The way back.
+    pub changes: Changes,
+    /// The document after the change; its version and its state are noted.
+    pub after: Option<&'a RawDocument>,
+}
+
+impl Draft<'_> {
+    /// The entry behind `head`, with the head that it makes. Its time is later than that of `head`, whatever `now` is.
+    pub fn entry(self, head: Option<&Head>, sequence: i64, now: DateTime) -> (Document, Head) {
+        let time = head.map_or(now, |head| {
+            DateTime::from_millis(now.timestamp_millis().max(head.time.timestamp_millis().saturating_add(1)))
+        });
+        let number = head.map_or(1, |head| head.number.saturating_add(1));
+        let state = self.after.map(state_of);
+        let text = |value: &Option<String>| value.clone().map(Bson::String);
+        let version = self.after.and_then(|after| after.get_str("version").ok()).map(Bson::from);
+        let mut entry = doc! { "_id": ObjectId::new(), "sequence": sequence, "time": time };
+        let members = [
+            ("resource", Some(Bson::from(self.resource))),
+            ("public_id", Some(self.public_id.into())),
+            ("type_id", self.type_id.map(Bson::from)),
+            ("number", Some(number.into())),
+            ("version", version),
+            ("action", Some(self.action.name().into())),
+            ("user_id", self.author.user_id.map(Bson::from)),
+            ("user_name", text(&self.author.user_name)),
+            ("comment", text(&self.author.comment)),
+            ("request_id", text(&self.author.request_id)),
+            ("changes", Some(self.changes.into_document().into())),
+            ("state", state.map(|state| binary(&state))),
+        ];
+        entry.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        let hash = hash_of_document(&entry, head.map(|head| &head.hash));
+        entry.insert("hash", binary(&hash));
+        (entry, Head { number, time, hash, state })
+    }
+}
+
+fn binary(bytes: &[u8]) -> Bson {
+    Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
+}
+
+fn bytes<const N: usize>(entry: &RawDocument, name: &str) -> Option<[u8; N]> {
+    match entry.get(name).ok()?? {
+        RawBsonRef::Binary(binary) => binary.bytes.try_into().ok(),
+        _ => None,
+    }
+}
+
+/// What identifies the state of a document.
+pub fn state_of(document: &RawDocument) -> [u8; STATE_BYTES] {
+    let hash: [u8; 32] = Sha256::digest(document.as_bytes()).into();
+    let mut state = [0; STATE_BYTES];
+    state.copy_from_slice(&hash[..STATE_BYTES]);
+    state
+}
+
+fn hash_of_document(entry: &Document, previous: Option<&[u8; 32]>) -> [u8; 32] {
+    let hashed: Document = entry
+        .iter()
+        .filter(|(name, _)| !NOT_HASHED.contains(&name.as_str()))
+        .map(|(n, v)| (n.clone(), v.clone()))
+        .collect();
+    let bytes = hashed.to_vec().unwrap_or_default();
+    digest(&bytes, previous)
+}
+
+fn digest(bytes: &[u8], previous: Option<&[u8; 32]>) -> [u8; 32] {
+    Sha256::new().chain_update(previous.unwrap_or(&[0; 32])).chain_update(bytes).finalize().into()
+}
+
+/// The hash that a stored entry ought to have behind the entry with the hash `previous`; nothing if it is damaged.
+pub fn hash_of(entry: &RawDocument, previous: Option<&[u8; 32]>) -> Option<[u8; 32]> {
+    Some(hash_of_document(&Document::try_from(entry).ok()?, previous))
+}
+
+/// The hash of the entry before this one that pruning has removed.
+pub fn previous(entry: &RawDocument) -> Option<[u8; 32]> {
+    bytes(entry, "previous")
+}

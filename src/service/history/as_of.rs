@@ -1,0 +1,280 @@
+//! A store as it was at an earlier moment: whatever is asked of objects, types and categories is true of that moment.
+//!
+//! Only what changed since is read from the history. All other documents are the present ones. So the work grows with the
+//! number of changes since the moment, not with the store.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime, Document};
+use tokio::sync::OnceCell;
+
+use super::past::{Moment, Past, PastState, changed_since};
+use super::{RESOURCES, unreadable};
+use crate::admission;
+use crate::domain::document::raw;
+use crate::query::{Budget, Filter, Sort, SortValue};
+use crate::store::collections::TYPES;
+use crate::store::inspection::Finding;
+use crate::store::{
+    AggregateQuery, Chunks, CollectionSpec, Documents, Explanation, FindQuery, Page, Store, StoreError, Unit,
+};
+
+/// Questions for at most this many ids read the entries of these ids alone.
+const MOST_IDS: usize = 1000;
+
+/// Whose access lists the types have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLists {
+    /// Those of today: they decide what a caller may see of the past.
+    OfToday,
+    /// Those of the moment: they are part of what the type was.
+    OfThen,
+}
+
+/// The past of another store. It takes no changes.
+pub struct AsOf {
+    inner: Arc<dyn Store>,
+    moment: Moment,
+    access: AccessLists,
+    max_time: Duration,
+    changed: [OnceCell<Arc<Changed>>; RESOURCES.len()],
+}
+
+type Changed = BTreeMap<i64, Past>;
+
+impl AsOf {
+    /// The store as it was at `moment`.
+    pub fn new(inner: Arc<dyn Store>, moment: Moment, access: AccessLists, max_time: Duration) -> Arc<dyn Store> {
+        Arc::new(Self { inner, moment, access, max_time, changed: Default::default() })
+    }
+
+    /// What changed since, as far as it concerns the question; nothing for collections without a history.
+    async fn changed(&self, collection: &str, filter: &Filter) -> Result<Option<Arc<Changed>>, StoreError> {
+        let Some(place) = RESOURCES.iter().position(|(name, _)| *name == collection) else { return Ok(None) };
+        if let Some(all) = self.changed[place].get() {
+            return Ok(Some(Arc::clone(all)));
+        }
+        let read = async |ids: Option<&[i64]>| {
+            let changed = changed_since(&*self.inner, collection, self.moment, ids, self.max_time).await?;
+            Ok::<_, StoreError>(Arc::new(changed))
+        };
+        match ids_of(filter.document()) {
+            Some(ids) if ids.len() <= MOST_IDS => Ok(Some(read(Some(&ids)).await?)),
+            _ => Ok(Some(Arc::clone(self.changed[place].get_or_try_init(|| read(None)).await?))),
+        }
+    }
+
+    /// The documents that were different then and match, in the order of the query.
+    async fn different(
+        &self,
+        collection: &str,
+        changed: &Arc<Changed>,
+        query: &FindQuery,
+    ) -> Result<Vec<Old>, StoreError> {
+        let access_of_today = self.access == AccessLists::OfToday && collection == TYPES;
+        let (changed, filter, sort) = (Arc::clone(changed), query.filter.clone(), query.sort.clone());
+        let until = Instant::now().checked_add(query.max_time);
+        let found = admission::work(move |means| {
+            let budget = Budget::until(until).within(means);
+            let mut different = Vec::new();
+            for past in changed.values() {
+                let PastState::Document(document) = &past.state else { continue };
+                let document = match access_of_today {
+                    true => with_access_list(document, past.newest.as_deref())?,
+                    false => document.clone(),
+                };
+                if filter.matches_within(&document, &budget)? {
+                    different.push(Old { key: sort.key_of(&document)?, document });
+                }
+            }
+            different.sort_by(|one, other| sort.compare(&one.key, &other.key));
+            Ok(different)
+        });
+        found.await.map_err(StoreError::from)?
+    }
+
+    async fn answer(&self, collection: &str, query: &FindQuery, counted: bool) -> Result<Page, StoreError> {
+        let ask = async |query: &FindQuery| match counted {
+            true => self.inner.page(collection, query).await,
+            false => self.inner.find(collection, query).await.map(|documents| Page { documents, ..Page::default() }),
+        };
+        let Some(changed) = self.changed(collection, &query.filter).await? else { return ask(query).await };
+        if changed.is_empty() {
+            return ask(query).await;
+        }
+        let different = self.different(collection, &changed, query).await?;
+        // Those of today that were the same: their place is moved by at most as many as were different.
+        let begun = query.skip.saturating_sub(different.len() as u64);
+        let same = FindQuery {
+            filter: unchanged(query.filter.clone(), &changed),
+            projection: None,
+            skip: begun,
+            limit: if query.limit == 0 { 0 } else { query.limit.saturating_add(query.skip - begun) },
+            ..query.clone()
+        };
+        let page = ask(&same).await?;
+        let total = page.total + different.len() as u64;
+        let documents = merged(&page.documents, &different, (begun, query))?;
+        Ok(Page { documents, total, hint: None })
+    }
+}
+
+/// A document that was different then, with its place in the order.
+struct Old {
+    key: SortValue,
+    document: RawDocumentBuf,
+}
+
+/// The page of the query among both kinds of documents, each in the order of the sort. `begun` is how many of `same` were
+/// passed over.
+fn merged(same: &Documents, different: &[Old], (begun, query): (u64, &FindQuery)) -> Result<Documents, StoreError> {
+    let is_before = |old: &Old, document: &RawDocument, sort: &Sort| {
+        let key = sort.key_of(document)?;
+        Ok::<_, StoreError>(!sort.is_empty() && sort.compare(&old.key, &key) == Ordering::Less)
+    };
+    let mut old = different.iter().peekable();
+    let mut place = begun;
+    if begun > 0 {
+        // Without any left, everything lies before the page.
+        let Some(first) = same.first() else { return Ok(Documents::new()) };
+        while let Some(next) = old.peek() {
+            if !is_before(next, first, &query.sort)? {
+                break;
+            }
+            old.next();
+            place += 1;
+        }
+    }
+    let end = if query.limit == 0 { u64::MAX } else { query.skip.saturating_add(query.limit) };
+    let mut documents = Documents::new();
+    let mut take = |document: &RawDocument| {
+        if (query.skip..end).contains(&place) {
+            match &query.projection {
+                Some(projection) => documents.push(&projection.apply(document, &query.filter)?),
+                None => documents.push(document),
+            }
+        }
+        place += 1;
+        if documents.bytes() > query.max_bytes { Err(StoreError::TooLarge) } else { Ok(()) }
+    };
+    for document in same.iter() {
+        while let Some(next) = old.peek() {
+            if !is_before(next, document, &query.sort)? {
+                break;
+            }
+            take(&next.document)?;
+            old.next();
+        }
+        take(document)?;
+    }
+    for rest in old {
+        take(&rest.document)?;
+    }
+    Ok(documents)
+}
+
+/// The question, of those documents alone that are as they were.
+fn unchanged(filter: Filter, changed: &Changed) -> Filter {
+    filter.and(Filter::none_of("public_id", changed.keys().copied().map(Bson::Int64).collect()))
+}
+
+/// The ids that a filter names, if it asks for some alone.
+fn ids_of(filter: &Document) -> Option<Vec<i64>> {
+    if let Some(parts) = filter.get("$and").and_then(Bson::as_array) {
+        return parts.iter().filter_map(Bson::as_document).find_map(ids_of);
+    }
+    let whole = |value: &Bson| value.as_i64().or_else(|| value.as_i32().map(i64::from));
+    match filter.get("public_id")? {
+        Bson::Document(condition) => match condition.get("$eq") {
+            Some(id) => Some(vec![whole(id)?]),
+            None => condition.get_array("$in").ok()?.iter().map(whole).collect(),
+        },
+        id => Some(vec![whole(id)?]),
+    }
+}
+
+/// The type with the access list that it has today, or had last.
+fn with_access_list(document: &RawDocument, newest: Option<&RawDocument>) -> Result<RawDocumentBuf, StoreError> {
+    let mut document = Document::try_from(document).map_err(unreadable)?;
+    let newest = newest.map(Document::try_from).transpose().map_err(unreadable)?;
+    match newest.as_ref().and_then(|newest| newest.get("acl")) {
+        Some(acl) => drop(document.insert("acl", acl.clone())),
+        None => drop(document.remove("acl")),
+    }
+    Ok(raw(&document))
+}
+
+fn refused<T>(what: &str) -> Result<T, StoreError> {
+    Err(StoreError::Unsupported { what: format!("{what} of the past") })
+}
+
+#[async_trait]
+impl Store for AsOf {
+    async fn prepare(&self, _: &[CollectionSpec]) -> Result<(), StoreError> {
+        refused("indexes")
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        Ok(self.answer(collection, query, false).await?.documents)
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        self.answer(collection, query, true).await
+    }
+
+    async fn explain(&self, _: &str, _: &FindQuery) -> Result<Explanation, StoreError> {
+        refused("explain")
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        let Some(changed) = self.changed(collection, filter).await? else {
+            return self.inner.count(collection, filter, max_time).await;
+        };
+        let query = FindQuery::new(filter.clone(), max_time);
+        let different = self.different(collection, &changed, &query).await?.len() as u64;
+        let same = unchanged(filter.clone(), &changed);
+        Ok(different + self.inner.count(collection, &same, max_time).await?)
+    }
+
+    async fn aggregate(&self, _: &str, _: &AggregateQuery) -> Result<Chunks, StoreError> {
+        refused("pipelines")
+    }
+
+    async fn reserve_ids(&self, _: &str, _: u32) -> Result<i64, StoreError> {
+        refused("ids")
+    }
+
+    async fn commit(&self, _: Unit) -> Result<Vec<u64>, StoreError> {
+        refused("changes")
+    }
+
+    /// The past does not change.
+    fn revision(&self, collection: &str) -> u64 {
+        if RESOURCES.iter().any(|(name, _)| *name == collection) { 0 } else { self.inner.revision(collection) }
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.inner.ping().await
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.inner.inspect(collections, now).await
+    }
+
+    fn largest_unit(&self) -> usize {
+        self.inner.largest_unit()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}

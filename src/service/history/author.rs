@@ -1,0 +1,29 @@
+//! Who makes the changes of a request. It travels with the request's task, as its memory and turns do, so use cases need
+//! not hand it on.
+
+use crate::history::entry::{Action, Author};
+
+tokio::task_local! {
+    static AUTHOR: Author;
+    static ACTION: Action;
+}
+
+/// Does `work`; entries of its changes name this author.
+pub async fn by<T>(author: Author, work: impl Future<Output = T>) -> T {
+    AUTHOR.scope(author, work).await
+}
+
+/// Does `work`; entries of its changes have this action, except for removals.
+pub async fn as_action<T>(action: Action, work: impl Future<Output = T>) -> T {
+    ACTION.scope(action, work).await
+}
+
+/// The author of what this task changes; nobody where no request is under way.
+pub(super) fn current() -> Author {
+    AUTHOR.try_with(Clone::clone).unwrap_or_default()
+}
+
+/// The action that this task was given.
+pub(super) fn action() -> Option<Action> {
+    ACTION.try_with(|action| *action).ok()
+}

@@ -1,0 +1,254 @@
+//! Reading entries: which of them a caller may see, and what of them.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document};
+use futures::TryStreamExt;
+
+use super::heads::of_kind;
+use super::kept::has_sequence;
+use super::{resource_of, unreadable};
+use crate::domain::acl::Permission;
+use crate::domain::document::{integer, raw, text};
+use crate::domain::object_type::ObjectType;
+use crate::history::patch::unescaped;
+use crate::query::Filter;
+use crate::service::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
+use crate::service::list_query::ListQuery;
+use crate::service::resource::{self, Listed, Objects, Resource};
+use crate::service::services::Services;
+use crate::service::type_catalog::Types;
+use crate::store::collections::LOGS;
+use crate::store::{Documents, FindQuery, StoreError};
+
+/// What stands for the value of a password field.
+const HIDDEN: &str = "********";
+
+/// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
+pub const KNOWN: [&str; 11] = [
+    "sequence",
+    "time",
+    "resource",
+    "public_id",
+    "type_id",
+    "number",
+    "version",
+    "action",
+    "user_id",
+    "user_name",
+    "comment",
+];
+
+/// Entries of the history.
+pub struct Logs;
+
+impl Resource for Logs {
+    const COLLECTION: &'static str = LOGS;
+    const MODEL: &'static str = "Log";
+    const NAME: &'static str = "log entry";
+    const NOT_FOUND: ErrorCode = ErrorCode::NotFound;
+
+    fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
+        Cow::Borrowed(stored)
+    }
+}
+
+/// The entries of one resource that the caller may see.
+///
+/// # Errors
+/// The refusal for an id without a visible document and without visible entries; errors of the store.
+pub async fn history_of<R: Resource>(
+    services: &Services,
+    caller: &Caller,
+    public_id: i64,
+    mut query: ListQuery,
+) -> Result<Listed, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let is_object = R::COLLECTION == Objects::COLLECTION;
+    let own = of_kind(resource_of(R::COLLECTION).unwrap_or_default()).and(Filter::equals("public_id", public_id));
+    let visible = visible(services, caller, &types).await?;
+    let seen = visible.clone().map_or_else(|| own.clone(), |visible| own.clone().and(visible));
+    let found = resource::find::<R>(services, public_id).await?;
+    let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
+    let any = FindQuery::new(seen, services.max_time).limited(1);
+    if !is_visible && services.store.find(LOGS, &any).await?.is_empty() {
+        return Err(match is_object {
+            true => types.absent(caller, public_id),
+            false => ServiceError::not_found(R::NOT_FOUND, public_id),
+        });
+    }
+    query.filter = own.and(query.filter);
+    list(services, &types, visible, query).await
+}
+
+/// All entries that the caller may see.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQuery) -> Result<Listed, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    let visible = visible(services, caller, &types).await?;
+    query.filter = has_sequence().and(query.filter);
+    list(services, &types, visible, query).await
+}
+
+async fn list(
+    services: &Services,
+    types: &std::sync::Arc<Types>,
+    visible: Option<Filter>,
+    mut query: ListQuery,
+) -> Result<Listed, ServiceError> {
+    if let Some(visible) = visible {
+        query.filter = query.filter.guarded_by(visible);
+    }
+    let shown =
+        |documents: &Documents| documents.iter().map(|entry| shown(types, entry)).collect::<Result<Vec<_>, _>>();
+    let all = |documents: &Documents| {
+        Ok::<_, StoreError>(shown(documents)?.iter().map(|entry| &**entry).collect::<Documents>())
+    };
+    Ok(match resource::list::<Logs>(services, &query).await? {
+        Listed::Page(mut page) => {
+            page.documents = all(&page.documents)?;
+            Listed::Page(page)
+        }
+        Listed::Keyed(mut page, behind) => {
+            page.documents = all(&page.documents)?;
+            Listed::Keyed(page, behind)
+        }
+        Listed::Chunked(mut chunks) => {
+            let types = std::sync::Arc::clone(types);
+            let documents = chunks.documents.and_then(move |chunk| {
+                let entries: Result<Vec<_>, _> = chunk.iter().map(|entry| self::shown(&types, entry)).collect();
+                std::future::ready(entries.map(|entries| entries.iter().map(|entry| &**entry).collect()))
+            });
+            chunks.documents = Box::pin(documents);
+            Listed::Chunked(chunks)
+        }
+        explained @ Listed::Explained(_) => explained,
+    })
+}
+
+/// The condition on entries that leaves out those of objects that are hidden from the caller; nothing if none are.
+///
+/// The access lists are those of today; that of a type that was deleted is the last one it had.
+async fn visible(services: &Services, caller: &Caller, types: &Types) -> Result<Option<Filter>, ServiceError> {
+    let deleted = of_kind("types").and(Filter::equals("action", "DELETE"));
+    let deleted = services.store.find(LOGS, &FindQuery::new(deleted, services.max_time)).await?;
+    let mut denied: HashSet<i64> = HashSet::new();
+    for entry in deleted.iter() {
+        let Some(id) = integer(entry, "public_id").filter(|id| types.get(*id).is_none()) else { continue };
+        let document = super::past::changes_of(entry)?.get_document("deleted").map_err(unreadable)?;
+        let allows =
+            ObjectType::from_document(document).is_ok_and(|last| last.acl.allows(caller.group_id, Permission::Read));
+        if !allows {
+            denied.insert(id);
+        }
+    }
+    let present = types.visible_to(caller);
+    if denied.is_empty() {
+        return Ok(present);
+    }
+    let mut denied: Vec<i64> = denied.into_iter().collect();
+    denied.sort_unstable();
+    let gone = Filter::none_of("type_id", denied.into_iter().map(Bson::Int64).collect());
+    Ok(Some(present.map_or_else(|| gone.clone(), |present| present.and(gone.clone()))))
+}
+
+/// What clients see of an entry: no values of password fields, no digests but that of the entry.
+fn shown(types: &Types, entry: &RawDocument) -> Result<RawDocumentBuf, StoreError> {
+    let mut document = Document::try_from(entry).map_err(unreadable)?;
+    for hidden in ["state", "previous"] {
+        document.remove(hidden);
+    }
+    if let Ok(Some(RawBsonRef::Binary(hash))) = entry.get("hash") {
+        let hex: String = hash.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        document.insert("hash", hex);
+    }
+    if text(entry, "resource") == Some("objects")
+        && let Ok(changes) = document.get_document_mut("changes")
+    {
+        let plain = integer(entry, "type_id").and_then(|id| types.get(id)).map(|entry| {
+            entry
+                .object_type
+                .fields
+                .iter()
+                .filter(|field| !field.is_password())
+                .map(|field| field.name.as_str())
+                .collect()
+        });
+        conceal(changes, &plain.unwrap_or_default());
+    }
+    Ok(raw(&document))
+}
+
+/// Hides the values of all fields but the plain ones. A field that the type no longer has may have been a password.
+fn conceal(changes: &mut Document, plain: &HashSet<&str>) {
+    if let Ok(was) = changes.get_document_mut("was") {
+        for (place, value) in was.iter_mut() {
+            let mut rest = place.strip_prefix("/fields/").into_iter().flat_map(|rest| rest.split('/'));
+            let is_secret = rest.next().is_some_and(|name| !plain.contains(unescaped(name).as_str()));
+            if place == "/fields" {
+                conceal_entries(value, plain);
+            } else if is_secret && rest.next() != Some("name") {
+                *value = HIDDEN.into();
+            }
+        }
+    }
+    if let Ok(parts) = changes.get_array_mut("parts") {
+        for part in parts.iter_mut().filter_map(Bson::as_document_mut) {
+            let place = part.get_str("at").unwrap_or_default().to_owned();
+            if let Some(had) = part.get_mut("had") {
+                match place.as_str() {
+                    "/fields" => conceal_entries(had, plain),
+                    "" => had.as_document_mut().and_then(|had| had.get_mut("fields")).into_iter().for_each(|fields| {
+                        conceal_entries(fields, plain);
+                    }),
+                    place if place.starts_with("/fields/") => conceal_entry(had, &place["/fields/".len()..], plain),
+                    _ => {}
+                }
+            }
+        }
+    }
+    if let Ok(deleted) = changes.get_document_mut("deleted")
+        && let Some(fields) = deleted.get_mut("fields")
+    {
+        conceal_entries(fields, plain);
+    }
+}
+
+fn conceal_entries(entries: &mut Bson, plain: &HashSet<&str>) {
+    let Bson::Array(entries) = entries else {
+        *entries = HIDDEN.into();
+        return;
+    };
+    for entry in entries {
+        match entry.as_document_mut() {
+            Some(entry) => {
+                if !entry.get_str("name").is_ok_and(|name| plain.contains(name)) && entry.contains_key("value") {
+                    entry.insert("value", HIDDEN);
+                }
+            }
+            None => *entry = HIDDEN.into(),
+        }
+    }
+}
+
+/// Members of a single entry of `fields`.
+fn conceal_entry(had: &mut Bson, rest: &str, plain: &HashSet<&str>) {
+    let name = unescaped(rest.split('/').next().unwrap_or_default());
+    if plain.contains(name.as_str()) {
+        return;
+    }
+    match had.as_document_mut() {
+        Some(members) if !rest.contains('/') => {
+            if members.contains_key("value") {
+                members.insert("value", HIDDEN);
+            }
+        }
+        _ => *had = HIDDEN.into(),
+    }
+}

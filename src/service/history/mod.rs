@@ -1,0 +1,37 @@
+//! History: an entry for each change of an object, a type or a category, written in the unit of the change.
+//!
+//! [`Recorder`] stands between the use cases and the store, so no change can forget its entry. [`author`] says who makes
+//! the changes of a request. [`crate::history`] says what an entry is.
+
+mod as_of;
+pub mod author;
+mod entries;
+mod heads;
+mod kept;
+mod past;
+mod recorder;
+
+pub use self::as_of::{AccessLists, AsOf};
+pub use self::entries::{KNOWN, Logs, history_of, list_entries};
+pub use self::kept::{begin, moment};
+pub use self::past::Moment;
+pub use self::recorder::Recorder;
+
+use crate::store::StoreError;
+use crate::store::collections::{CATEGORIES, OBJECTS, TYPES};
+
+/// The counter of sequences, and what is known of the history as a whole.
+pub(super) const HISTORY: &str = "service.history";
+
+/// The collections with a history, and the names of their resources in entries.
+const RESOURCES: [(&str, &str); 3] = [(OBJECTS, "objects"), (TYPES, "types"), (CATEGORIES, "categories")];
+
+/// The name of the resource whose documents are in this collection, if they have a history.
+pub(super) fn resource_of(collection: &str) -> Option<&'static str> {
+    RESOURCES.iter().find(|(name, _)| *name == collection).map(|(_, resource)| *resource)
+}
+
+/// Something in the history cannot be read.
+fn unreadable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt { what: format!("the history: {error}") }
+}

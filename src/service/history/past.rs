@@ -1,0 +1,173 @@
+//! What documents were at an earlier moment: the present documents, turned back by the entries since then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime, Document, doc};
+
+use super::heads::of_kind;
+use super::{resource_of, unreadable};
+use crate::domain::document::{integer, raw};
+use crate::history::entry::{Head, state_of};
+use crate::history::patch::apply;
+use crate::query::{Filter, Limits};
+use crate::store::collections::LOGS;
+use crate::store::{Documents, FindQuery, Store, StoreError};
+
+/// More entries, or entries of more bytes, are not turned back for one question.
+pub(super) const MOST_ENTRIES: u64 = 50_000;
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// How often documents are read again that changed between two looks.
+const LOOKS: usize = 4;
+
+/// A moment of the history: the state after all entries up to and including it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The entry with this sequence.
+    Sequence(i64),
+    /// This time.
+    Time(DateTime),
+}
+
+impl Moment {
+    /// The entries behind it.
+    fn later(self) -> Filter {
+        let document = match self {
+            Self::Sequence(sequence) => doc! { "sequence": { "$gt": sequence } },
+            Self::Time(time) => doc! { "time": { "$gt": time } },
+        };
+        Filter::parse(&document, &Limits::NONE).expect("the condition is made of known operators")
+    }
+}
+
+/// What a document was that has changed since.
+#[derive(Debug, Clone)]
+pub(super) struct Past {
+    pub(super) state: PastState,
+    /// The newest state that is known: the present one, or that before the deletion.
+    pub(super) newest: Option<RawDocumentBuf>,
+}
+
+/// The state of a document at a moment.
+#[derive(Debug, Clone)]
+pub(super) enum PastState {
+    /// There was none.
+    Absent,
+    /// This.
+    Document(RawDocumentBuf),
+    /// Another tool changed it since, so nobody knows.
+    Unknown,
+}
+
+/// The documents of a collection that changed after the moment, by id; `only` narrows to these ids.
+///
+/// # Errors
+/// [`StoreError::Query`] when too much has changed since, and errors of the store.
+pub(super) async fn changed_since(
+    store: &dyn Store,
+    collection: &str,
+    moment: Moment,
+    only: Option<&[i64]>,
+    max_time: Duration,
+) -> Result<BTreeMap<i64, Past>, StoreError> {
+    let kind = resource_of(collection).unwrap_or_default();
+    let mut changed = BTreeMap::new();
+    let mut asked: Option<Vec<i64>> = only.map(<[i64]>::to_vec);
+    for look in 1..=LOOKS {
+        let mut filter = of_kind(kind).and(moment.later());
+        if let Some(ids) = &asked {
+            filter = filter.and(Filter::one_of("public_id", bson_ids(ids.iter().copied())));
+        }
+        let mut query = FindQuery::new(filter, max_time).limited(MOST_ENTRIES + 1);
+        query.max_bytes = MOST_BYTES;
+        let found = match store.find(LOGS, &query).await {
+            Err(StoreError::TooLarge) => return Err(too_much()),
+            found => found?,
+        };
+        if found.len() as u64 > MOST_ENTRIES {
+            return Err(too_much());
+        }
+        let entries = by_id(&found);
+        let ids = bson_ids(entries.keys().copied());
+        let present = FindQuery::new(Filter::one_of("public_id", ids), max_time);
+        let present = store.find(collection, &present).await?;
+        let present: BTreeMap<i64, &RawDocument> =
+            present.iter().filter_map(|document| Some((integer(document, "public_id")?, document))).collect();
+        let mut unsettled = Vec::new();
+        for (id, entries) in entries {
+            let now = present.get(&id).copied();
+            let newest = entries.first().and_then(|entry| Head::of(entry));
+            if newest.is_some_and(|head| head.state == now.map(state_of)) {
+                changed.insert(id, turned_back(now, &entries)?);
+            } else if look < LOOKS {
+                unsettled.push(id);
+            } else {
+                let newest = now.map(RawDocument::to_owned);
+                changed.insert(id, Past { state: PastState::Unknown, newest });
+            }
+        }
+        if unsettled.is_empty() {
+            break;
+        }
+        asked = Some(unsettled);
+    }
+    Ok(changed)
+}
+
+/// MongoDB's number for a question that needs too much memory.
+const EXCEEDED_MEMORY: i32 = 292;
+
+fn too_much() -> StoreError {
+    let message = format!(
+        "more than {MOST_ENTRIES} changes, or changes of more than 64 MiB, have come since then; ask for a later moment, or \
+         for single ids"
+    );
+    StoreError::Query { code: EXCEEDED_MEMORY, message }
+}
+
+fn bson_ids(ids: impl Iterator<Item = i64>) -> Vec<Bson> {
+    ids.map(Bson::Int64).collect()
+}
+
+/// The entries of each document, the newest first.
+fn by_id(found: &Documents) -> BTreeMap<i64, Vec<&RawDocument>> {
+    let mut entries: BTreeMap<i64, Vec<&RawDocument>> = BTreeMap::new();
+    for entry in found.iter() {
+        if let Some(id) = integer(entry, "public_id") {
+            entries.entry(id).or_default().push(entry);
+        }
+    }
+    for list in entries.values_mut() {
+        list.sort_by_key(|entry| std::cmp::Reverse(integer(entry, "number")));
+    }
+    entries
+}
+
+/// The document before all these entries, the newest of which is the first.
+pub(super) fn turned_back(now: Option<&RawDocument>, entries: &[&RawDocument]) -> Result<Past, StoreError> {
+    let mut newest = now.map(RawDocument::to_owned);
+    let mut state = now.map(Document::try_from).transpose().map_err(unreadable)?;
+    for entry in entries {
+        let changes = changes_of(entry)?;
+        if changes.get("unknown").ok().flatten().is_some() {
+            return Ok(Past { state: PastState::Unknown, newest });
+        }
+        if let Ok(Some(RawBsonRef::Document(deleted))) = changes.get("deleted") {
+            newest = newest.or_else(|| Some(deleted.to_owned()));
+            state = Some(Document::try_from(deleted).map_err(unreadable)?);
+        } else if changes.get("created").ok().flatten().is_some() {
+            state = None;
+        } else {
+            apply(state.as_mut().ok_or_else(|| unreadable("an entry"))?, changes).map_err(unreadable)?;
+        }
+    }
+    let state = state.map_or(PastState::Absent, |document| PastState::Document(raw(&document)));
+    Ok(Past { state, newest })
+}
+
+/// The `changes` of an entry.
+pub(super) fn changes_of(entry: &RawDocument) -> Result<&RawDocument, StoreError> {
+    entry.get_document("changes").map_err(unreadable)
+}

@@ -1,0 +1,301 @@
+//! A store that adds entries of the history to the units of changes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bson::raw::{RawDocument, RawDocumentBuf};
+use bson::{Bson, DateTime, Document};
+
+use super::heads::{self, Key};
+use super::{HISTORY, author, resource_of};
+use crate::clock::Clock;
+use crate::domain::document::{integer, raw};
+use crate::history::entry::{Action, Author, Changes, Draft, state_of};
+use crate::history::patch::reverse;
+use crate::query::Filter;
+use crate::store::collections::LOGS;
+use crate::store::inspection::Finding;
+use crate::store::{
+    AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery, Page,
+    Store, StoreError, Unit,
+};
+
+/// How often a unit is tried again when another one added an entry of the same resource.
+const ATTEMPTS: usize = 16;
+
+/// The members that activating an object changes.
+const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
+
+/// Passes everything on to another store, and records changes of objects, types and categories.
+pub struct Recorder {
+    inner: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    max_time: Duration,
+}
+
+/// A change of one document with a history.
+struct Recorded<'a> {
+    key: Key,
+    before: Option<&'a RawDocument>,
+    after: Option<&'a RawDocument>,
+}
+
+impl Recorder {
+    /// The store, with entries for changes. `max_time` is the time budget of a query.
+    pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> Arc<dyn Store> {
+        Arc::new(Self { inner, clock, max_time })
+    }
+
+    async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let (unit, asked) = self.expanded(unit).await?;
+        let author = author::current();
+        for _ in 0..ATTEMPTS {
+            let mut recorded = unit.clone();
+            recorded.changes.extend(self.entries(&unit, &author).await?);
+            match self.inner.commit(recorded).await {
+                Err(StoreError::Duplicate { collection, .. }) if collection == LOGS => {}
+                Err(StoreError::Condition { index }) if index >= asked.conditions => return Err(StoreError::Stale),
+                outcome => return Ok(asked.counts(&outcome?)),
+            }
+        }
+        Err(StoreError::Stale)
+    }
+
+    /// The entries of the unit's changes.
+    async fn entries(&self, unit: &Unit, author: &Author) -> Result<Vec<Change>, StoreError> {
+        let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
+        let (new, known): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.before.is_none());
+        let keys = |changes: Vec<&Recorded<'_>>| changes.iter().map(|change| change.key).collect::<BTreeSet<Key>>();
+        let mut heads = heads::of(&*self.inner, keys(known), keys(new), self.max_time).await?;
+        let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(changes.len());
+        let nobody = Author::default();
+        let mut states: HashMap<Key, Option<[u8; 16]>> = heads.iter().map(|(key, head)| (*key, head.state)).collect();
+        for change in &changes {
+            let before = change.before.map(state_of);
+            if states.get(&change.key).is_some_and(|known| *known != before) {
+                drafts.push(change.draft(Action::Outside, &nobody, Changes::Unknown, change.before));
+            }
+            if let Some(draft) = change.drafted(author)? {
+                drafts.push(draft);
+            }
+            states.insert(change.key, change.after.map(state_of));
+        }
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = u32::try_from(drafts.len()).map_err(|_| StoreError::backend("too many changes in one unit"))?;
+        let mut sequence = self.inner.reserve_ids(HISTORY, count).await?;
+        let now = DateTime::from_chrono(self.clock.now());
+        let mut entries = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let key = (draft.resource, draft.public_id);
+            let (entry, head) = draft.entry(heads.get(&key), sequence, now);
+            heads.insert(key, head);
+            sequence += 1;
+            entries.push(Change::Insert { collection: LOGS, document: raw(&entry) });
+        }
+        Ok(entries)
+    }
+
+    /// The unit with a change for each document. Documents that come to match meanwhile make it [`StoreError::Stale`].
+    async fn expanded(&self, unit: Unit) -> Result<(Unit, Asked), StoreError> {
+        let mut asked = Asked { conditions: unit.conditions.len(), parts: Vec::with_capacity(unit.changes.len()) };
+        let (mut conditions, mut changes) = (unit.conditions, Vec::with_capacity(unit.changes.len()));
+        for change in unit.changes {
+            let (collection, filter) = match &change {
+                Change::DeleteMany { collection, filter } | Change::UpdateMany { collection, filter, .. }
+                    if resource_of(collection).is_some() =>
+                {
+                    (*collection, filter.clone())
+                }
+                _ => {
+                    asked.parts.push(None);
+                    changes.push(change);
+                    continue;
+                }
+            };
+            let found = self.inner.find(collection, &FindQuery::new(filter.clone(), self.max_time)).await?;
+            let mut ids: Vec<Bson> = Vec::with_capacity(found.len());
+            let begun = changes.len();
+            for before in found.iter() {
+                let before = before.to_owned();
+                let document = decoded(collection, &before)?;
+                ids.extend(document.get("_id").cloned());
+                match &change {
+                    Change::UpdateMany { update, .. } => {
+                        let mut after = document;
+                        if update.apply(&mut after) {
+                            changes.push(Change::Replace { collection, before, after: encoded(collection, &after)? });
+                        }
+                    }
+                    _ => changes.push(Change::Delete { collection, before }),
+                }
+            }
+            asked.parts.push(Some((changes.len() - begun, found.len() as u64)));
+            let others = filter.and(Filter::none_of("_id", ids));
+            conditions.push(Condition::None { collection, filter: others });
+        }
+        Ok((Unit { conditions, changes }, asked))
+    }
+}
+
+fn decoded(collection: &str, document: &RawDocument) -> Result<Document, StoreError> {
+    Document::try_from(document)
+        .map_err(|error| StoreError::Corrupt { what: format!("a document of {collection}: {error}") })
+}
+
+fn encoded(collection: &str, document: &Document) -> Result<RawDocumentBuf, StoreError> {
+    RawDocumentBuf::try_from(document)
+        .map_err(|error| StoreError::Corrupt { what: format!("a document of {collection}: {error}") })
+}
+
+/// What the caller's unit had: the counts of the recorded unit are brought back to its changes.
+struct Asked {
+    conditions: usize,
+    /// For each change: nothing if it stayed one; else how many took its place, and how many documents it matched.
+    parts: Vec<Option<(usize, u64)>>,
+}
+
+impl Asked {
+    fn counts(&self, counts: &[u64]) -> Vec<u64> {
+        let mut rest = counts.iter().copied();
+        let count = |part: &Option<(usize, u64)>| match part {
+            None => rest.next().unwrap_or_default(),
+            Some((changes, matched)) => {
+                rest.by_ref().take(*changes).for_each(drop);
+                *matched
+            }
+        };
+        self.parts.iter().map(count).collect()
+    }
+}
+
+impl<'a> Recorded<'a> {
+    fn of(change: &'a Change) -> Option<Self> {
+        let (collection, before, after) = match change {
+            Change::Insert { collection, document } => (collection, None, Some(&**document)),
+            Change::Replace { collection, before, after } => (collection, Some(&**before), Some(&**after)),
+            Change::Delete { collection, before } => (collection, Some(&**before), None),
+            Change::DeleteMany { .. } | Change::UpdateMany { .. } => return None,
+        };
+        let public_id = integer(after.or(before)?, "public_id")?;
+        Some(Self { key: (resource_of(collection)?, public_id), before, after })
+    }
+
+    fn draft<'d>(
+        &self,
+        action: Action,
+        author: &'d Author,
+        changes: Changes,
+        after: Option<&'d RawDocument>,
+    ) -> Draft<'d> {
+        let (resource, public_id) = self.key;
+        let shape = self.after.or(self.before).filter(|_| resource == "objects");
+        let type_id = shape.and_then(|object| integer(object, "type_id"));
+        Draft { resource, public_id, type_id, action, author, changes, after }
+    }
+
+    /// The entry of the change itself; none if nothing changes.
+    fn drafted<'d>(&self, author: &'d Author) -> Result<Option<Draft<'d>>, StoreError>
+    where
+        'a: 'd,
+    {
+        let damaged = |_| StoreError::Corrupt { what: format!("a document of {}", self.key.0) };
+        let (usual, changes) = match (self.before, self.after) {
+            (None, _) => (Action::Create, Changes::Created),
+            (Some(before), None) => (Action::Delete, Changes::Deleted(decoded(self.key.0, before)?)),
+            (Some(before), Some(after)) => {
+                let Some(patch) = reverse(before, after).map_err(damaged)? else { return Ok(None) };
+                (usual_action(&patch), Changes::Patched(patch))
+            }
+        };
+        let action = author::action().filter(|_| usual != Action::Delete).unwrap_or(usual);
+        Ok(Some(self.draft(action, author, changes, self.after)))
+    }
+}
+
+/// What a change is that nobody named.
+fn usual_action(patch: &Document) -> Action {
+    let was = patch.get_document("was").ok();
+    let activates = was.is_some_and(|was| {
+        was.contains_key("/active")
+            && was.keys().all(|place| place.strip_prefix('/').is_some_and(|name| OF_ACTIVATION.contains(&name)))
+    });
+    if activates && !patch.contains_key("parts") { Action::ActiveChange } else { Action::Edit }
+}
+
+#[async_trait]
+impl Store for Recorder {
+    async fn prepare(&self, collections: &[CollectionSpec]) -> Result<(), StoreError> {
+        self.inner.prepare(collections).await
+    }
+
+    async fn find(&self, collection: &str, query: &FindQuery) -> Result<Documents, StoreError> {
+        self.inner.find(collection, query).await
+    }
+
+    async fn page(&self, collection: &str, query: &FindQuery) -> Result<Page, StoreError> {
+        self.inner.page(collection, query).await
+    }
+
+    async fn chunks(&self, collection: &str, query: &FindQuery) -> Result<ChunkedPage, StoreError> {
+        self.inner.chunks(collection, query).await
+    }
+
+    async fn explain(&self, collection: &str, query: &FindQuery) -> Result<Explanation, StoreError> {
+        self.inner.explain(collection, query).await
+    }
+
+    async fn count(&self, collection: &str, filter: &Filter, max_time: Duration) -> Result<u64, StoreError> {
+        self.inner.count(collection, filter, max_time).await
+    }
+
+    async fn aggregate(&self, collection: &str, query: &AggregateQuery) -> Result<Chunks, StoreError> {
+        self.inner.aggregate(collection, query).await
+    }
+
+    async fn reserve_ids(&self, collection: &str, count: u32) -> Result<i64, StoreError> {
+        self.inner.reserve_ids(collection, count).await
+    }
+
+    async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
+        let is_recorded = |change: &Change| match change {
+            Change::Insert { collection, .. }
+            | Change::Replace { collection, .. }
+            | Change::Delete { collection, .. }
+            | Change::DeleteMany { collection, .. }
+            | Change::UpdateMany { collection, .. } => resource_of(collection).is_some(),
+        };
+        if unit.changes.iter().any(is_recorded) { self.record(unit).await } else { self.inner.commit(unit).await }
+    }
+
+    fn revision(&self, collection: &str) -> u64 {
+        self.inner.revision(collection)
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.inner.ping().await
+    }
+
+    fn lacks(&self) -> Vec<String> {
+        self.inner.lacks()
+    }
+
+    async fn inspect(&self, collections: &[CollectionSpec], now: DateTime) -> Result<Vec<Finding>, StoreError> {
+        self.inner.inspect(collections, now).await
+    }
+
+    fn largest_unit(&self) -> usize {
+        self.inner.largest_unit()
+    }
+
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}

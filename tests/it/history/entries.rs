@@ -1,0 +1,90 @@
+//! Every change has its entry.
+
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, fields, on_each_store};
+
+/// The actions in the history of a resource, the oldest first.
+async fn actions(app: &TestApp, path: &str) -> Vec<String> {
+    let list = app.get(&format!("{path}/history?limit=0")).await;
+    assert_eq!(list.status, 200, "{}", list.text);
+    list.results("/action").iter().map(|action| action.as_str().expect("a text").to_owned()).collect()
+}
+
+on_each_store! {
+    async fn each_change_of_an_object_has_an_entry(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
+        let path = format!("/objects/{id}");
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2"}})).await.status, 202);
+        assert_eq!(app.put(&format!("{path}/state"), &json!(false)).await.status, 202);
+        assert_eq!(app.put(&format!("{path}/state"), &json!(true)).await.status, 202);
+        assert_eq!(app.delete(&path).await.status, 200);
+        assert_eq!(actions(app, &path).await, ["CREATE", "EDIT", "ACTIVE_CHANGE", "ACTIVE_CHANGE", "DELETE"]);
+        let list = app.get(&format!("{path}/history?limit=0")).await.json();
+        let entry = &list["results"][1];
+        assert_eq!(entry["resource"], "objects");
+        assert_eq!(entry["public_id"], id);
+        assert_eq!(entry["type_id"], kind);
+        assert_eq!(entry["user_id"], 1);
+        assert_eq!(entry["user_name"], "admin");
+        assert_eq!(entry["changes"]["was"]["/fields/hostname/value"], "web-1");
+        assert_eq!(entry["changes"]["was"]["/version"], "1.0.0");
+        assert!(entry["request_id"].is_string(), "{entry}");
+        let numbers: Vec<&Value> = list["results"].as_array().expect("a list").iter().map(|it| &it["number"]).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    }
+
+    async fn types_and_categories_have_a_history_too(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let category = app.post("/categories/", &json!({"name": "all", "label": "All", "types": [kind]})).await;
+        assert_eq!(category.status, 201, "{}", category.text);
+        let category = category.json()["result_id"].as_i64().expect("an id");
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"label": "Servers"})).await.status, 202);
+        assert_eq!(app.delete(&format!("/types/{kind}")).await.status, 202);
+        assert_eq!(actions(app, &format!("/types/{kind}")).await, ["CREATE", "EDIT", "DELETE"]);
+        // The type left the category.
+        assert_eq!(actions(app, &format!("/categories/{category}")).await, ["CREATE", "EDIT"]);
+        assert_eq!(app.get(&format!("/categories/{category}")).await.json()["result"]["types"], json!([]));
+    }
+
+    async fn what_happens_to_many_objects_has_an_entry_for_each(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let body = |name: &str| json!({"type_id": kind, "author_id": 1, "fields": fields(&json!({"hostname": name}))});
+        let made = app.post("/objects/bulk", &json!([body("a"), body("b"), body("c")])).await;
+        assert_eq!(made.json()["created"], 3, "{}", made.text);
+        let all: Vec<i64> = app.get("/objects/?limit=0").await.results("/public_id").iter().filter_map(Value::as_i64).collect();
+        let changed = app.patch("/objects/?filter={}&expected_count=3", &json!({"fields": {"hostname": "x"}})).await;
+        assert_eq!(changed.status, 202, "{}", changed.text);
+        assert_eq!(app.delete(&format!("/types/{kind}?cascade=true")).await.status, 202);
+        for id in all {
+            assert_eq!(actions(app, &format!("/objects/{id}")).await, ["CREATE", "EDIT", "DELETE"]);
+        }
+    }
+
+    async fn a_change_that_changes_nothing_and_one_that_is_refused_have_none(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        let path = format!("/objects/{id}");
+        assert_eq!(app.put(&format!("{path}/state"), &json!(true)).await.status, 204);
+        assert_eq!(app.patch(&path, &json!({"type_id": kind + 1})).await.status, 400);
+        assert_eq!(app.put(&format!("/objects/clean/{kind}"), &json!(null)).await.status, 202);
+        assert_eq!(actions(app, &path).await, ["CREATE"]);
+        assert_eq!(app.get("/logs/?limit=0").await.json()["total"], 2);
+    }
+
+    async fn all_entries_are_listed_filtered_and_sorted(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": "b"}})).await.status, 202);
+        let list = app.get("/logs/?sort=-sequence").await;
+        assert_eq!(list.results("/action"), ["EDIT", "CREATE", "CREATE"]);
+        let list = app.get_with("/logs/", &[("filter", r#"{"resource": "objects", "action": {"$in": ["EDIT"]}}"#)]).await;
+        assert_eq!(list.json()["total"], 1, "{}", list.text);
+        for filter in [r#"{"changes.was./fields/hostname/value": "web-1"}"#, r#"{"$expr": {"$eq": ["$public_id", 1]}}"#, r#"{"$or": [{"state": 1}]}"#] {
+            let list = app.get_with("/logs/", &[("filter", filter)]).await;
+            assert_eq!(list.status, 400, "{filter}: {}", list.text);
+        }
+        assert_eq!(app.get("/logs/?sort=changes").await.status, 400);
+    }
+}

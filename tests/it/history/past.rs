@@ -1,0 +1,104 @@
+//! What was, as it was read then.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, fields, on_each_store, send};
+
+/// The sequence of the last entry.
+async fn now(app: &TestApp) -> i64 {
+    let list = app.get("/logs/?sort=-sequence&limit=1").await;
+    list.results("/sequence")[0].as_i64().expect("a number")
+}
+
+/// A rendered view without the moment at which it was made.
+fn timeless(mut view: Value) -> Value {
+    if let Some(members) = view.as_object_mut() {
+        members.remove("current_render_time");
+    }
+    view
+}
+
+on_each_store! {
+    async fn at_each_moment_reads_and_lists_are_what_they_were_then(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number"), ("rack", "ref")]).await;
+        let rack = app.create_object(kind, &json!({"hostname": "rack", "units": 40})).await;
+        let mut ids = vec![rack];
+        for number in 0..6 {
+            ids.push(app.create_object(kind, &json!({"hostname": format!("web-{number}"), "units": number, "rack": rack})).await);
+        }
+        let lists = [
+            "/objects/?limit=3&page=1",
+            "/objects/?limit=3&page=2&sort=-f.units",
+            "/objects/?limit=0&view=render&sort=f.hostname",
+            "/types/?limit=0",
+            "/categories/?limit=0",
+        ];
+        let filter = [("filter", r#"{"f.units": {"$gte": 2}, "active": true}"#), ("limit", "2"), ("sort", "-f.hostname")];
+        let mut moments: Vec<(i64, Vec<String>)> = Vec::new();
+        let steps = [
+            ("PATCH", format!("/objects/{}", ids[2]), json!({"fields": {"hostname": "new", "units": 9}})),
+            ("DELETE", format!("/objects/{}", ids[3]), Value::Null),
+            ("PATCH", format!("/types/{kind}"), json!({"label": "Machines"})),
+            ("PUT", format!("/objects/{}/state", ids[4]), json!(false)),
+            ("POST", "/categories/".to_owned(), json!({"name": "all", "label": "All", "types": [kind]})),
+            ("PATCH", format!("/objects/{rack}"), json!({"fields": {"hostname": "rack-2"}})),
+            ("POST", "/objects/".to_owned(), json!({"type_id": kind, "author_id": 1, "fields": fields(&json!({"hostname": "last"}))})),
+            ("PATCH", format!("/objects/{}", ids[2]), json!({"fields": {"units": 1}})),
+            ("DELETE", format!("/objects/{}", ids[5]), Value::Null),
+        ];
+        let read = async |at: Option<i64>| {
+            let at = at.map(|at| format!("at={at}"));
+            let mut answers = Vec::new();
+            for list in lists {
+                let path = at.as_ref().map_or_else(|| list.to_owned(), |at| format!("{list}&{at}"));
+                let answer = app.get(&path).await;
+                assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+                let json = answer.json();
+                let results: Vec<Value> = json["results"].as_array().expect("a list").iter().cloned().map(timeless).collect();
+                answers.push(format!("{list} {} {}", json["total"], Value::from(results)));
+            }
+            let mut pairs = filter.to_vec();
+            let at_value = at.as_ref().map(|at| at["at=".len()..].to_owned());
+            pairs.extend(at_value.as_deref().map(|at| ("at", at)));
+            let answer = app.get_with("/objects/", &pairs).await.json();
+            answers.push(format!("{} {}", answer["total"], answer["results"]));
+            for id in &ids {
+                for path in [format!("/objects/{id}"), format!("/objects/{id}/native"), format!("/objects/{id}/references")] {
+                    let question = at.as_ref().map(|at| format!("?{at}")).unwrap_or_default();
+                    let answer = app.get(&format!("{path}{question}")).await;
+                    let shown = if answer.status == 200 { timeless(answer.json()) } else { Value::Null };
+                    let shown = shown.get("results").cloned().unwrap_or(shown);
+                    answers.push(format!("{path} {} {shown}", answer.status));
+                }
+            }
+            answers
+        };
+        moments.push((now(app).await, read(None).await));
+        for (method, path, body) in &steps {
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            let answer = send(app.request(method, path).json(body)).await;
+            assert!(answer.status.is_success(), "{path}: {}", answer.text);
+            moments.push((now(app).await, read(None).await));
+        }
+        for (sequence, then) in &moments {
+            for (was, is) in then.iter().zip(read(Some(*sequence)).await) {
+                assert_eq!(*was, is, "at {sequence}");
+            }
+        }
+    }
+
+    async fn moments_that_cannot_be_asked_for_are_refused(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        for (at, status) in [("2999-01-01T00:00:00Z", 400), ("1999-01-01T00:00:00Z", 410), ("99999999", 400), ("yesterday", 400), ("", 400), ("-1", 400)] {
+            for path in [format!("/objects/{id}"), "/objects/".to_owned(), format!("/types/{kind}")] {
+                let answer = app.get_with(&path, &[("at", at)]).await;
+                assert_eq!(answer.status, status, "{path} {at}: {}", answer.text);
+            }
+        }
+        assert_eq!(app.get_with(&format!("/objects/{id}"), &[("at", "0")]).await.status, 404);
+        assert_eq!(app.get_with("/objects/", &[("at", "1"), ("explain", "true")]).await.status, 400);
+        assert_eq!(app.get_with("/users/", &[("at", "1")]).await.status, 400);
+    }
+}
