@@ -11,6 +11,7 @@ pub mod link_template;
 pub mod object_fields;
 pub mod object_input;
 pub mod object_type;
+pub mod revert_input;
 pub mod rules;
 pub mod schema;
 pub mod setting_input;

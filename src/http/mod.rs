@@ -1,4 +1,4 @@
-//! Everything that knows actix: routes, parameters, bodies, envelopes, errors.
+//! The REST interface, and all code that uses actix: routes, parameters, bodies, envelopes, errors.
 
 mod aggregate;
 pub mod arrivals;

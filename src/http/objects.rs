@@ -191,7 +191,7 @@ async fn list(
 }
 
 /// The answer to a write, with an entity tag only for a caller who sees the object.
-fn told(mut response: HttpResponse, shown: &Shown) -> HttpResponse {
+pub(super) fn told(mut response: HttpResponse, shown: &Shown) -> HttpResponse {
     if !shown.is_whole {
         response.headers_mut().remove(header::ETAG);
     }

@@ -12,7 +12,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
 use super::caller::{TimeBudget, authorize};
-use super::history::entries;
+use super::history::{diff, entries, restoring};
 use super::route_table::{RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
@@ -78,10 +78,15 @@ routes! {
 
     GET "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;
     QUERY "/rest/objects/{public_id}/history", Right("base.framework.object.view"), entries::object_history;
+    GET "/rest/objects/{public_id}/diff", Right("base.framework.object.view"), diff::diff_object;
+    POST "/rest/objects/{public_id}/revert", Right("base.framework.object.edit"), restoring::revert_object;
+    POST "/rest/objects/{public_id}/restore", Right("base.framework.object.add"), restoring::restore_object;
     GET "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
     QUERY "/rest/types/{public_id}/history", Right("base.framework.type.view"), entries::type_history;
+    POST "/rest/types/{public_id}/revert", Right("base.framework.type.edit"), restoring::revert_type;
     GET "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
     QUERY "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
+    POST "/rest/categories/{public_id}/revert", Right("base.framework.category.edit"), restoring::revert_category;
     GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
     QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
 

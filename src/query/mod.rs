@@ -1,8 +1,8 @@
 //! MongoDB's query language as values: filters, sorts, projections and our own updates. Pure.
 //!
 //! Laws:
-//! - Parsing may fail, running may not, except where MongoDB fails on a document as well ([`EvalError`]).
-//! - Two phases, as in a compiler: parsing prepares as much as possible.
+//! - Parsing may fail. Running fails only where MongoDB fails on a document too ([`EvalError`]).
+//! - There are two phases, as in a compiler: parsing prepares as much as possible for running.
 //! - There is one comparison of values, in [`compare`].
 
 mod arrange;

@@ -1,7 +1,7 @@
 //! The use cases: reads and changes of the inventory, with their rights and rules.
 //!
-//! A use case takes the caller and typed input, uses the store, and returns stored documents; `http` gives them their
-//! wire format. [`resource`] has the parts that all resources share.
+//! A use case takes the caller and typed input, uses the store, and returns stored documents. `http` turns them into
+//! answers. [`resource`] has the parts that all resources share.
 
 pub mod accounts;
 pub mod advice;

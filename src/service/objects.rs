@@ -9,6 +9,7 @@ use bson::{Bson, Document, doc};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::history::author::as_action;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::references::{self, OnReferences, changeable};
@@ -19,9 +20,10 @@ use super::targets::Targets;
 use super::type_catalog::{TypeEntry, inactive};
 use crate::domain::acl::Permission;
 use crate::domain::document::{flag, integer, text};
-use crate::domain::object_fields::{Accepted, FieldRules, Reference};
+use crate::domain::object_fields::{Accepted, FieldRules, FieldValue, Reference};
 use crate::domain::object_input::{self, OBJECT, ObjectInput};
 use crate::domain::{Violation, Violations};
+use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
 use crate::store::{Change, Condition, Documents, FindQuery, StoreError, Unit};
 
@@ -103,6 +105,41 @@ pub(super) async fn seen(
 /// # Errors
 /// Violations of the body and of the type's rules, an inactive type, a missing ACL entry, a taken id.
 pub async fn create_object(services: &Services, caller: &Caller, body: &Document) -> Result<Shown, ServiceError> {
+    let now = services.now();
+    let build = |input: &ObjectInput, id, type_id, fields: &[FieldValue]| input.created(id, type_id, fields, now);
+    store_object(services, caller, body, build).await
+}
+
+/// Stores an object again that was deleted: its id, author and creation time stay, its version moves as by an edit.
+///
+/// # Errors
+/// As [`create_object`].
+pub(super) async fn restored_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    deleted: &Document,
+) -> Result<Shown, ServiceError> {
+    let mut body: Document = [("public_id".to_owned(), Bson::Int64(id))].into_iter().collect();
+    // The author may be gone.
+    body.insert("author_id", caller.user_id);
+    let kept = ["type_id", "status", "active", "fields"];
+    body.extend(kept.iter().filter_map(|name| Some(((*name).to_owned(), deleted.get(name)?.clone()))));
+    let now = services.now();
+    let build = |input: &ObjectInput, _, _, fields: &[FieldValue]| {
+        let mut restored = input.updated(deleted, fields, caller.user_id, now);
+        restored.insert("version", object_input::counted_on(deleted, fields, true));
+        restored
+    };
+    store_object(services, caller, &body, build).await
+}
+
+async fn store_object(
+    services: &Services,
+    caller: &Caller,
+    body: &Document,
+    build: impl Fn(&ObjectInput, i64, i64, &[FieldValue]) -> Document,
+) -> Result<Shown, ServiceError> {
     let (input, mut violations) = ObjectInput::read(body);
     violations.append(OBJECT.unknown_members(body, None));
     let types = services.types.current(&*services.store, services.max_time).await?;
@@ -122,10 +159,10 @@ pub async fn create_object(services: &Services, caller: &Caller, body: &Document
     let Some(entry) = entry.filter(|_| violations.is_empty()) else {
         return Err(ServiceError::Violations(input.placed(violations)));
     };
-    let (type_id, now) = (entry.object_type.public_id, services.now());
+    let type_id = entry.object_type.public_id;
     let mut conditions = vec![takes_objects(type_id)];
     conditions.extend(accepted.references.iter().map(|reference| exists(Objects::COLLECTION, reference.object_id)));
-    let build = |id| input.created(id, type_id, &accepted.fields, now);
+    let build = |id| build(&input, id, type_id, &accepted.fields);
     match resource::create::<Objects>(services, input.public_id, conditions, build).await {
         Err(ServiceError::Store(StoreError::Condition { index: 0 })) => {
             require_type(services, type_id).await?;
@@ -500,7 +537,8 @@ async fn clean_object(services: &Services, entry: &TypeEntry, id: i64) -> Result
         after.insert("fields", object_input::write_fields(&fields));
         Decision::replace::<Objects>(before, &after)
     };
-    Ok(resource::change::<Objects>(services, id, &IfMatch::Absent, decide).await?.1)
+    let changed = resource::change::<Objects>(services, id, &IfMatch::Absent, decide);
+    Ok(as_action(Action::Clean, changed).await?.1)
 }
 
 /// An object is clean when it has as many entries as its type has fields and each field's name is among them.

@@ -4,7 +4,8 @@
 //!
 //! - A query means what MongoDB's manual says it means; the adapters give equal answers.
 //! - An acknowledged write is on disk (MongoDB: on the disks of a majority).
-//! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect.
+//! - A [`Unit`] happens as a whole or leaves no trace, and its conditions hold when it takes effect. There are two
+//!   exceptions on MongoDB when the process dies meanwhile: a standalone server, and removals of thousands of documents.
 //! - No adapter reads the clock or generates identifiers: both come with the call.
 
 mod aggregate;

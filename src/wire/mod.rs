@@ -7,11 +7,11 @@
 //! 3. [`session`] knows who signed in. The token is looked up again for each command.
 //! 4. [`commands`] finds the command in one table, and reads its options. An option is honoured or refused.
 //! 5. `service::tools` reads the store, with the rights and access lists of REST.
-//! 6. A long answer stays behind in [`cursors`]. The next commands take it from there.
+//! 6. [`cursors`] keeps the rest of a long answer for the next commands of the client.
 //!
 //! *Invariants:*
 //! - Nothing here writes.
-//! - Nothing here reads the store past `service::tools`.
+//! - Nothing here reads the store except through `service::tools`.
 
 pub mod codec;
 mod commands;

@@ -1,11 +1,11 @@
-//! Clients of DATAGERRY 1.7, answered in their way: `api.compatibility = "datagerry-1.7"`.
+//! Translation for clients of DATAGERRY 1.7: `api.compatibility = "datagerry-1.7"`.
 //! docs/migrating-from-datagerry.md lists what is translated.
 //!
-//! There are two doors, and the rest of the service knows of neither. [`before`] stands in front of the router and turns
-//! paths, methods and parameters into ours. [`around`] stands between the check of the caller's right and the handler;
-//! it turns bodies into ours, and answers into theirs.
+//! Two middlewares translate, and the rest of the service does not know them. [`before`] runs in front of the router. It
+//! translates paths, methods and parameters of DATAGERRY to those of this service. [`around`] runs between the check of
+//! the caller's right and the handler. It translates bodies to the form of this service, and answers to that of DATAGERRY.
 //!
-//! *Invariant:* a request is translated, and then checked as any other. Nothing in here grants anything.
+//! *Invariant:* a translated request is checked like any other. Nothing in this module grants a right.
 
 mod answer;
 mod body;

@@ -1,4 +1,4 @@
-//! Between the network and the routes: connections, TLS, limits, compression, other origins, headers of every answer.
+//! The layer between the network and the routes: connections, TLS, limits, compression, CORS, headers of every answer.
 
 pub mod coding;
 pub mod compress;

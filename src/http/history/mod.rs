@@ -1,6 +1,8 @@
-//! The history over REST. [`author`] says who makes the changes of a request, [`at`] looks at the past, [`entries`] has
-//! the routes of log entries.
+//! The history over REST. [`author`] says who makes the changes of a request, and [`at`] looks at the past. [`entries`],
+//! [`diff`] and [`restoring`] have routes.
 
 pub(super) mod at;
 pub(super) mod author;
+pub(super) mod diff;
 pub(super) mod entries;
+pub(super) mod restoring;

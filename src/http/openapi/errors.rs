@@ -46,6 +46,8 @@ const OBJECT_WRITES: Of = Operations(&[
     "delete_object",
     "delete_objects",
     "delete_selected_objects",
+    "revert_object",
+    "restore_object",
 ]);
 /// Operations that delete objects.
 const OBJECT_DELETES: Of = Operations(&["delete_object", "delete_objects", "delete_selected_objects"]);
@@ -69,6 +71,10 @@ const PAST: Of = Operations(&[
     "get_type",
     "list_categories",
     "get_category",
+    "diff_object",
+    "revert_object",
+    "revert_type",
+    "revert_category",
 ]);
 /// Operations that take an `Idempotency-Key`.
 const ONCE: Of = Operations(&[
@@ -97,6 +103,9 @@ const OBJECT_ACCESS: Of = Operations(&[
     "get_state",
     "list_references",
     "object_history",
+    "diff_object",
+    "revert_object",
+    "restore_object",
     "list_unclean",
     "export_objects",
     "import_objects",
@@ -127,10 +136,10 @@ const GRANTS: Of = Operations(&[
     "patch_group",
     "delete_group",
 ]);
-const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type"]);
+const TYPE_WRITES: Of = Operations(&["create_type", "update_type", "patch_type", "revert_type"]);
 const SETTING_WRITES: Of = Operations(&["create_setting", "update_setting", "patch_setting"]);
 const USER_WRITES: Of = Operations(&["create_user", "update_user", "patch_user", "change_password"]);
-const CATEGORY_WRITES: Of = Operations(&["create_category", "update_category", "patch_category"]);
+const CATEGORY_WRITES: Of = Operations(&["create_category", "update_category", "patch_category", "revert_category"]);
 const GROUP_WRITES: Of = Operations(&["create_group", "update_group", "patch_group"]);
 
 /// The operations that can answer with a code.
@@ -146,7 +155,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::PatchUnreadable => &[Patches],
         ErrorCode::Query(_) => &[Filters],
         ErrorCode::UnsupportedByEmbeddedStore => &[Filters],
-        ErrorCode::ObjectPublicIdTaken => &[Operations(&["create_object", "create_objects"])],
+        ErrorCode::ObjectPublicIdTaken => &[Operations(&["create_object", "create_objects", "restore_object"])],
         ErrorCode::TypeMissing => &[OBJECT_WRITES],
         ErrorCode::ObjectReferenced => &[OBJECT_DELETES],
         ErrorCode::IdInvalid => &[Variable("public_ids"), Operations(&["delete_object"])],

@@ -7,7 +7,9 @@ use utoipa::ToSchema;
 use crate::auth::rights;
 use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, READ_ONLY, Schema, Unknown};
 use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
-use crate::domain::{category_input, group_input, object_input, setting_input, token_input, type_input, user_input};
+use crate::domain::{
+    category_input, group_input, object_input, revert_input, setting_input, token_input, type_input, user_input,
+};
 use crate::json::merge;
 
 /// Declares the names of the schemas, so that annotations can refer to them; [`schemas`] defines them.
@@ -64,6 +66,8 @@ named! {
     NewToken,
     /// What to sign in with.
     LoginBody,
+    /// Which state comes back.
+    RevertBody,
 }
 
 /// The schemas of bodies by name.
@@ -96,7 +100,18 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("SettingPatch", patch(&setting_input::SETTING, &setting_rules)),
         ("NewToken", body(&token_input::TOKEN, &token_rules())),
         ("LoginBody", body(&user_input::LOGIN, &login_rules())),
+        ("RevertBody", body(&revert_input::REVERT, &revert_rules())),
     ]
+}
+
+fn revert_rules() -> Value {
+    let to = json!({
+        "type": ["string", "integer"],
+        "description": "A moment: a time of RFC 3339, or the sequence of a log entry.",
+        "example": 1,
+    });
+    let dry_run = json!({"default": false, "description": "Whether to tell what would come of it, and store nothing."});
+    json!({"properties": {"to": to, "dry_run": dry_run}})
 }
 
 /// What a table is asked for.

@@ -25,16 +25,17 @@ pub(super) use operation;
 
 pub(super) use self::bodies::{
     CategoryBody, CategoryPatch, GroupBody, GroupPatch, LoginBody, NewObject, NewSetting, NewToken, NewUser,
-    ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, PipelineBody, SettingBody, SettingPatch, StateBody, TypeBody,
-    TypePatch, UserBody, UserPatch,
+    ObjectBody, ObjectPatch, ObjectQuery, PasswordBody, PipelineBody, RevertBody, SettingBody, SettingPatch, StateBody,
+    TypeBody, TypePatch, UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
     At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch,
-    IfNoneMatch, ImportParameters, Listing, ObjectListing, Paging, References, RightListing, RouteInQuestion, Selected,
+    IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging, References, RightListing, RouteInQuestion,
+    Selected,
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects,
-    DeletedWith, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, LogEntry,
+    DeletedWith, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, LogEntry,
     RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type,
     Updated, User, UserSetting, UserToken, WrittenObject,
 };

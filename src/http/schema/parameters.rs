@@ -70,6 +70,18 @@ pub struct At {
     pub at: String,
 }
 
+/// The two moments of a difference.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Moments {
+    /// The earlier moment: a time of RFC 3339, or the `sequence` of a log entry.
+    #[param(min_length = 1, format = "moment")]
+    pub from: String,
+    /// The later moment; now if it is left out.
+    #[param(required = false, min_length = 1, format = "moment")]
+    pub to: String,
+}
+
 /// What an export of objects knows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -497,6 +497,28 @@ pub struct LogEntry {
     pub hash: String,
 }
 
+/// What differs between two moments of an object.
+#[derive(Serialize, ToSchema)]
+pub struct Diff {
+    /// The fields that differ.
+    pub fields: Vec<FieldDiff>,
+    /// The operations of RFC 6902 that turn the earlier native view into the later one.
+    pub patch: Vec<Value>,
+}
+
+/// A field that differs.
+#[derive(Serialize, ToSchema)]
+pub struct FieldDiff {
+    /// Its name.
+    pub name: String,
+    /// Its label.
+    pub label: String,
+    /// Its value at the earlier moment.
+    pub from: Value,
+    /// Its value at the later moment.
+    pub to: Value,
+}
+
 /// A category of types.
 #[derive(Serialize, ToSchema)]
 pub struct Category {

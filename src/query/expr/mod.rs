@@ -1,12 +1,12 @@
 //! MongoDB's aggregation expressions, for `$expr` in filters and for computed fields in projections.
 //!
-//! Two phases, as in a compiler: [`Expression::parse`] checks names, arities and constant operands, resolves
-//! variables and computes what does not depend on a document; [`Expression::evaluate`] runs the rest.
+//! There are two phases, as in a compiler. [`Expression::parse`] checks names, arities and constant operands, resolves
+//! variables, and computes everything that does not depend on a document. [`Expression::evaluate`] runs the rest.
 //!
 //! Laws:
 //! - Missing is not null: `None` and `Bson::Null` are two values, see "missing fields" in MongoDB's manual.
 //! - Every refusal and every failure carries MongoDB's number for it.
-//! - No clock in here: `$$NOW` is given when the expression is parsed, once for the whole query.
+//! - This module reads no clock: the caller gives the value of `$$NOW` to the parser, once for the whole query.
 //! - Operators that run JavaScript or need the server are refused by name when parsing, never skipped.
 
 mod accumulate;

@@ -1,8 +1,8 @@
 //! `f.<name>`: the value of a field by its name, in filters, sorts, projections and expressions about objects.
 //!
-//! An object keeps its fields as an array of entries with a name and a value. What is said of `f.<name>` is rewritten once
-//! into what it means on that array; the rest of the program knows MongoDB's language alone. What each operator means for
-//! absent, null and array values stands in docs/filters.md, Fields by their names.
+//! An object stores its fields as an array of entries with a name and a value. A condition on `f.<name>` is rewritten once
+//! into a condition on that array, so the rest of the program knows only MongoDB's language. For the meaning of each
+//! operator with absent, null and array values see docs/filters.md, Fields by their names.
 
 mod conditions;
 mod expressions;

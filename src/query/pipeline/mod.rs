@@ -2,8 +2,8 @@
 //!
 //! Laws, beside those of `query`:
 //! - A stage that writes, runs code or needs a server is refused when the pipeline is parsed.
-//! - The documents of other collections come from a [`Source`] alone, which decides what may be seen.
-//! - Documents go through one by one. Only stages that need several documents keep some, within a bound of memory.
+//! - Documents of other collections come only from a [`Source`]. It decides which of them the caller may see.
+//! - Documents pass the stages one by one. Only stages that need several documents keep some, within a memory bound.
 
 mod accumulator;
 mod bucket;

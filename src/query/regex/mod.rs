@@ -1,6 +1,6 @@
 //! Regular expressions with the meaning they have in MongoDB: PCRE in UTF mode.
 //!
-//! The engine is `fancy-regex`; [`translate`] writes a pattern in the engine's own dialect, and refuses what
+//! The engine is `fancy-regex`. [`translate`] rewrites a pattern in the dialect of the engine, and refuses constructs that
 //! the engine lacks. Patterns without references and lookaround run in linear time.
 
 mod brackets;

@@ -2,9 +2,9 @@
 //!
 //! Laws:
 //! - A keyword for one type accepts values of other types: `{minimum: 5}` accepts a text.
-//! - Only `required` concerns missing members.
-//! - Unlike in filters, no condition looks into arrays by itself.
-//! - Values are compared without regard to the order of members.
+//! - Only `required` is about missing members.
+//! - Unlike in filters, a condition on an array is not applied to its elements.
+//! - Documents are compared without regard to the order of their members.
 
 mod check;
 mod encrypt;

@@ -6,6 +6,7 @@ use crate::history::entry::{Action, Author};
 tokio::task_local! {
     static AUTHOR: Author;
     static ACTION: Action;
+    static REHEARSAL: ();
 }
 
 /// Does `work`; entries of its changes name this author.
@@ -16,6 +17,16 @@ pub async fn by<T>(author: Author, work: impl Future<Output = T>) -> T {
 /// Does `work`; entries of its changes have this action, except for removals.
 pub async fn as_action<T>(action: Action, work: impl Future<Output = T>) -> T {
     ACTION.scope(action, work).await
+}
+
+/// Does `work` without storing what it changes. Rules that the store checks when it commits are not checked.
+pub async fn rehearse<T>(work: impl Future<Output = T>) -> T {
+    REHEARSAL.scope((), work).await
+}
+
+/// Whether this task only rehearses.
+pub(super) fn is_rehearsal() -> bool {
+    REHEARSAL.try_with(|()| ()).is_ok()
 }
 
 /// The author of what this task changes; nobody where no request is under way.

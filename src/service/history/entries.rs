@@ -26,7 +26,7 @@ use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// What stands for the value of a password field.
-const HIDDEN: &str = "********";
+pub(super) const HIDDEN: &str = "********";
 
 /// The members by which entries can be filtered, sorted and projected. What else they have holds old values.
 pub const KNOWN: [&str; 11] = [
@@ -171,18 +171,24 @@ fn shown(types: &Types, entry: &RawDocument) -> Result<RawDocumentBuf, StoreErro
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")
     {
-        let plain = integer(entry, "type_id").and_then(|id| types.get(id)).map(|entry| {
-            entry
-                .object_type
-                .fields
-                .iter()
-                .filter(|field| !field.is_password())
-                .map(|field| field.name.as_str())
-                .collect()
-        });
-        conceal(changes, &plain.unwrap_or_default());
+        conceal(changes, &plain_fields(types, integer(entry, "type_id").unwrap_or_default()));
     }
     Ok(raw(&document))
+}
+
+/// The fields of a type whose values may show: those that it has today, but passwords.
+pub(super) fn plain_fields(types: &Types, type_id: i64) -> HashSet<&str> {
+    let fields = types.get(type_id).map_or(&[][..], |entry| &entry.object_type.fields);
+    fields.iter().filter(|field| !field.is_password()).map(|field| field.name.as_str()).collect()
+}
+
+/// The object without the values of all other fields.
+pub(super) fn concealed(object: &RawDocument, plain: &HashSet<&str>) -> Result<RawDocumentBuf, StoreError> {
+    let mut object = Document::try_from(object).map_err(unreadable)?;
+    if let Some(fields) = object.get_mut("fields") {
+        conceal_entries(fields, plain);
+    }
+    Ok(raw(&object))
 }
 
 /// Hides the values of all fields but the plain ones. A field that the type no longer has may have been a password.

@@ -5,17 +5,21 @@
 
 mod as_of;
 pub mod author;
+mod diff;
 mod entries;
 mod heads;
 mod kept;
 mod past;
 mod recorder;
+mod revert;
 
 pub use self::as_of::{AccessLists, AsOf};
+pub use self::diff::{FieldChange, ObjectDiff, diff_object};
 pub use self::entries::{KNOWN, Logs, history_of, list_entries};
 pub use self::kept::{begin, moment};
 pub use self::past::Moment;
 pub use self::recorder::Recorder;
+pub use self::revert::{Revert, restore_object, revert_category, revert_object, revert_type};
 
 use crate::store::StoreError;
 use crate::store::collections::{CATEGORIES, OBJECTS, TYPES};

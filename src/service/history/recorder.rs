@@ -268,6 +268,9 @@ impl Store for Recorder {
             | Change::DeleteMany { collection, .. }
             | Change::UpdateMany { collection, .. } => resource_of(collection).is_some(),
         };
+        if author::is_rehearsal() {
+            return Ok(vec![1; unit.changes.len()]);
+        }
         if unit.changes.iter().any(is_recorded) { self.record(unit).await } else { self.inner.commit(unit).await }
     }
 

@@ -1,6 +1,7 @@
 //! The embedded store: documents in one file, served from inside the process.
 //!
-//! The rooms, from the ground up. Each one may know those before it, and no other.
+//! Its modules are called rooms. They are listed from the lowest to the highest. Each may import those before it, and no
+//! other.
 //!
 //! | room | what lives there |
 //! |---|---|
@@ -15,15 +16,15 @@
 //! | [`upkeep`] | check, repair, compact, backup |
 //! | [`writer`] | the thread that writes |
 //!
-//! The life of a read: [`plan`] chooses a `Way` to the documents, and [`read`] follows it on the published snapshot.
-//! The life of a write: the queue, [`writer`], a batch, a record in the log or a durable commit, a new snapshot, the
-//! answer.
+//! A read: [`plan`] chooses a `Way` to the documents, and [`read`] follows it on the published snapshot.
+//! A write: its unit waits in a queue. [`writer`] applies it to a batch, makes the batch durable (by a record in the log,
+//! or by a table commit), publishes a new snapshot, and answers. docs/embedded-store.md explains these terms.
 //!
 //! *Invariants:*
-//! - What was answered is on disk.
-//! - Rows ascend in the order of insertion and are never reused.
+//! - A write that was answered is on disk.
+//! - Row numbers ascend in the order of insertion and are never reused.
 //! - Every key of every document is in its index, and the index has no other entries.
-//! - A plan only narrows the documents: the filter checks each one again, unless the bounds are exact.
+//! - A plan only narrows the set of documents: the filter checks each document again, unless the bounds are exact.
 
 mod catalog;
 mod failure;

@@ -1,15 +1,15 @@
 //! The store on MongoDB, through the official driver.
 //!
-//! - Clients' filters and projections reach the server as they are; documents come back as the server's bytes and are
-//!   never taken apart here.
-//! - Reads go to the primary and see what a majority has. On a replica set all documents of one answer come from one
-//!   point in time. A majority confirms writes, from its disks.
-//! - On a standalone server an answer of several batches may mix states, and readers can see the steps of a unit one by
-//!   one. A replica set of a single server has neither weakness.
+//! - Filters and projections of clients reach the server unchanged. Documents come back as the bytes of the server, and
+//!   are not decoded here.
+//! - Reads go to the primary and return only data that a majority has. On a replica set all documents of one answer come
+//!   from one point in time. A write is acknowledged when it is on the disks of a majority.
+//! - On a standalone server an answer of several batches may mix states, and readers can see a unit between two steps. If
+//!   the process dies, finished steps stay. A replica set of a single server has none of these weaknesses.
 //! - Operations are separate tasks, so a client that hangs up does not stop one halfway: see [`carried`]. Waiting for
 //!   an operation has a bound, and ends at once while no server is there: see [`presence`] and [`waiting`].
 //!
-//! How units of changes keep their conditions is written in [`commit`].
+//! [`commit`] describes how units keep their conditions.
 
 mod aggregate;
 mod batch;

@@ -1,4 +1,5 @@
 //! The history: entries for every change, the past as it was, and what stays hidden in it.
 
+mod back;
 mod entries;
 mod past;

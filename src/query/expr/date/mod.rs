@@ -1,4 +1,4 @@
-//! Dates: parts of them, arithmetic in calendar units and time zones, texts.
+//! Dates: their parts, arithmetic in calendar units and time zones, conversion from and to texts.
 
 mod calendar;
 mod format;

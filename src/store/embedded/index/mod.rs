@@ -1,4 +1,4 @@
-//! Keys of documents, and the tables that hold them: encoding, entries, numbers of entries, ranges. Knows `catalog`.
+//! Keys of documents, and the tables that hold them: encoding, entries, numbers of entries, ranges. Imports `catalog`.
 
 pub(super) mod bounds;
 pub(super) mod counts;

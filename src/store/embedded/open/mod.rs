@@ -1,6 +1,6 @@
-//! A file becomes a store: paths, recovery, older formats, replacement, refusals. Knows `write`, which applies records.
+//! Opens a file as a store: paths, recovery, older formats, replacement, refusals. Imports `write`, which applies records.
 //!
-//! Each file here may know those before it, and no other:
+//! Each file here may import the files before it, and no other:
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | [`files`] | the files on their storage: opened, locked, measured |
 //! | [`engine`] | how redb opens and closes a database |
 //! | [`format`](mod@format) | the catalog with its version, and how an older version becomes this one |
-//! | [`watermark`] | the last acknowledged commit must be there |
-//! | [`recovery`] | what is found at the path, and how it becomes current |
-//! | [`replace`] | a new file takes the place of the store's |
+//! | [`watermark`] | checks that the last acknowledged commit is there |
+//! | [`recovery`] | finds out what is at the path, and brings it up to date |
+//! | [`replace`] | replaces the file of the store by a new one |
 //! | [`opening`] | all of this in order |
 
 pub(super) mod engine;

@@ -1,4 +1,4 @@
-//! The planner: conditions, bounds, candidates, the choice. Pure: reads nothing. Knows `index`.
+//! The planner: conditions, bounds, candidates, the choice. It is pure: it reads no file. Imports `index`.
 
 pub(super) mod candidate;
 pub(super) mod conditions;

@@ -1,4 +1,4 @@
-//! Runs a plan on a snapshot: one document, a page, a total, everything. Knows `plan`.
+//! Runs a plan on a snapshot: reads one document, a list page, a total, or everything. Imports `plan`.
 
 pub(super) mod aggregate;
 pub(super) mod chunks;

@@ -1,6 +1,7 @@
-//! The store under failing and lying disks, loss of power, kills, damage and years of rewriting.
+//! Trials: the store with failing disks, syncs that report false success, losses of power, kills, damage, and much
+//! rewriting.
 //!
-//! Each trial has a small number of rounds here and a variable for more.
+//! Each trial runs a few rounds; a variable asks for more.
 
 mod borders;
 mod damage;

@@ -1,4 +1,4 @@
-//! What an operator does with a store: check, repair, compact, backup. Knows `open`.
+//! The commands of an operator: check, repair, compact, backup. Imports `open`.
 
 pub(super) mod backup;
 pub(super) mod check;

@@ -1,5 +1,5 @@
-//! Applies units to the tables, and writes their record to the log. Knows `read`, because filters choose the changed
-//! documents.
+//! Applies units to the tables, and writes their record to the log. Imports `read`, because filters choose the
+//! documents to change.
 
 pub(super) mod batch;
 pub(super) mod copy;

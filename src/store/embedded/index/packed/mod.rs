@@ -1,8 +1,8 @@
-//! Sorted byte strings in little room.
+//! Sorted byte strings, compressed by shared prefixes.
 //!
-//! Neighbouring keys of an index mostly begin alike. So some dozens or hundreds of them make a *block*. It has its
-//! first string whole, and each other one without the prefix that it shares with the one before. The blocks are rows of
-//! a [`table`].
+//! Neighbouring keys of an index mostly have the same beginning. So dozens or hundreds of them form a *block*. The block
+//! stores its first string completely. It stores each other string without the prefix that it shares with the string
+//! before. The blocks are rows of a [`table`].
 
 mod block;
 pub(crate) mod table;

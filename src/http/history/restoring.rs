@@ -1,0 +1,95 @@
+//! Routes that bring back what was: docs/api.md, History.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+
+use crate::domain::revert_input;
+use crate::http::body::JsonBody;
+use crate::http::caller::Authenticated;
+use crate::http::conditional::Precondition;
+use crate::http::envelope;
+use crate::http::error::ApiError;
+use crate::http::objects::told;
+use crate::http::path::PathId;
+use crate::http::schema::{Category, IfMatch, Inserted, RevertBody, Type, Updated, WrittenObject, operation};
+use crate::http::state::HttpState;
+use crate::service::ServiceError;
+use crate::service::history::{self, Revert, moment};
+use crate::service::precondition::IfMatch as Condition;
+use crate::service::resource::{Categories, Objects, Types};
+
+/// The revert that a body asks for.
+async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {
+    let asked = revert_input::Revert::read(&body.0).map_err(ServiceError::Violations)?;
+    let to = moment(&state.services, "to", &asked.to).await?;
+    Ok(Revert { to, dry_run: asked.dry_run, if_match })
+}
+
+operation! {
+    /// Bring an object back to what it was.
+    revert_object:
+        params(IfMatch), request_body = RevertBody, responses((status = 200, body = Updated<WrittenObject>))
+}
+pub(in crate::http) async fn revert_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let revert = revert(&state, &body, &condition.0).await?;
+    let reverted = history::revert_object(&state.services, &caller.0, id.0, revert).await?;
+    Ok(told(envelope::updated::<Objects>(&state, &request, StatusCode::OK, &reverted.document)?, &reverted))
+}
+
+operation! {
+    /// Bring a type back to what it was.
+    revert_type: params(IfMatch), request_body = RevertBody, responses((status = 202, body = Updated<Type>))
+}
+pub(in crate::http) async fn revert_type(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let revert = revert(&state, &body, &condition.0).await?;
+    let reverted = history::revert_type(&state.services, &caller.0, id.0, revert).await?;
+    envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &reverted)
+}
+
+operation! {
+    /// Bring a category back to what it was.
+    revert_category: params(IfMatch), request_body = RevertBody, responses((status = 202, body = Updated<Category>))
+}
+pub(in crate::http) async fn revert_category(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    id: PathId,
+    condition: Precondition,
+    body: JsonBody,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let revert = revert(&state, &body, &condition.0).await?;
+    let reverted = history::revert_category(&state.services, id.0, revert).await?;
+    envelope::updated::<Categories>(&state, &request, StatusCode::ACCEPTED, &reverted)
+}
+
+operation! {
+    /// Bring a deleted object back.
+    restore_object: responses((status = 200, body = Inserted<WrittenObject>))
+}
+pub(in crate::http) async fn restore_object(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+    id: PathId,
+) -> Result<HttpResponse, ApiError> {
+    state.no_parameters(&request)?;
+    let restored = history::restore_object(&state.services, &caller.0, id.0).await?;
+    Ok(told(envelope::inserted::<Objects>(&state, &request, StatusCode::OK, &restored.document)?, &restored))
+}

@@ -1,0 +1,99 @@
+//! What differs between two moments of an object.
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, doc};
+
+use super::AccessLists;
+use super::entries::{concealed, plain_fields};
+use super::past::Moment;
+use crate::domain::document::{integer, raw};
+use crate::domain::object_input::read_fields;
+use crate::service::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
+use crate::service::objects::get_object;
+use crate::service::resource;
+use crate::service::services::Services;
+
+/// What differs.
+pub struct ObjectDiff {
+    /// The object before; nothing if there was none.
+    pub before: Option<RawDocumentBuf>,
+    /// The object after; nothing if there was none.
+    pub after: Option<RawDocumentBuf>,
+    /// The fields that differ, in the order of the later state.
+    pub fields: Vec<FieldChange>,
+}
+
+/// A field that differs. Each side is `{value}`, or nothing where the object had no such field.
+pub struct FieldChange {
+    /// Its name.
+    pub name: String,
+    /// Its label at the later moment; its name if the type has no such field.
+    pub label: String,
+    /// Its value before.
+    pub from: Option<RawDocumentBuf>,
+    /// Its value after.
+    pub to: Option<RawDocumentBuf>,
+}
+
+/// What differs between the object at `from` and at `to`, which is now if nothing is said. Values of password fields do not
+/// show.
+///
+/// # Errors
+/// The refusal for an id without a visible object at both moments.
+pub async fn diff_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    from: Moment,
+    to: Option<Moment>,
+) -> Result<ObjectDiff, ServiceError> {
+    let earlier = services.as_of(from, AccessLists::OfToday);
+    let later = to.map(|to| services.as_of(to, AccessLists::OfToday));
+    let later = later.as_ref().unwrap_or(services);
+    let present = services.types.current(&*services.store, services.max_time).await?;
+    let state = async |services: &Services| match get_object(services, caller, id).await {
+        Ok(object) => Ok(Some(object)),
+        Err(ServiceError::Refused { code: ErrorCode::ObjectNotFound | ErrorCode::AclDenied, .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let (before, after) = (state(&earlier).await?, state(later).await?);
+    let Some(type_id) = after.as_ref().or(before.as_ref()).and_then(|object| integer(object, "type_id")) else {
+        return Err(present.absent(caller, id));
+    };
+    let labels = later.types.current(&*later.store, services.max_time).await?;
+    let labels = labels.get(type_id).cloned();
+    let plain = plain_fields(&present, type_id);
+    let fields_of = |object: &Option<RawDocumentBuf>| {
+        let object = object.as_deref().map(resource::decode).transpose()?;
+        Ok::<_, ServiceError>(object.map(|object| read_fields(object.get("fields"))).unwrap_or_default())
+    };
+    let (old, new) = (fields_of(&before)?, fields_of(&after)?);
+    let mut names: Vec<&str> = new.iter().map(|field| field.name.as_str()).collect();
+    names
+        .extend(old.iter().map(|field| field.name.as_str()).filter(|name| new.iter().all(|field| field.name != *name)));
+    let shown = |name: &str, value: Option<&Bson>| {
+        let value = value.map(|value| if plain.contains(name) { value.clone() } else { super::entries::HIDDEN.into() });
+        value.map(|value| raw(&doc! { "value": value }))
+    };
+    let mut fields = Vec::new();
+    for name in names {
+        let value = |fields: &'_ [crate::domain::object_fields::FieldValue]| {
+            fields.iter().find(|field| field.name == name).map(|field| field.value.clone())
+        };
+        let (from, to) = (value(&old), value(&new));
+        if from == to {
+            continue;
+        }
+        let label = labels.as_ref().and_then(|entry| entry.object_type.fields.iter().find(|field| field.name == name));
+        fields.push(FieldChange {
+            name: name.to_owned(),
+            label: label.map_or_else(|| name.to_owned(), |field| field.label.clone()),
+            from: shown(name, from.as_ref()),
+            to: shown(name, to.as_ref()),
+        });
+    }
+    let conceal = |object: Option<RawDocumentBuf>| object.map(|object| concealed(&object, &plain)).transpose();
+    Ok(ObjectDiff { before: conceal(before)?, after: conceal(after)?, fields })
+}

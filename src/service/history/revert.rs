@@ -1,0 +1,111 @@
+//! Going back: a new version that equals an old one, and a deleted object that comes back. Today's rules decide.
+
+use bson::raw::RawDocumentBuf;
+use bson::{Document, doc};
+
+use super::author::{as_action, rehearse};
+use super::heads::of_kind;
+use super::past::{Moment, changes_of};
+use super::{AccessLists, unreadable};
+use crate::history::entry::Action;
+use crate::query::{Filter, Sort};
+use crate::service::categories::update_category;
+use crate::service::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::objects::{self, restored_object, update_object};
+use crate::service::precondition::IfMatch;
+use crate::service::resource::{self, Categories, Objects, Types};
+use crate::service::services::Services;
+use crate::service::shown::Shown;
+use crate::service::types::update_type;
+use crate::store::FindQuery;
+use crate::store::collections::LOGS;
+
+/// Where to go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Revert<'a> {
+    /// The state at this moment comes back.
+    pub to: Moment,
+    /// Whether only to tell what would come of it.
+    pub dry_run: bool,
+    /// The condition of the request.
+    pub if_match: &'a IfMatch,
+}
+
+/// Brings an object back to what it was, as a new version.
+///
+/// Fields that its type has got since keep their values.
+///
+/// # Errors
+/// The refusal for an id without a visible object then; what today's rules say against it, as
+/// [`update_object`].
+pub async fn revert_object(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    revert: Revert<'_>,
+) -> Result<Shown, ServiceError> {
+    let past = objects::get_object(&services.as_of(revert.to, AccessLists::OfToday), caller, id).await?;
+    let body = taken(&resource::decode(&past)?, &["type_id", "status", "active", "fields", "views"]);
+    carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
+}
+
+/// Brings a type back to what it was, as a new version.
+///
+/// # Errors
+/// As [`revert_object`].
+pub async fn revert_type(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    revert: Revert<'_>,
+) -> Result<RawDocumentBuf, ServiceError> {
+    let past = resource::get::<Types>(&services.as_of(revert.to, AccessLists::OfThen), id).await?;
+    let mut body = resource::decode(&past)?;
+    for own in ["_id", "version", "editor_id", "last_edit_time"] {
+        body.remove(own);
+    }
+    carried_out(revert, update_type(services, caller, id, revert.if_match, &body)).await
+}
+
+/// Brings a category back to what it was.
+///
+/// # Errors
+/// As [`revert_object`].
+pub async fn revert_category(services: &Services, id: i64, revert: Revert<'_>) -> Result<RawDocumentBuf, ServiceError> {
+    let past = resource::get::<Categories>(&services.as_of(revert.to, AccessLists::OfThen), id).await?;
+    let body = taken(&resource::decode(&past)?, &["name", "label", "parent", "types", "meta"]);
+    carried_out(revert, update_category(services, id, revert.if_match, &body)).await
+}
+
+fn taken(document: &Document, names: &[&str]) -> Document {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), document.get(name)?.clone()))).collect()
+}
+
+async fn carried_out<T>(revert: Revert<'_>, work: impl Future<Output = T>) -> T {
+    let work = as_action(Action::Revert, work);
+    if revert.dry_run { rehearse(work).await } else { work.await }
+}
+
+/// Brings a deleted object back under its id, as its type allows it today.
+///
+/// # Errors
+/// The refusal for an id without a visible object that was deleted; as [`objects::create_object`].
+pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Result<Shown, ServiceError> {
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    if let Some(present) = resource::find::<Objects>(services, id).await? {
+        return Err(match types.shows(caller, &present) {
+            true => resource::taken::<Objects>("public_id"),
+            false => types.absent(caller, id),
+        });
+    }
+    let own = doc! { "public_id": id, "action": Action::Delete.name() };
+    let own = Filter::parse(&own, &crate::query::Limits::NONE).map_err(ServiceError::Query)?;
+    let last = FindQuery::new(of_kind("objects").and(own), services.max_time);
+    let found = services.store.find(LOGS, &last.sorted(Sort::by("number", true)).limited(1)).await?;
+    let deleted = found.first().map(changes_of).transpose()?.map(|changes| changes.get_document("deleted"));
+    let deleted = deleted.transpose().map_err(unreadable)?.filter(|deleted| types.shows(caller, deleted));
+    let Some(deleted) = deleted else { return Err(types.absent(caller, id)) };
+    let deleted = resource::decode(deleted)?;
+    as_action(Action::Revert, restored_object(services, caller, id, &deleted)).await
+}

@@ -1,0 +1,125 @@
+//! Going back: reverts, restores and differences.
+
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, on_each_store};
+
+/// The sequence of the last entry.
+async fn now(app: &TestApp) -> i64 {
+    let list = app.get("/logs/?sort=-sequence&limit=1").await;
+    list.results("/sequence")[0].as_i64().expect("a number")
+}
+
+/// The value of a field of a native object.
+fn value<'a>(object: &'a Value, name: &str) -> &'a Value {
+    let entries = object["fields"].as_array().expect("fields");
+    entries.iter().find(|entry| entry["name"] == name).map_or(&Value::Null, |entry| &entry["value"])
+}
+
+on_each_store! {
+    async fn an_object_goes_back_as_a_new_version(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
+        let (path, then) = (format!("/objects/{id}"), now(app).await);
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2", "units": 4}})).await.status, 202);
+        let tried = app.post(&format!("{path}/revert"), &json!({"to": then, "dry_run": true})).await;
+        assert_eq!(tried.status, 200, "{}", tried.text);
+        assert_eq!(value(&tried.json()["result"], "hostname"), "web-1");
+        assert_eq!(value(&app.get(&format!("{path}/native")).await.json(), "hostname"), "web-2");
+        let reverted = app.post(&format!("{path}/revert"), &json!({"to": then})).await;
+        assert_eq!(reverted.status, 200, "{}", reverted.text);
+        let stored = app.get(&format!("{path}/native")).await.json();
+        assert_eq!((value(&stored, "hostname"), value(&stored, "units")), (&json!("web-1"), &json!(2)));
+        assert_eq!(stored["version"], "3.0.0");
+        let last = app.get(&format!("{path}/history?sort=-number&limit=1")).await.json()["results"][0].clone();
+        assert_eq!(last["action"], "REVERT");
+        for (body, status) in [(json!({"to": 999_999}), 400), (json!({}), 400), (json!({"to": then, "dryrun": true}), 400), (json!({"to": true}), 400), (json!({"to": 0}), 404)] {
+            let answer = app.post(&format!("{path}/revert"), &body).await;
+            assert_eq!(answer.status, status, "{body}: {}", answer.text);
+        }
+    }
+
+    async fn what_stands_against_a_revert_today_is_listed(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
+        let (path, then) = (format!("/objects/{id}"), now(app).await);
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "10"}})).await.status, 202);
+        let fields = json!([{"type": "text", "name": "hostname", "label": "Host", "regex": "[0-9]+"}, {"type": "number", "name": "units", "label": "Units"}]);
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"fields": fields})).await.status, 202);
+        let answer = app.post(&format!("{path}/revert"), &json!({"to": then})).await;
+        assert_eq!(answer.status, 400, "{}", answer.text);
+        assert!(answer.text.contains("/fields/"), "{}", answer.text);
+    }
+
+    async fn types_and_categories_go_back_too(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let made = app.post("/categories/", &json!({"name": "all", "label": "All", "types": [kind]})).await.json();
+        let category = made["result_id"].as_i64().expect("an id");
+        let then = now(app).await;
+        assert_eq!(app.patch(&format!("/types/{kind}"), &json!({"label": "Machines", "active": false})).await.status, 202);
+        assert_eq!(app.patch(&format!("/categories/{category}"), &json!({"label": "Everything", "types": []})).await.status, 202);
+        for path in [format!("/types/{kind}"), format!("/categories/{category}")] {
+            let was = app.get_with(&path, &[("at", &then.to_string())]).await.json()["result"].clone();
+            let reverted = app.post(&format!("{path}/revert"), &json!({"to": then})).await;
+            assert_eq!(reverted.status, 202, "{}", reverted.text);
+            let is = app.get(&path).await.json()["result"].clone();
+            for member in ["name", "label", "active", "types", "fields", "parent", "render_meta"] {
+                assert_eq!(was[member], is[member], "{path} {member}");
+            }
+        }
+    }
+
+    async fn a_deleted_object_comes_back_under_its_id(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
+        let path = format!("/objects/{id}");
+        let before = app.get(&format!("{path}/native")).await.json();
+        app.post(&format!("{path}/restore"), &json!({})).await.error(400, "object_public_id_taken");
+        assert_eq!(app.delete(&path).await.status, 200);
+        assert_eq!(app.get(&path).await.status, 404);
+        let restored = app.post(&format!("{path}/restore"), &json!({})).await;
+        assert_eq!(restored.status, 200, "{}", restored.text);
+        let after = app.get(&format!("{path}/native")).await.json();
+        for member in ["public_id", "type_id", "author_id", "creation_time", "fields", "active"] {
+            assert_eq!(before[member], after[member], "{member}");
+        }
+        assert_eq!(after["version"], "1.0.1");
+        app.post("/objects/4711/restore", &json!({})).await.error(404, "object_not_found");
+        let history = app.get(&format!("{path}/history?limit=0")).await;
+        assert_eq!(history.results("/action"), ["CREATE", "DELETE", "REVERT"]);
+    }
+
+    async fn a_difference_names_fields_and_operations(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1", "units": 2})).await;
+        let (path, then) = (format!("/objects/{id}"), now(app).await);
+        assert_eq!(app.patch(&path, &json!({"fields": {"hostname": "web-2"}})).await.status, 202);
+        let middle = now(app).await;
+        assert_eq!(app.patch(&path, &json!({"fields": {"units": 3}})).await.status, 202);
+        let diff = app.get_with(&format!("{path}/diff"), &[("from", &then.to_string()), ("to", &middle.to_string())]).await;
+        assert_eq!(diff.status, 200, "{}", diff.text);
+        let fields = &diff.json()["fields"];
+        assert_eq!(*fields, json!([{"name": "hostname", "label": "Hostname", "from": "web-1", "to": "web-2"}]));
+        let patch = diff.json()["patch"].clone();
+        assert!(patch.as_array().expect("a list").contains(&json!({"op": "replace", "path": "/fields/0/value", "value": "web-2"})), "{patch}");
+        let all = app.get_with(&format!("{path}/diff"), &[("from", &then.to_string())]).await.json();
+        assert_eq!(all["fields"].as_array().expect("a list").len(), 2);
+        assert_eq!(app.get(&format!("{path}/diff")).await.status, 400);
+    }
+
+    async fn passwords_show_in_no_history(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("secret", "password")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "web-1", "secret": "hunter-one"})).await;
+        let (path, then) = (format!("/objects/{id}"), now(app).await);
+        assert_eq!(app.patch(&path, &json!({"fields": {"secret": "hunter-two"}})).await.status, 202);
+        assert_eq!(app.delete(&path).await.status, 200);
+        for path in [format!("{path}/history?limit=0"), "/logs/?limit=0".to_owned(), format!("{path}/diff?from={then}&to={}", then + 1)] {
+            let answer = app.get(&path).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            assert!(!answer.text.contains("hunter"), "{path}: {}", answer.text);
+            assert!(answer.text.contains("********"), "{path}: {}", answer.text);
+        }
+        assert_eq!(app.delete(&format!("/types/{kind}")).await.status, 202);
+        assert!(!app.get("/logs/?limit=0").await.text.contains("hunter"));
+    }
+}
