@@ -520,7 +520,7 @@ pub async fn services_on(
     clock: Arc<dyn Clock>,
 ) -> Result<Services, StartError> {
     let max_time = settings.query.max_time();
-    let store = Recorder::around(store, Arc::clone(&clock), max_time);
+    let (store, feed) = Recorder::around(store, Arc::clone(&clock), max_time);
     let passwords = Passwords::new(&settings.auth)?;
     let directory = Arc::new(Directory::new(Arc::clone(&store), max_time));
     let parts = AccountParts {
@@ -534,7 +534,7 @@ pub async fn services_on(
     let types = type_catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds());
-    Ok(Services { store, types, companions, directory, accounts, admission, clock, max_time })
+    Ok(Services { store, feed, types, companions, directory, accounts, admission, clock, max_time })
 }
 
 /// Prepares a store for every command: collections, indexes and migrations. It refuses a store of a newer version

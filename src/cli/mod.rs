@@ -5,6 +5,7 @@ pub mod check;
 mod compact;
 mod demo;
 mod export;
+mod history;
 mod import;
 mod input;
 mod migrate;
@@ -86,6 +87,9 @@ pub enum Command {
     Migrate(migrate::MigrateCommand),
     /// Print the description of the interface, in OpenAPI.
     Openapi(openapi::OpenapiCommand),
+    /// Check the history of changes.
+    #[command(subcommand)]
+    History(history::HistoryCommand),
     /// Manage users and the key of their tokens directly in the store.
     #[command(subcommand)]
     User(user::UserCommand),
@@ -135,6 +139,7 @@ impl Command {
             Self::Restore(command) => command.run(settings).await,
             Self::Migrate(command) => command.run(settings).await,
             Self::Openapi(command) => command.run(),
+            Self::History(command) => command.run(settings).await,
             Self::User(command) => {
                 let store = app::open_existing(&settings).await?;
                 let services = app::services_on(&settings, store, Arc::new(SystemClock)).await?;

@@ -12,7 +12,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, Route};
 use serde_json::json;
 
 use super::caller::{TimeBudget, authorize};
-use super::history::{diff, entries, restoring};
+use super::history::{changes, diff, entries, restoring};
 use super::route_table::{RouteAccess, RouteInfo, described};
 use super::{
     aggregate, auth, bulk, categories, docs, exchange, groups, objects, rights, root, types, user_settings as settings,
@@ -87,6 +87,7 @@ routes! {
     GET "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
     QUERY "/rest/categories/{public_id}/history", Right("base.framework.category.view"), entries::category_history;
     POST "/rest/categories/{public_id}/revert", Right("base.framework.category.edit"), restoring::revert_category;
+    GET "/rest/changes/", SignedIn, changes::list_changes;
     GET "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
     QUERY "/rest/logs/", Right("base.framework.log.view"), entries::list_logs;
 

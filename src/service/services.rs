@@ -8,7 +8,7 @@ use bson::DateTime;
 use super::accounts::Accounts;
 use super::companions::Companions;
 use super::directory::Directory;
-use super::history::{AccessLists, AsOf, Moment};
+use super::history::{AccessLists, AsOf, Feed, Moment};
 use super::type_catalog::TypeCatalog;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -18,6 +18,8 @@ use crate::store::Store;
 pub struct Services {
     /// Where the documents are.
     pub store: Arc<dyn Store>,
+    /// The changes as they happen.
+    pub feed: Arc<Feed>,
     /// The compiled types.
     pub types: TypeCatalog,
     /// Which objects are needed together.
@@ -40,6 +42,7 @@ impl Services {
     pub fn as_of(&self, moment: Moment, access: AccessLists) -> Self {
         Self {
             store: AsOf::new(Arc::clone(&self.store), moment, access, self.max_time),
+            feed: Arc::clone(&self.feed),
             types: TypeCatalog::default(),
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),

@@ -121,6 +121,9 @@ pub const TOKENS: &str = "service.tokens";
 /// The history: an entry for each change of an object, a type or a category. DATAGERRY stores entries of its own here.
 pub const LOGS: &str = "framework.logs";
 
+/// What is known of the history as a whole; its counter gives the sequences of entries.
+pub const HISTORY: &str = "service.history";
+
 /// Ids that running imports gave to lines of their files, and outcomes of requests with an idempotency key.
 pub const IMPORTS: &str = "service.imports";
 
@@ -159,6 +162,7 @@ pub const ALL: &[CollectionSpec] = &[
             plain("time", &[up("time")]),
         ],
     },
+    CollectionSpec { name: HISTORY, indexes: &[] },
     CollectionSpec { name: USERS, indexes: &[PUBLIC_ID, plain("group_id", &[up("group_id")])] },
     CollectionSpec { name: GROUPS, indexes: &[PUBLIC_ID, unique("name", &[up("name")])] },
     CollectionSpec {

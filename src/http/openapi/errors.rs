@@ -72,6 +72,7 @@ const PAST: Of = Operations(&[
     "list_categories",
     "get_category",
     "diff_object",
+    "list_changes",
     "revert_object",
     "revert_type",
     "revert_category",

@@ -175,6 +175,7 @@ fn about(tag: &str) -> &'static str {
     match tag {
         "auth" => "Signing in.",
         "categories" => "Categories: groups of types, as a tree.",
+        "changes" => "Changes as they happen, as a stream or as pages.",
         "export" => "Objects as a file.",
         "groups" => "Groups of users, which have rights.",
         "import" => "Objects from a file.",

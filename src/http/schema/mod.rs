@@ -29,12 +29,12 @@ pub(super) use self::bodies::{
     TypeBody, TypePatch, UserBody, UserPatch,
 };
 pub(super) use self::parameters::{
-    At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, GroupMembers, IdempotencyHeader, IfMatch,
-    IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging, References, RightListing, RouteInQuestion,
-    Selected,
+    At, Atomic, Cascade, CategoryListing, Explain, ExportParameters, Following, GroupMembers, IdempotencyHeader,
+    IfMatch, IfNoneMatch, ImportParameters, Listing, Moments, ObjectListing, Paging, References, RightListing,
+    RouteInQuestion, Selected,
 };
 pub(super) use self::views::{
-    Aggregated, Category, CategoryOrNode, ChangedObjects, Cleaned, CreatedObjects, Deleted, DeletedObjects,
+    Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, Deleted, DeletedObjects,
     DeletedWith, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, ListOf, ListedObject, LogEntry,
     RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Type,
     Updated, User, UserSetting, UserToken, WrittenObject,

@@ -70,6 +70,27 @@ pub struct At {
     pub at: String,
 }
 
+/// What can be asked of changes.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Following {
+    /// `objects`, `types` or `categories`, or several with commas between them; all that the caller may see without it.
+    #[param(required = false, min_length = 1, format = "resources")]
+    pub resource: String,
+    /// A MongoDB filter of objects. An event says whether the object came to match, changed, or no longer matches.
+    #[param(required = false, format = "mongodb-filter")]
+    pub filter: String,
+    /// What events hold of the document: as stored, rendered, or nothing.
+    #[param(required = false, schema_with = changes_view)]
+    pub view: String,
+    /// The cursor to go on from: the id of an event, or `next` of a page. From now on without it.
+    #[param(required = false, min_length = 1, format = "cursor")]
+    pub since: String,
+    /// Most events of a page; not for streams.
+    #[param(required = false, minimum = 1, default = 100)]
+    pub limit: u64,
+}
+
 /// The two moments of a difference.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -340,6 +361,11 @@ fn export_format() -> Schema {
 fn import_format() -> Schema {
     let said = "A table as text, lines of JSON, or the first sheet of a spreadsheet; what `Content-Type` says when nothing is said.";
     words(said, &["csv", "ndjson", "xlsx"]).into()
+}
+
+fn changes_view() -> Schema {
+    let said = "What events hold of the document: as stored, rendered, or nothing.";
+    words(said, &["native", "render", "ids"]).default(Some("native".into())).into()
 }
 
 fn export_columns() -> Schema {

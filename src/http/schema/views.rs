@@ -497,6 +497,41 @@ pub struct LogEntry {
     pub hash: String,
 }
 
+/// A page of changes.
+#[derive(Serialize, ToSchema)]
+pub struct Changes {
+    /// The events in their order.
+    pub results: Vec<ChangeEvent>,
+    /// The cursor to go on from.
+    pub next: String,
+}
+
+/// A change, as a follower hears of it.
+#[derive(Serialize, ToSchema)]
+pub struct ChangeEvent {
+    /// `objects`, `types` or `categories`. Streams have it as the name of the event.
+    pub resource: String,
+    /// `enter`, `change` or `leave`.
+    pub kind: String,
+    /// The sequence of its log entry.
+    pub sequence: i64,
+    /// What was done, as in log entries.
+    pub action: String,
+    /// The id of what was changed.
+    pub public_id: i64,
+    /// Its version after the change.
+    #[schema(required)]
+    pub version: Option<String>,
+    /// When it happened.
+    pub time: String,
+    /// Who did it, if it is known.
+    #[schema(required)]
+    pub user_id: Option<i64>,
+    /// The document after the change; null when it went, absent with `view=ids`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<Value>,
+}
+
 /// What differs between two moments of an object.
 #[derive(Serialize, ToSchema)]
 pub struct Diff {

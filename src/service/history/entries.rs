@@ -1,7 +1,8 @@
 //! Reading entries: which of them a caller may see, and what of them.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
@@ -9,12 +10,14 @@ use futures::TryStreamExt;
 
 use super::heads::of_kind;
 use super::kept::has_sequence;
+use super::past::changes_of;
 use super::{resource_of, unreadable};
-use crate::domain::acl::Permission;
+use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, raw, text};
 use crate::domain::object_type::ObjectType;
+use crate::history::entry::Action;
 use crate::history::patch::unescaped;
-use crate::query::Filter;
+use crate::query::{Filter, Sort};
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
@@ -22,7 +25,7 @@ use crate::service::list_query::ListQuery;
 use crate::service::resource::{self, Listed, Objects, Resource};
 use crate::service::services::Services;
 use crate::service::type_catalog::Types;
-use crate::store::collections::LOGS;
+use crate::store::collections::{LOGS, TYPES};
 use crate::store::{Documents, FindQuery, StoreError};
 
 /// What stands for the value of a password field.
@@ -98,7 +101,7 @@ pub async fn list_entries(services: &Services, caller: &Caller, mut query: ListQ
 
 async fn list(
     services: &Services,
-    types: &std::sync::Arc<Types>,
+    types: &Arc<Types>,
     visible: Option<Filter>,
     mut query: ListQuery,
 ) -> Result<Listed, ServiceError> {
@@ -120,7 +123,7 @@ async fn list(
             Listed::Keyed(page, behind)
         }
         Listed::Chunked(mut chunks) => {
-            let types = std::sync::Arc::clone(types);
+            let types = Arc::clone(types);
             let documents = chunks.documents.and_then(move |chunk| {
                 let entries: Result<Vec<_>, _> = chunk.iter().map(|entry| self::shown(&types, entry)).collect();
                 std::future::ready(entries.map(|entries| entries.iter().map(|entry| &**entry).collect()))
@@ -135,27 +138,50 @@ async fn list(
 /// The condition on entries that leaves out those of objects that are hidden from the caller; nothing if none are.
 ///
 /// The access lists are those of today; that of a type that was deleted is the last one it had.
-async fn visible(services: &Services, caller: &Caller, types: &Types) -> Result<Option<Filter>, ServiceError> {
-    let deleted = of_kind("types").and(Filter::equals("action", "DELETE"));
-    let deleted = services.store.find(LOGS, &FindQuery::new(deleted, services.max_time)).await?;
-    let mut denied: HashSet<i64> = HashSet::new();
-    for entry in deleted.iter() {
-        let Some(id) = integer(entry, "public_id").filter(|id| types.get(*id).is_none()) else { continue };
-        let document = super::past::changes_of(entry)?.get_document("deleted").map_err(unreadable)?;
-        let allows =
-            ObjectType::from_document(document).is_ok_and(|last| last.acl.allows(caller.group_id, Permission::Read));
-        if !allows {
-            denied.insert(id);
-        }
-    }
+pub(super) async fn visible(
+    services: &Services,
+    caller: &Caller,
+    types: &Types,
+) -> Result<Option<Filter>, ServiceError> {
+    let deleted = deleted_types(services).await?;
+    let mut denied: Vec<i64> = deleted
+        .iter()
+        .filter(|(id, last)| types.get(**id).is_none() && !last.as_ref().is_some_and(|acl| allows(acl, caller)))
+        .map(|(id, _)| *id)
+        .collect();
+    denied.sort_unstable();
     let present = types.visible_to(caller);
     if denied.is_empty() {
         return Ok(present);
     }
-    let mut denied: Vec<i64> = denied.into_iter().collect();
-    denied.sort_unstable();
     let gone = Filter::none_of("type_id", denied.into_iter().map(Bson::Int64).collect());
     Ok(Some(present.map_or_else(|| gone.clone(), |present| present.and(gone.clone()))))
+}
+
+fn allows(acl: &Acl, caller: &Caller) -> bool {
+    acl.allows(caller.group_id, Permission::Read)
+}
+
+/// The deleted types with their last access lists, none where it cannot be read. Read again when types have changed.
+pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
+
+async fn deleted_types(services: &Services) -> Result<DeletedTypes, ServiceError> {
+    let revision = services.store.revision(TYPES);
+    if let Some(known) = services.feed.deleted_types(revision) {
+        return Ok(known);
+    }
+    let deleted = of_kind("types").and(Filter::equals("action", Action::Delete.name()));
+    let query = FindQuery::new(deleted, services.max_time).sorted(Sort::by("sequence", false));
+    let found = services.store.find(LOGS, &query).await?;
+    let mut types = BTreeMap::new();
+    for entry in found.iter() {
+        let document = changes_of(entry)?.get_document("deleted").map_err(unreadable)?;
+        let acl = ObjectType::from_document(document).ok().map(|last| last.acl.clone());
+        types.extend(integer(entry, "public_id").map(|id| (id, acl)));
+    }
+    let types = Arc::new(types);
+    services.feed.note_deleted_types(revision, &types);
+    Ok(types)
 }
 
 /// What clients see of an entry: no values of password fields, no digests but that of the entry.

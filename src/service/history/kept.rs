@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use bson::{DateTime, Document, doc};
 
-use super::HISTORY;
 use super::past::Moment;
 use crate::domain::document::raw;
 use crate::query::{Filter, Limits, Sort};
 use crate::service::error::ServiceError;
 use crate::service::error_code::ErrorCode;
 use crate::service::services::Services;
-use crate::store::collections::LOGS;
+use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
 /// The document of [`HISTORY`] that says since when changes are kept: `{_id: "kept", time, sequence}`. States of later
@@ -34,14 +33,14 @@ pub async fn begin(store: &dyn Store, now: DateTime, max_time: Duration) -> Resu
     }
 }
 
-async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateTime, i64)>, StoreError> {
+pub(super) async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateTime, i64)>, StoreError> {
     let query = FindQuery::new(Filter::equals("_id", KEPT), max_time).limited(1);
     let found = store.find(HISTORY, &query).await?;
     Ok(found.first().and_then(|kept| Some((kept.get_datetime("time").ok()?, kept.get_i64("sequence").ok()?))))
 }
 
 /// The last sequence; 0 without entries.
-async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
+pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, StoreError> {
     let query = FindQuery::new(has_sequence(), max_time).sorted(Sort::by("sequence", true)).limited(1);
     let found = store.find(LOGS, &query).await?;
     Ok(found.first().and_then(|entry| entry.get_i64("sequence").ok()).unwrap_or_default())

@@ -5,27 +5,30 @@
 
 mod as_of;
 pub mod author;
+pub mod changes;
 mod diff;
 mod entries;
+mod feed;
+mod flights;
 mod heads;
 mod kept;
 mod past;
 mod recorder;
 mod revert;
+mod verify;
 
 pub use self::as_of::{AccessLists, AsOf};
 pub use self::diff::{FieldChange, ObjectDiff, diff_object};
 pub use self::entries::{KNOWN, Logs, history_of, list_entries};
+pub use self::feed::{Event, Feed, Kind, Position, Seat, Subscription};
 pub use self::kept::{begin, moment};
 pub use self::past::Moment;
 pub use self::recorder::Recorder;
 pub use self::revert::{Revert, restore_object, revert_category, revert_object, revert_type};
+pub use self::verify::{Broken, Verified, verify};
 
 use crate::store::StoreError;
 use crate::store::collections::{CATEGORIES, OBJECTS, TYPES};
-
-/// The counter of sequences, and what is known of the history as a whole.
-pub(super) const HISTORY: &str = "service.history";
 
 /// The collections with a history, and the names of their resources in entries.
 const RESOURCES: [(&str, &str); 3] = [(OBJECTS, "objects"), (TYPES, "types"), (CATEGORIES, "categories")];

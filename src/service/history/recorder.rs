@@ -8,14 +8,17 @@ use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
 
+use super::feed::Feed;
+use super::flights::{Flight, Flights};
 use super::heads::{self, Key};
-use super::{HISTORY, author, resource_of};
+use super::kept::last;
+use super::{author, resource_of};
 use crate::clock::Clock;
 use crate::domain::document::{integer, raw};
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};
 use crate::history::patch::reverse;
 use crate::query::Filter;
-use crate::store::collections::LOGS;
+use crate::store::collections::{HISTORY, LOGS};
 use crate::store::inspection::Finding;
 use crate::store::{
     AggregateQuery, Change, ChunkedPage, Chunks, CollectionSpec, Condition, Documents, Explanation, FindQuery, Page,
@@ -33,6 +36,7 @@ pub struct Recorder {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     max_time: Duration,
+    flights: Arc<Flights>,
 }
 
 /// A change of one document with a history.
@@ -43,9 +47,11 @@ struct Recorded<'a> {
 }
 
 impl Recorder {
-    /// The store, with entries for changes. `max_time` is the time budget of a query.
-    pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> Arc<dyn Store> {
-        Arc::new(Self { inner, clock, max_time })
+    /// The store, with entries for changes, and the feed of its entries. `max_time` is the time budget of a query.
+    pub fn around(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, max_time: Duration) -> (Arc<dyn Store>, Arc<Feed>) {
+        let flights = Flights::new();
+        let feed = Feed::new(Arc::clone(&inner), Arc::clone(&clock), Arc::clone(&flights), max_time);
+        (Arc::new(Self { inner, clock, max_time, flights }), feed)
     }
 
     async fn record(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
@@ -53,9 +59,14 @@ impl Recorder {
         let author = author::current();
         for _ in 0..ATTEMPTS {
             let mut recorded = unit.clone();
-            recorded.changes.extend(self.entries(&unit, &author).await?);
-            match self.inner.commit(recorded).await {
-                Err(StoreError::Duplicate { collection, .. }) if collection == LOGS => {}
+            let (entries, flight) = self.entries(&unit, &author).await?;
+            recorded.changes.extend(entries);
+            match self.committed(recorded, flight).await {
+                Err(StoreError::Duplicate { collection, key }) if collection == LOGS => {
+                    if key == "sequence" {
+                        self.catch_up().await?;
+                    }
+                }
                 Err(StoreError::Condition { index }) if index >= asked.conditions => return Err(StoreError::Stale),
                 outcome => return Ok(asked.counts(&outcome?)),
             }
@@ -63,12 +74,49 @@ impl Recorder {
         Err(StoreError::Stale)
     }
 
-    /// The entries of the unit's changes.
-    async fn entries(&self, unit: &Unit, author: &Author) -> Result<Vec<Change>, StoreError> {
+    /// Commits a unit. A caller who leaves does not end it: only its end tells whether its sequences are in use.
+    async fn committed(&self, unit: Unit, flight: Option<Flight>) -> Result<Vec<u64>, StoreError> {
+        let Some(flight) = flight else { return self.inner.commit(unit).await };
+        let inner = Arc::clone(&self.inner);
+        let work = tokio::spawn(async move {
+            let outcome = inner.commit(unit).await;
+            flight.end(!matches!(
+                outcome,
+                Err(StoreError::Stale | StoreError::Condition { .. } | StoreError::Duplicate { .. })
+            ));
+            outcome
+        });
+        work.await.map_err(StoreError::backend)?
+    }
+
+    /// Moves the counter of sequences behind the last one. It may be behind: a counter does not know of documents of another
+    /// collection, and the embedded store keeps only what documents of its own tell.
+    async fn catch_up(&self) -> Result<(), StoreError> {
+        let last = last(&*self.inner, self.max_time).await?;
+        loop {
+            let (next, flight) = self.taken(1).await?;
+            flight.end(false);
+            if next > last {
+                return Ok(());
+            }
+            if let Ok(passed @ 1..) = u32::try_from(last - next) {
+                self.inner.reserve_ids(HISTORY, passed).await?;
+            }
+        }
+    }
+
+    /// Takes `count` sequences and returns the first.
+    async fn taken(&self, count: u32) -> Result<(i64, Flight), StoreError> {
+        let _one_at_a_time = if self.inner.is_remote() { None } else { Some(self.flights.gate.lock().await) };
+        let first = self.inner.reserve_ids(HISTORY, count).await?;
+        Ok((first, self.flights.begin(first, count)))
+    }
+
+    /// The entries of the unit's changes, with the sequences that they take.
+    async fn entries(&self, unit: &Unit, author: &Author) -> Result<(Vec<Change>, Option<Flight>), StoreError> {
         let changes: Vec<Recorded<'_>> = unit.changes.iter().filter_map(Recorded::of).collect();
-        let (new, known): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.before.is_none());
-        let keys = |changes: Vec<&Recorded<'_>>| changes.iter().map(|change| change.key).collect::<BTreeSet<Key>>();
-        let mut heads = heads::of(&*self.inner, keys(known), keys(new), self.max_time).await?;
+        let keys: BTreeSet<Key> = changes.iter().map(|change| change.key).collect();
+        let mut heads = heads::of(&*self.inner, &keys, self.max_time).await?;
         let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(changes.len());
         let nobody = Author::default();
         let mut states: HashMap<Key, Option<[u8; 16]>> = heads.iter().map(|(key, head)| (*key, head.state)).collect();
@@ -83,10 +131,10 @@ impl Recorder {
             states.insert(change.key, change.after.map(state_of));
         }
         if drafts.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
         let count = u32::try_from(drafts.len()).map_err(|_| StoreError::backend("too many changes in one unit"))?;
-        let mut sequence = self.inner.reserve_ids(HISTORY, count).await?;
+        let (mut sequence, flight) = self.taken(count).await?;
         let now = DateTime::from_chrono(self.clock.now());
         let mut entries = Vec::with_capacity(drafts.len());
         for draft in drafts {
@@ -96,7 +144,7 @@ impl Recorder {
             sequence += 1;
             entries.push(Change::Insert { collection: LOGS, document: raw(&entry) });
         }
-        Ok(entries)
+        Ok((entries, Some(flight)))
     }
 
     /// The unit with a change for each document. Documents that come to match meanwhile make it [`StoreError::Stale`].

@@ -46,7 +46,7 @@ pub async fn revert_object(
     revert: Revert<'_>,
 ) -> Result<Shown, ServiceError> {
     let past = objects::get_object(&services.as_of(revert.to, AccessLists::OfToday), caller, id).await?;
-    let body = taken(&resource::decode(&past)?, &["type_id", "status", "active", "fields", "views"]);
+    let body = taken(&resource::decode(&past)?, &["type_id", "author_id", "status", "active", "fields", "views"]);
     carried_out(revert, update_object(services, caller, id, revert.if_match, &body)).await
 }
 

@@ -1,5 +1,6 @@
 //! The history: entries for every change, the past as it was, and what stays hidden in it.
 
 mod back;
+mod changes;
 mod entries;
 mod past;

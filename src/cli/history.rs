@@ -1,0 +1,68 @@
+//! `inventory-service history verify`: checks the chains of all log entries.
+
+use clap::{Args, Subcommand};
+
+use crate::app;
+use crate::plural::counted;
+use crate::service::history::verify;
+use crate::settings::Settings;
+
+use super::Outcome;
+use super::output::say;
+
+/// What to do with the history.
+#[derive(Debug, Subcommand)]
+pub enum HistoryCommand {
+    /// Check that no log entry was changed, removed or exchanged, and print one hash over all of them.
+    Verify(VerifyCommand),
+}
+
+/// What the entries are compared with.
+#[derive(Debug, Args)]
+pub struct VerifyCommand {
+    /// The hash that an earlier check printed.
+    #[arg(long, value_name = "ROOT", requires = "upto")]
+    expect: Option<String>,
+    /// The sequence up to which that check went.
+    #[arg(long, value_name = "SEQUENCE")]
+    upto: Option<i64>,
+}
+
+impl HistoryCommand {
+    pub(super) async fn run(self, settings: Settings) -> Outcome {
+        match self {
+            Self::Verify(command) => command.run(settings).await,
+        }
+    }
+}
+
+impl VerifyCommand {
+    async fn run(self, settings: Settings) -> Outcome {
+        let store = app::open_to_read(&settings).await?;
+        let verified = verify(&*store, self.upto).await?;
+        for broken in &verified.broken {
+            say!(
+                "{} {}: the entry with the sequence {} is not what was written",
+                broken.resource,
+                broken.public_id,
+                broken.sequence
+            );
+        }
+        if verified.left_out > 0 {
+            say!("and {} more", verified.left_out);
+        }
+        let (entries, resources) = (counted(verified.entries, "entry"), counted(verified.resources, "resource"));
+        say!("{entries} of {resources}");
+        let root: String = verified.root.iter().map(|byte| format!("{byte:02x}")).collect();
+        say!("root {root} up to sequence {}", verified.last);
+        if !verified.broken.is_empty() {
+            return Err("the history was changed".into());
+        }
+        match self.expect {
+            Some(expected) if !expected.eq_ignore_ascii_case(&root) => {
+                Err(format!("the history is not the one with the root {expected}").into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! `GET /changes/`: the changes as a stream of Server-Sent Events, or as pages of JSON. docs/api.md, Changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse, web};
+use bson::raw::RawDocument;
+use futures::stream;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval};
+
+use crate::auth::Authorization;
+use crate::domain::document::{integer, text};
+use crate::http::caller::Authenticated;
+use crate::http::envelope::{self, Wire};
+use crate::http::error::ApiError;
+use crate::http::objects::fields;
+use crate::http::params::Parameters;
+use crate::http::schema::{Changes, Following, operation};
+use crate::http::state::HttpState;
+use crate::json::write::DateStyle;
+use crate::service::history::changes::{Question, RESOURCES, Told, position, told};
+use crate::service::history::{Event, Position, Seat};
+use crate::service::rendering::{self, Views};
+use crate::service::resource::{Categories, Objects, Types};
+use crate::service::{Caller, ErrorCode};
+use crate::store::Documents;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How often a stream says that it is there; a comment, so it has no id.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often a silent stream looks whether its token is still good.
+const CHECK: Duration = Duration::from_secs(2);
+/// So many parts of a stream wait for its reader.
+const WAITING: usize = 4;
+/// A page looks at so many batches of changes at the most, so that a filter that matches little does not hold it up.
+const MOST_BATCHES: usize = 20;
+const LIMIT: u64 = 100;
+
+/// What events hold of the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Native,
+    Render,
+    Ids,
+}
+
+/// A question that was understood.
+struct Asked {
+    question: Question,
+    view: View,
+    since: Option<Position>,
+    limit: u64,
+}
+
+operation! {
+    /// Follow the changes of objects, types and categories.
+    list_changes: params(Following), responses((status = 200, content(
+        (Changes = "application/json"), (String = "text/event-stream"),
+    )))
+}
+pub(in crate::http) async fn list_changes(
+    state: web::Data<HttpState>,
+    request: HttpRequest,
+    caller: Authenticated,
+) -> Result<HttpResponse, ApiError> {
+    let is_stream = wants_stream(&request);
+    let asked = understood(&state, &request, &caller.0, is_stream).await?;
+    asked.question.permitted(&caller.0.rights)?;
+    if is_stream { streamed(state, &request, &caller.0, asked).await } else { page(&state, &caller.0, asked).await }
+}
+
+fn wants_stream(request: &HttpRequest) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT).filter_map(|value| value.to_str().ok());
+    accepted
+        .flat_map(|value| value.split(','))
+        .any(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+async fn understood(
+    state: &HttpState,
+    request: &HttpRequest,
+    caller: &Caller,
+    is_stream: bool,
+) -> Result<Asked, ApiError> {
+    let sent = Parameters::of(request)?;
+    sent.only(&["resource", "filter", "view", "since", "limit"], state.params.unknown)?;
+    let mut resources = Vec::new();
+    for name in sent.get("resource").into_iter().flat_map(|names| names.split(',')) {
+        let known = RESOURCES.iter().find(|(known, _)| *known == name);
+        let known = known.ok_or_else(|| {
+            let message = format!("{name:?} is none of objects, types, categories; several have commas between them");
+            ApiError::parameter("resource", message)
+        })?;
+        resources.push(known.0);
+    }
+    let filter = match sent.get("filter").filter(|text| !text.trim().is_empty()) {
+        None => None,
+        Some(_) if resources != ["objects"] => {
+            return Err(ApiError::parameter("filter", "is about objects; add resource=objects"));
+        }
+        Some(text) => Some(state.object_filter(text, fields(state, caller, &sent).await?).await?),
+    };
+    if let Some(operator) = filter.as_ref().and_then(|filter| filter.needs_server()) {
+        return Err(ApiError::parameter("filter", format!("{operator} cannot be asked of changes")));
+    }
+    let view = match sent.one_of("view", &["native", "render", "ids"])? {
+        Some("render") => View::Render,
+        Some("ids") => View::Ids,
+        _ => View::Native,
+    };
+    let header = request.headers().get(&LAST_EVENT_ID).filter(|_| is_stream);
+    let header = header.map(|value| value.to_str().unwrap_or("a value that is no text"));
+    let since = match (header, sent.get("since")) {
+        (Some(id), _) => Some(position(&state.services, "Last-Event-ID", id).await?),
+        (None, Some(since)) => Some(position(&state.services, "since", since).await?),
+        (None, None) => None,
+    };
+    let max = state.params.max_limit;
+    let limit = sent.number("limit")?.unwrap_or(LIMIT.min(max));
+    if !(1..=max).contains(&limit) {
+        return Err(ApiError::parameter("limit", format!("must be from 1 to {max}")));
+    }
+    if is_stream && sent.get("limit").is_some() {
+        return Err(ApiError::parameter("limit", "is for pages of JSON; a stream has no end"));
+    }
+    Ok(Asked { question: Question { resources, filter }, view, since, limit })
+}
+
+/// The changes behind `since` as a page; without `since` an empty one that says where to go on.
+async fn page(state: &HttpState, caller: &Caller, asked: Asked) -> Result<HttpResponse, ApiError> {
+    let feed = &state.services.feed;
+    let mut next = match asked.since {
+        Some(since) => since,
+        None => feed.position().await?,
+    };
+    let mut results: Vec<Value> = Vec::new();
+    for _ in 0..MOST_BATCHES {
+        let missing = asked.limit - results.len() as u64;
+        if asked.since.is_none() || missing == 0 {
+            break;
+        }
+        let events = feed.after(next, missing).await?;
+        let Some(last) = events.last() else { break };
+        next = last.sequence();
+        for (event, told) in told(&state.services, caller, &asked.question, &events).await? {
+            let (resource, mut data) = described(state, caller, asked.view, event, told).await?;
+            data["resource"] = resource.into();
+            results.push(data);
+        }
+    }
+    Ok(HttpResponse::Ok().json(json!({ "results": results, "next": next.to_string() })))
+}
+
+/// The resource of an event and its data.
+async fn described(
+    state: &HttpState,
+    caller: &Caller,
+    view: View,
+    event: &Event,
+    told: Told,
+) -> Result<(String, Value), ApiError> {
+    let entry = &event.entry;
+    let resource = text(entry, "resource").unwrap_or_default().to_owned();
+    let time = entry.get_datetime("time").ok().and_then(|time| time.try_to_rfc3339_string().ok());
+    let mut data = json!({
+        "kind": told.kind.name(),
+        "sequence": event.sequence(),
+        "action": text(entry, "action"),
+        "public_id": integer(entry, "public_id"),
+        "version": text(entry, "version"),
+        "time": time,
+        "user_id": integer(entry, "user_id"),
+    });
+    if view != View::Ids {
+        data["document"] = match told.document {
+            None => Value::Null,
+            Some(document) => shown(state, caller, view, &resource, &document).await?,
+        };
+    }
+    Ok((resource, data))
+}
+
+async fn shown(
+    state: &HttpState,
+    caller: &Caller,
+    view: View,
+    resource: &str,
+    document: &RawDocument,
+) -> Result<Value, ApiError> {
+    if resource == "objects" && view == View::Render {
+        let page: Documents = std::iter::once(document).collect();
+        let views = rendering::render_objects(&state.services, caller, &page, Views::default()).await?;
+        let view = views.iter().next().map(serde_json::from_slice).transpose();
+        return Ok(view.unwrap_or_default().unwrap_or_default());
+    }
+    let dates: DateStyle = match resource {
+        "objects" => Objects::DATES,
+        "types" => Types::DATES,
+        _ => Categories::DATES,
+    };
+    let mut json = Vec::with_capacity(document.as_bytes().len() * 2);
+    envelope::write_document(document, dates, &mut json)?;
+    Ok(serde_json::from_slice(&json).unwrap_or_default())
+}
+
+async fn streamed(
+    state: web::Data<HttpState>,
+    request: &HttpRequest,
+    caller: &Arc<Caller>,
+    asked: Asked,
+) -> Result<HttpResponse, ApiError> {
+    let feed = &state.services.feed;
+    let seat = feed.seat(caller.user_id).ok_or_else(|| {
+        ApiError::new(ErrorCode::Busy, "there are as many streams of changes as there may be; close some of yours")
+    })?;
+    let since = match asked.since {
+        Some(since) => since,
+        None => feed.position().await?,
+    };
+    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let authorization = authorization.and_then(Authorization::parse);
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let stream = Stream { state: web::Data::clone(&state), authorization, asked, sender, _seat: seat };
+    actix_web::rt::spawn(stream.run(since));
+    let parts = stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|part| (Ok::<Bytes, actix_web::Error>(part), receiver))
+    });
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")))
+        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")))
+        .streaming(parts))
+}
+
+/// A stream to one client.
+struct Stream {
+    state: web::Data<HttpState>,
+    authorization: Option<Authorization>,
+    asked: Asked,
+    sender: mpsc::Sender<Bytes>,
+    _seat: Seat,
+}
+
+impl Stream {
+    async fn run(self, since: Position) {
+        let mut subscription = self.state.services.feed.follow(since);
+        let mut checks = interval(CHECK);
+        let mut said = Instant::now();
+        // The first part comes at once, so that the client knows that the stream has begun, and from where.
+        let mut part = format!(": changes behind {since}\nid: {since}\n\n");
+        loop {
+            if !part.is_empty() {
+                said = Instant::now();
+                if self.sender.send(Bytes::from(std::mem::take(&mut part))).await.is_err() {
+                    return;
+                }
+            }
+            let events = tokio::select! {
+                events = subscription.next(&self.state.services.feed) => events.map(Some),
+                _ = checks.tick() => Ok(None),
+                () = self.sender.closed() => return,
+            };
+            let written = match events {
+                Ok(None) => self.caller().await.map(drop).map(|()| String::new()),
+                Ok(Some(events)) => self.written(&events).await,
+                Err(error) => Err(ApiError::from(error)),
+            };
+            match written {
+                Ok(text) => part = text,
+                Err(error) => {
+                    let data = json!({ "code": error.code().name(), "message": error.to_string() });
+                    let _ = self.sender.send(Bytes::from(format!("event: error\ndata: {data}\n\n"))).await;
+                    return;
+                }
+            }
+            if part.is_empty() && said.elapsed() >= HEARTBEAT {
+                ": still there\n\n".clone_into(&mut part);
+            }
+        }
+    }
+
+    /// The caller as he is now: a token that was revoked ends the stream.
+    async fn caller(&self) -> Result<Arc<Caller>, ApiError> {
+        let caller = self.state.services.accounts.authenticate(self.authorization.as_ref(), None).await?;
+        self.asked.question.permitted(&caller.rights)?;
+        Ok(caller)
+    }
+
+    async fn written(&self, events: &[Event]) -> Result<String, ApiError> {
+        let caller = self.caller().await?;
+        let mut text = String::new();
+        for (event, told) in told(&self.state.services, &caller, &self.asked.question, events).await? {
+            let (resource, data) = described(&self.state, &caller, self.asked.view, event, told).await?;
+            text.push_str(&format!("event: {resource}\nid: {}\ndata: {data}\n\n", event.sequence()));
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,466 @@
+//! The changes as they happen, for readers that follow them.
+//!
+//! One task of the process reads new entries, whoever follows. Followers take part in what it read, or read the store
+//! themselves as far as they are behind. The order is that of the sequences, and no follower passes a sequence that may
+//! still be stored:
+//!
+//! - The embedded store has one process, which knows the sequences of its units under way.
+//! - On MongoDB another instance may have taken a sequence that is missing. It is waited for, for at most [`PATIENCE`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{DateTime, Document, doc};
+use tokio::sync::{OnceCell, broadcast};
+
+use super::entries::DeletedTypes;
+use super::flights::Flights;
+use super::kept::{has_sequence, kept, last};
+use super::past::{Moment, PastState, changed_since, changes_of};
+use super::{RESOURCES, unreadable};
+use crate::clock::Clock;
+use crate::domain::document::{integer, raw, text};
+use crate::history::entry::state_of;
+use crate::history::patch::apply;
+use crate::query::{Filter, Limits, Sort};
+use crate::store::collections::LOGS;
+use crate::store::{FindQuery, Store, StoreError};
+
+/// How long a missing sequence of another instance is waited for. An instance commits a unit within a minute, or its
+/// process has died.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often the store is asked for changes of other instances.
+const PAUSE: Duration = Duration::from_millis(250);
+/// So many streams may be open; half of them by one user.
+const MOST_STREAMS: usize = 4096;
+/// How many entries are read at a time.
+pub(super) const BATCH: u64 = 500;
+/// So many batches are kept for followers that are slow; slower ones read the store.
+const KEPT_BATCHES: usize = 64;
+
+/// A change, as followers need it.
+#[derive(Debug)]
+pub struct Event {
+    /// The entry.
+    pub entry: RawDocumentBuf,
+    /// The document before the change, where it is known.
+    pub before: Option<RawDocumentBuf>,
+    /// The document after the change.
+    pub after: Option<RawDocumentBuf>,
+}
+
+/// What an event means to a follower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The document came, or came to match.
+    Enter,
+    /// It changed.
+    Change,
+    /// It went, or no longer matches.
+    Leave,
+}
+
+impl Kind {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::Change => "change",
+            Self::Leave => "leave",
+        }
+    }
+}
+
+impl Event {
+    /// The sequence of the entry: the cursor behind this event.
+    pub fn sequence(&self) -> i64 {
+        integer(&self.entry, "sequence").unwrap_or_default()
+    }
+
+    /// What it means to a follower of what matches; nothing if it matches neither before nor after.
+    pub fn kind(&self, matches: impl Fn(&RawDocument) -> bool) -> Option<Kind> {
+        let was = self.before.as_deref().is_some_and(&matches);
+        let is = self.after.as_deref().is_some_and(&matches);
+        match (was, is) {
+            (false, true) => Some(Kind::Enter),
+            (true, true) => Some(Kind::Change),
+            (true, false) => Some(Kind::Leave),
+            (false, false) => None,
+        }
+    }
+}
+
+/// A place in the order of all changes: behind the entry with this sequence.
+pub type Position = i64;
+
+/// Events in their order.
+pub(super) type Batch = Arc<Vec<Event>>;
+
+/// Reads new entries for all followers.
+pub struct Feed {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    flights: Arc<Flights>,
+    max_time: Duration,
+    batches: broadcast::Sender<Batch>,
+    /// All entries up to here are stored, or never will be.
+    settled: AtomicI64,
+    started: OnceCell<()>,
+    /// How many streams there are, and of whom.
+    seats: Arc<Mutex<Seats>>,
+    /// What [`entries`](super::entries) knows of deleted types, and the revision of the types then.
+    deleted: Mutex<Option<(u64, DeletedTypes)>>,
+    /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
+    gaps: Mutex<BTreeMap<i64, Instant>>,
+}
+
+#[derive(Default)]
+struct Seats {
+    all: usize,
+    of: HashMap<i64, usize>,
+}
+
+/// A place among the streams; free again when it is dropped.
+pub struct Seat {
+    seats: Arc<Mutex<Seats>>,
+    user_id: i64,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.all -= 1;
+        if let Some(own) = seats.of.get_mut(&self.user_id) {
+            *own -= 1;
+            if *own == 0 {
+                seats.of.remove(&self.user_id);
+            }
+        }
+    }
+}
+
+/// What a follower takes part in.
+pub struct Subscription {
+    batches: broadcast::Receiver<Batch>,
+    position: Position,
+}
+
+impl Feed {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        flights: Arc<Flights>,
+        max_time: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            flights,
+            max_time,
+            batches: broadcast::Sender::new(KEPT_BATCHES),
+            settled: AtomicI64::new(0),
+            started: OnceCell::new(),
+            seats: Arc::default(),
+            deleted: Mutex::default(),
+            gaps: Mutex::default(),
+        })
+    }
+
+    /// The position behind all settled entries.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn position(self: &Arc<Self>) -> Result<Position, StoreError> {
+        self.started.get_or_try_init(|| self.start()).await?;
+        self.settle().await
+    }
+
+    /// Since when entries are kept, and the smallest position that can be gone on from.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn oldest(&self) -> Result<Position, StoreError> {
+        Ok(kept(&*self.store, self.max_time).await?.map_or(0, |(_, sequence)| sequence))
+    }
+
+    /// A place for a stream of this user; nothing when all are taken, or half of them by this user.
+    pub fn seat(&self, user_id: i64) -> Option<Seat> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = seats.of.get(&user_id).copied().unwrap_or_default();
+        if seats.all >= MOST_STREAMS || own >= MOST_STREAMS / 2 {
+            return None;
+        }
+        seats.all += 1;
+        *seats.of.entry(user_id).or_default() += 1;
+        Some(Seat { seats: Arc::clone(&self.seats), user_id })
+    }
+
+    /// Follows the changes behind this position.
+    pub fn follow(&self, position: Position) -> Subscription {
+        Subscription { batches: self.batches.subscribe(), position }
+    }
+
+    /// The events behind a position, at most as many as one batch, all of them settled.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn after(&self, position: Position, most: u64) -> Result<Vec<Event>, StoreError> {
+        let settled = self.settled.load(Ordering::Acquire);
+        if position >= settled {
+            return Ok(Vec::new());
+        }
+        self.events(self.entries(position, Some(settled), most.min(BATCH)).await?).await
+    }
+
+    pub(super) fn deleted_types(&self, revision: u64) -> Option<DeletedTypes> {
+        let deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.as_ref().filter(|(known, _)| *known == revision).map(|(_, types)| Arc::clone(types))
+    }
+
+    pub(super) fn note_deleted_types(&self, revision: u64, types: &DeletedTypes) {
+        *self.deleted.lock().unwrap_or_else(PoisonError::into_inner) = Some((revision, Arc::clone(types)));
+    }
+
+    async fn start(self: &Arc<Self>) -> Result<(), StoreError> {
+        let begun = self.beginning().await?;
+        self.settled.store(begun, Ordering::Release);
+        let feed = Arc::clone(self);
+        // It ends with the process.
+        tokio::spawn(async move { feed.run().await });
+        Ok(())
+    }
+
+    /// Where following begins: behind the last entry, but before any sequence that may still be stored.
+    async fn beginning(&self) -> Result<Position, StoreError> {
+        if !self.store.is_remote() {
+            let _none_is_taken = self.flights.gate.lock().await;
+            return match self.flights.horizon() {
+                Some(horizon) => Ok(horizon),
+                None => last(&*self.store, self.max_time).await,
+            };
+        }
+        let since = self.clock.now().timestamp_millis() - i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX);
+        let recent = Filter::parse(&doc! { "time": { "$gt": DateTime::from_millis(since) } }, &Limits::NONE)
+            .map_err(StoreError::backend)?;
+        let query = FindQuery::new(has_sequence().and(recent), self.max_time).sorted(Sort::by("sequence", false));
+        let found = self.store.find(LOGS, &query).await?;
+        let sequences: Vec<i64> = found.iter().filter_map(|entry| integer(entry, "sequence")).collect();
+        let gap = sequences.windows(2).find(|pair| pair[1] > pair[0] + 1);
+        match gap.map(|pair| pair[0]).or(sequences.last().copied()) {
+            Some(position) => Ok(position),
+            None => last(&*self.store, self.max_time).await,
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut ended = self.flights.watch();
+        let mut revision = None;
+        loop {
+            let now = self.store.revision(LOGS);
+            let is_quiet = revision == Some(now) && self.is_without_gaps();
+            if is_quiet || self.batches.receiver_count() == 0 {
+                // A change of this process wakes at once, those of others within the pause.
+                let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
+                if self.batches.receiver_count() == 0 {
+                    revision = None;
+                }
+                continue;
+            }
+            match self.step().await {
+                Ok(true) => {}
+                Ok(false) => {
+                    revision = Some(now);
+                    let _ = tokio::time::timeout(PAUSE, ended.changed()).await;
+                }
+                Err(error) => {
+                    log::warn!("changes cannot be followed: {}", error.in_full());
+                    tokio::time::sleep(PAUSE * 4).await;
+                }
+            }
+        }
+    }
+
+    fn is_without_gaps(&self) -> bool {
+        self.gaps.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Reads one batch and hands it to the followers; false if there was none.
+    async fn step(&self) -> Result<bool, StoreError> {
+        let (entries, settled) = self.settled_after(self.settled.load(Ordering::Acquire)).await?;
+        let events = Arc::new(self.events(entries).await?);
+        // Followers that begin now read the batch from the store, others get it.
+        self.settled.fetch_max(settled, Ordering::AcqRel);
+        let is_any = !events.is_empty();
+        if is_any {
+            let _ = self.batches.send(events);
+        }
+        Ok(is_any)
+    }
+
+    /// Moves the settled position as far as it goes. Beside followers this is left to the task that serves them.
+    async fn settle(&self) -> Result<Position, StoreError> {
+        let wanted = if self.store.is_remote() { None } else { self.flights.horizon() };
+        let until = Instant::now() + PAUSE;
+        loop {
+            let position = self.settled.load(Ordering::Acquire);
+            if self.batches.receiver_count() > 0 {
+                let is_there = wanted.is_some_and(|wanted| position >= wanted);
+                if is_there || Instant::now() >= until {
+                    return Ok(position);
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                continue;
+            }
+            let (entries, settled) = self.settled_after(position).await?;
+            self.settled.fetch_max(settled, Ordering::AcqRel);
+            if entries.is_empty() {
+                return Ok(self.settled.load(Ordering::Acquire));
+            }
+        }
+    }
+
+    /// The entries behind a position before the first sequence that may still be stored, and the position behind them.
+    async fn settled_after(&self, position: Position) -> Result<(Vec<RawDocumentBuf>, Position), StoreError> {
+        if !self.store.is_remote() {
+            // Before the question: what is stored later than that is not passed by.
+            let none_is_taken = self.flights.gate.lock().await;
+            let horizon = self.flights.horizon();
+            drop(none_is_taken);
+            let Some(horizon) = horizon.filter(|horizon| *horizon > position) else {
+                return Ok((Vec::new(), position));
+            };
+            let entries = self.entries(position, Some(horizon), BATCH).await?;
+            let last = entries.last().and_then(|entry| integer(entry, "sequence"));
+            let is_all = (entries.len() as u64) < BATCH;
+            return Ok((entries, last.filter(|_| !is_all).unwrap_or(horizon)));
+        }
+        let entries = self.entries(position, None, BATCH).await?;
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut settled, mut before, now) = (Vec::with_capacity(entries.len()), position, Instant::now());
+        for entry in entries {
+            let sequence = integer(&entry, "sequence").unwrap_or_default();
+            let is_gap = sequence > before + 1 && !self.flights.are_abandoned(before + 1..sequence);
+            if is_gap && now.duration_since(*gaps.entry(before).or_insert(now)) < PATIENCE {
+                break;
+            }
+            before = sequence;
+            settled.push(entry);
+        }
+        gaps.retain(|gap, _| *gap >= before);
+        Ok((settled, before))
+    }
+
+    async fn entries(
+        &self,
+        position: Position,
+        until: Option<Position>,
+        most: u64,
+    ) -> Result<Vec<RawDocumentBuf>, StoreError> {
+        let mut bounds = doc! { "$gt": position };
+        bounds.extend(until.map(|until| ("$lte".to_owned(), until.into())));
+        let behind = Filter::parse(&doc! { "sequence": bounds }, &Limits::NONE).map_err(StoreError::backend)?;
+        let query = FindQuery::new(has_sequence().and(behind), self.max_time).sorted(Sort::by("sequence", false));
+        let found = self.store.find(LOGS, &query.limited(most)).await?;
+        Ok(found.iter().map(RawDocument::to_owned).collect())
+    }
+
+    /// The entries with the documents before and after them.
+    async fn events(&self, entries: Vec<RawDocumentBuf>) -> Result<Vec<Event>, StoreError> {
+        let mut present: BTreeMap<(&str, i64), RawDocumentBuf> = BTreeMap::new();
+        for (collection, kind) in RESOURCES {
+            let of_kind = entries.iter().filter(|entry| text(entry, "resource") == Some(kind));
+            let ids: Vec<bson::Bson> =
+                of_kind.filter_map(|entry| integer(entry, "public_id")).map(Into::into).collect();
+            if ids.is_empty() {
+                continue;
+            }
+            let query = FindQuery::new(Filter::one_of("public_id", ids), self.max_time);
+            for document in self.store.find(collection, &query).await?.iter() {
+                present.extend(integer(document, "public_id").map(|id| ((kind, id), document.to_owned())));
+            }
+        }
+        let mut events = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let resource = RESOURCES.iter().find(|(_, kind)| text(&entry, "resource") == Some(kind));
+            let (Some((collection, kind)), Some(id)) = (resource, integer(&entry, "public_id")) else { continue };
+            let after = self.after_entry(collection, id, &entry, present.get(&(*kind, id))).await?;
+            let before = before_entry(&entry, after.as_deref())?;
+            events.push(Event { entry, before, after });
+        }
+        Ok(events)
+    }
+
+    /// The document as the entry left it. Mostly that is the present one.
+    async fn after_entry(
+        &self,
+        collection: &str,
+        id: i64,
+        entry: &RawDocument,
+        present: Option<&RawDocumentBuf>,
+    ) -> Result<Option<RawDocumentBuf>, StoreError> {
+        let state = match entry.get("state").map_err(unreadable)? {
+            Some(RawBsonRef::Binary(state)) => state.bytes,
+            _ => return Ok(None),
+        };
+        if let Some(present) = present.filter(|present| state_of(present)[..] == *state) {
+            return Ok(Some(present.clone()));
+        }
+        let moment = Moment::Sequence(integer(entry, "sequence").unwrap_or_default());
+        let changed = changed_since(&*self.store, collection, moment, Some(&[id]), self.max_time).await?;
+        Ok(changed.into_values().next().and_then(|past| match past.state {
+            PastState::Document(document) => Some(document),
+            PastState::Absent | PastState::Unknown => None,
+        }))
+    }
+}
+
+fn before_entry(entry: &RawDocument, after: Option<&RawDocument>) -> Result<Option<RawDocumentBuf>, StoreError> {
+    let changes = changes_of(entry)?;
+    let has = |name: &str| changes.get(name).ok().flatten();
+    if let Some(RawBsonRef::Document(deleted)) = has("deleted") {
+        return Ok(Some(deleted.to_owned()));
+    }
+    // What another tool changed is not known; what is there now was there before.
+    if has("unknown").is_some() {
+        return Ok(after.map(RawDocument::to_owned));
+    }
+    let Some(after) = after.filter(|_| has("created").is_none()) else { return Ok(None) };
+    let mut before = Document::try_from(after).map_err(unreadable)?;
+    apply(&mut before, changes).map_err(unreadable)?;
+    Ok(Some(raw(&before)))
+}
+
+impl Subscription {
+    /// The next events, in order, without any that the follower has had. Waits for them.
+    ///
+    /// # Errors
+    /// Errors of the store, when the follower was so slow that it must read the store.
+    pub async fn next(&mut self, feed: &Feed) -> Result<Batch, StoreError> {
+        loop {
+            let behind = feed.after(self.position, BATCH).await?;
+            if let Some(last) = behind.last() {
+                self.position = last.sequence();
+                return Ok(Arc::new(behind));
+            }
+            match self.batches.recv().await {
+                Ok(batch) => {
+                    let (Some(first), Some(last)) = (batch.first(), batch.last()) else { continue };
+                    if last.sequence() <= self.position {
+                        continue;
+                    }
+                    // One that overlaps was read from the store in part: the rest is read there too.
+                    if first.sequence() <= self.position {
+                        continue;
+                    }
+                    self.position = last.sequence();
+                    return Ok(batch);
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}

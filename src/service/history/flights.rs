@@ -1,0 +1,90 @@
+//! Which sequences are taken and not yet stored. Readers that follow the history must not pass them by.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+/// So many sequences that were taken in vain are remembered.
+const MOST_ABANDONED: usize = 10_000;
+
+/// The sequences of units that are under way in this process.
+#[derive(Debug)]
+pub(super) struct Flights {
+    state: Mutex<State>,
+    /// Moves when a unit with entries has ended.
+    ended: watch::Sender<u64>,
+    /// Held while a sequence is taken, where that needs no network: then none is taken and not yet noted.
+    pub(super) gate: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: BTreeSet<i64>,
+    /// Taken here, and never stored.
+    abandoned: BTreeSet<i64>,
+    /// The largest sequence that was taken here.
+    last: i64,
+}
+
+/// Sequences that a unit has taken.
+#[derive(Debug)]
+pub(super) struct Flight {
+    flights: Arc<Flights>,
+    first: i64,
+    count: u32,
+}
+
+impl Flights {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), ended: watch::Sender::new(0), gate: tokio::sync::Mutex::new(()) })
+    }
+
+    /// Notes that `count` sequences from `first` on are under way.
+    pub(super) fn begin(self: &Arc<Self>, first: i64, count: u32) -> Flight {
+        let mut state = self.locked();
+        state.under_way.insert(first);
+        state.last = state.last.max(first + i64::from(count) - 1);
+        Flight { flights: Arc::clone(self), first, count }
+    }
+
+    /// No unit of this process will store this sequence or a smaller one; nothing where none was taken yet.
+    pub(super) fn horizon(&self) -> Option<i64> {
+        let state = self.locked();
+        match state.under_way.first() {
+            Some(first) => Some(first - 1),
+            None => (state.last > 0).then_some(state.last),
+        }
+    }
+
+    /// Whether all these sequences were taken here in vain.
+    pub(super) fn are_abandoned(&self, mut sequences: std::ops::Range<i64>) -> bool {
+        let state = self.locked();
+        sequences.all(|sequence| state.abandoned.contains(&sequence))
+    }
+
+    /// Tells when units have ended.
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flight {
+    /// The unit has ended; `is_stored` is whether its entries may be in the store.
+    pub(super) fn end(self, is_stored: bool) {
+        let mut state = self.flights.locked();
+        state.under_way.remove(&self.first);
+        if !is_stored {
+            state.abandoned.extend(self.first..self.first + i64::from(self.count));
+            while state.abandoned.len() > MOST_ABANDONED {
+                state.abandoned.pop_first();
+            }
+        }
+        drop(state);
+        self.flights.ended.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,133 @@
+//! The changes as they happen, as pages and as a stream.
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::support::app::{TestApp, on_each_store, send};
+
+/// A stream of events that is being read.
+struct Reader {
+    response: Response,
+    text: String,
+}
+
+impl Reader {
+    async fn open(app: &TestApp, path: &str, last: Option<&str>) -> Self {
+        let mut request = app.request(Method::GET, path).header("Accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        let mut reader = Self { response, text: String::new() };
+        // The first part says from where it goes on.
+        assert!(reader.part().await.expect("a beginning").contains("changes behind"));
+        reader
+    }
+
+    /// The next part between empty lines; nothing when the stream has ended.
+    async fn part(&mut self) -> Option<String> {
+        loop {
+            if let Some((part, rest)) = self.text.split_once("\n\n") {
+                let (part, rest) = (part.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(part);
+            }
+            let chunk = self.response.chunk().await.ok().flatten()?;
+            self.text.push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
+        }
+    }
+
+    /// The next event: its name, its id and its data.
+    async fn event(&mut self) -> Option<(String, String, Value)> {
+        loop {
+            let part = self.part().await?;
+            let line = |name: &str| part.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+            if let (Some(event), Some(data)) = (line("event: "), line("data: ")) {
+                return Some((event, line("id: ").unwrap_or_default(), serde_json::from_str(&data).expect("JSON")));
+            }
+        }
+    }
+}
+
+on_each_store! {
+    async fn a_page_of_changes_goes_on_from_its_cursor(app) {
+        let begun = app.get("/changes/").await.json();
+        assert_eq!(begun["results"], json!([]));
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+        assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": "b"}})).await.status, 202);
+        assert_eq!(app.delete(&format!("/objects/{id}")).await.status, 200);
+        let since = begun["next"].as_str().expect("a cursor");
+        let page = app.get(&format!("/changes/?since={since}&limit=3")).await;
+        assert_eq!(page.results("/kind"), ["enter", "enter", "change"], "{}", page.text);
+        assert_eq!(page.results("/resource"), ["types", "objects", "objects"]);
+        assert_eq!(page.results("/document/fields/0/value")[1..], ["a", "b"]);
+        let next = page.json()["next"].as_str().expect("a cursor").to_owned();
+        let rest = app.get(&format!("/changes/?since={next}&view=ids")).await;
+        assert_eq!(rest.results("/kind"), ["leave"]);
+        assert!(rest.json()["results"][0].get("document").is_none());
+        let next = rest.json()["next"].as_str().expect("a cursor").to_owned();
+        assert_eq!(app.get(&format!("/changes/?since={next}")).await.json()["results"], json!([]));
+    }
+
+    async fn a_filter_tells_what_comes_changes_and_goes(app) {
+        let kind = app.create_type("server", &[("hostname", "text"), ("units", "number")]).await;
+        let since = app.get("/changes/").await.json()["next"].as_str().expect("a cursor").to_owned();
+        let id = app.create_object(kind, &json!({"hostname": "a", "units": 1})).await;
+        for units in [5, 6, 1, 2] {
+            assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"units": units}})).await.status, 202);
+        }
+        let parameters = [("since", since.as_str()), ("resource", "objects"), ("filter", r#"{"f.units": {"$gt": 3}}"#), ("view", "render")];
+        let page = app.get_with("/changes/", &parameters).await;
+        assert_eq!(page.results("/kind"), ["enter", "change", "leave"], "{}", page.text);
+        assert_eq!(page.json()["results"][0]["document"]["type_information"]["type_id"], kind, "{}", page.text);
+    }
+
+    async fn a_stream_tells_each_change_once_and_goes_on_where_it_ended(app) {
+        let kind = app.create_type("server", &[("hostname", "text")]).await;
+        let mut reader = Reader::open(app, "/changes/?resource=objects", None).await;
+        let id = app.create_object(kind, &json!({"hostname": "0"})).await;
+        let (event, first, data) = reader.event().await.expect("an event");
+        assert_eq!((event.as_str(), &data["kind"], &data["public_id"]), ("objects", &json!("enter"), &json!(id)));
+        for number in 1..=20 {
+            assert_eq!(app.patch(&format!("/objects/{id}"), &json!({"fields": {"hostname": number.to_string()}})).await.status, 202);
+        }
+        let mut last = first.clone();
+        for number in 1..=10 {
+            let (_, cursor, data) = reader.event().await.expect("an event");
+            assert_eq!(data["document"]["fields"][0]["value"], number.to_string());
+            last = cursor;
+        }
+        drop(reader);
+        let mut reader = Reader::open(app, "/changes/?resource=objects", Some(&last)).await;
+        for number in 11..=20 {
+            let (_, _, data) = reader.event().await.expect("an event");
+            assert_eq!(data["document"]["fields"][0]["value"], number.to_string());
+        }
+    }
+
+    async fn cursors_that_were_never_given_are_refused(app) {
+        for (name, value) in [("since", "x"), ("since", "99999999"), ("since", "-1"), ("resource", "users"), ("filter", "{}"), ("view", "x"), ("limit", "0")] {
+            let answer = app.get_with("/changes/", &[(name, value)]).await;
+            assert_eq!(answer.status, 400, "{name}={value}: {}", answer.text);
+        }
+        let wrong = app.request(Method::GET, "/changes/").header("Accept", "text/event-stream").header("Last-Event-ID", "x");
+        assert_eq!(send(wrong).await.status, 400);
+    }
+
+    async fn a_stream_ends_when_its_user_is_locked(app) {
+        let body = json!({"user_name": "reader", "password": "a-long-password", "group_id": 2});
+        let user = app.created("/users/", &body).await;
+        let token = app.login("reader", "a-long-password").await;
+        let request = app.anonymous(Method::GET, "/changes/").bearer_auth(token).header("Accept", "text/event-stream");
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        let mut reader = Reader { response, text: String::new() };
+        reader.part().await.expect("a beginning");
+        assert_eq!(app.patch(&format!("/users/{user}"), &json!({"active": false})).await.status, 202);
+        let (event, _, _) = reader.event().await.expect("a last event");
+        assert_eq!(event, "error");
+        assert!(reader.part().await.is_none());
+    }
+}
