@@ -38,7 +38,8 @@ use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
-use crate::service::history::{self, Recorder};
+use crate::service::history::kept;
+use crate::service::history::recorder::Recorder;
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{ServiceError, Services, type_catalog, user_settings};
 use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
@@ -549,7 +550,7 @@ pub async fn make_ready(settings: &Settings, store: &dyn Store, clock: &dyn Cloc
     let now = bson::DateTime::from_chrono(clock.now());
     migrations::run(store, migrations::ALL, now, settings.query.max_time()).await?;
     let uri = without_password(&settings.store);
-    let begun = history::begin(store, now, settings.query.max_time()).await;
+    let begun = kept::begin(store, now, settings.query.max_time()).await;
     begun.map_err(|source| StartError::Store { uri, source })
 }
 

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::app;
 use crate::plural::counted;
-use crate::service::history::verify;
+use crate::service::history::verify::verify;
 use crate::settings::Settings;
 
 use super::Outcome;
@@ -51,7 +51,7 @@ impl VerifyCommand {
         if verified.left_out > 0 {
             say!("and {} more", verified.left_out);
         }
-        let (entries, resources) = (counted(verified.entries, "entry"), counted(verified.resources, "resource"));
+        let (entries, resources) = (counted(verified.entries, "change"), counted(verified.resources, "resource"));
         say!("{entries} of {resources}");
         let root: String = verified.root.iter().map(|byte| format!("{byte:02x}")).collect();
         say!("root {root} up to sequence {}", verified.last);

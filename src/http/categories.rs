@@ -21,7 +21,7 @@ use super::sent::Sent;
 use super::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::categories::{self as service, Node};
-use crate::service::history::AccessLists;
+use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Categories};
 
@@ -101,9 +101,10 @@ operation! {
 pub(super) async fn get_category(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read(state, &request, AccessLists::OfThen).await?;
+    let state = at::of_read::<Categories>(state, &request, (&caller.0, id.0), AccessLists::OfThen).await?;
     let found = resource::get::<Categories>(&state.services, id.0).await?;
     envelope::single::<Categories>(&state, &request, &found)
 }

@@ -28,7 +28,7 @@ use super::state::HttpState;
 use crate::admission;
 use crate::json::write::DateStyle;
 use crate::query::{Budget, Fields};
-use crate::service::history::AccessLists;
+use crate::service::history::as_of::AccessLists;
 use crate::service::objects::{self as service, Seen};
 use crate::service::once::Once;
 use crate::service::precondition::IfMatch as Condition;
@@ -247,7 +247,7 @@ pub(super) async fn render_object(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read(state, &request, AccessLists::OfToday).await?;
+    let state = at::of_read::<Objects>(state, &request, (&caller.0, id.0), AccessLists::OfToday).await?;
     let (view, tag) = rendering::render_one(&state.services, &caller.0, id.0).await?;
     if let Some(not_modified) = conditional::not_modified(&request, &tag) {
         return Ok(not_modified);
@@ -265,7 +265,7 @@ pub(super) async fn get_object(
     caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read(state, &request, AccessLists::OfToday).await?;
+    let state = at::of_read::<Objects>(state, &request, (&caller.0, id.0), AccessLists::OfToday).await?;
     let object = service::get_object(&state.services, &caller.0, id.0).await?;
     envelope::bare::<Objects>(&request, &object)
 }

@@ -23,7 +23,7 @@ use super::sent::Sent;
 use super::state::HttpState;
 use crate::domain::type_input;
 use crate::json::write::DateStyle;
-use crate::service::history::AccessLists;
+use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
 use crate::service::types as service;
@@ -62,9 +62,10 @@ operation! {
 pub(super) async fn get_type(
     state: web::Data<HttpState>,
     request: HttpRequest,
+    caller: Authenticated,
     id: PathId,
 ) -> Result<HttpResponse, ApiError> {
-    let state = at::of_read(state, &request, AccessLists::OfThen).await?;
+    let state = at::of_read::<Types>(state, &request, (&caller.0, id.0), AccessLists::OfThen).await?;
     let found = resource::get::<Types>(&state.services, id.0).await?;
     envelope::single::<Types>(&state, &request, &found)
 }

@@ -165,7 +165,7 @@ fn a_list_is_described_as_a_list_alone() {
         assert!(has_results, "{method} {path}: {schema}");
         lists += 1;
     }
-    assert_eq!(lists, 20);
+    assert_eq!(lists, 28);
 }
 
 #[tokio::test]
@@ -213,6 +213,10 @@ async fn execute_as_filled_in(app: &TestApp) {
         place(if id == "export_objects" { "get_object" } else { id })
     });
     for (method, path, operation) in operations {
+        // What a revert goes back to depends on what was done before.
+        if path.ends_with("/revert") {
+            continue;
+        }
         let (mut filled_in, mut query) = (path.to_owned(), Vec::new());
         for parameter in operation["parameters"].as_array().expect("parameters") {
             let name = parameter["name"].as_str().expect("a name");

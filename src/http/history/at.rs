@@ -5,7 +5,11 @@ use actix_web::{HttpRequest, web};
 use crate::http::error::ApiError;
 use crate::http::params::{AT, EXPLAIN, ListParams, Parameters};
 use crate::http::state::HttpState;
-use crate::service::history::{AccessLists, moment};
+use crate::service::Caller;
+use crate::service::history::as_of::AccessLists;
+use crate::service::history::moments::{moment, require_known};
+use crate::service::history::past::Moment;
+use crate::service::resource::Resource;
 
 /// The state as of the moment that a list asks for; the present one without `at`.
 ///
@@ -19,16 +23,19 @@ pub(in crate::http) async fn of_list(
     if params.query.explain && params.sent.get(AT).is_some() {
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
-    as_of(state, params.sent.get(AT), access).await
+    let Some(at) = params.sent.get(AT) else { return Ok(state) };
+    let moment = moment(&state.services, AT, at).await?;
+    Ok(as_of(&state, moment, access))
 }
 
 /// The same for a single read, which knows no other parameter.
 ///
 /// # Errors
 /// As [`of_list`], and 400 for any other parameter.
-pub(in crate::http) async fn of_read(
+pub(in crate::http) async fn of_read<R: Resource>(
     state: web::Data<HttpState>,
     request: &HttpRequest,
+    (caller, id): (&Caller, i64),
     access: AccessLists,
 ) -> Result<web::Data<HttpState>, ApiError> {
     if request.query_string().is_empty() {
@@ -36,16 +43,13 @@ pub(in crate::http) async fn of_read(
     }
     let sent = Parameters::of(request)?;
     sent.only(&[AT], state.params.unknown)?;
-    as_of(state, sent.get(AT), access).await
+    let Some(at) = sent.get(AT) else { return Ok(state) };
+    let moment = moment(&state.services, AT, at).await?;
+    require_known::<R>(&state.services, caller, id, moment).await?;
+    Ok(as_of(&state, moment, access))
 }
 
-async fn as_of(
-    state: web::Data<HttpState>,
-    at: Option<&str>,
-    access: AccessLists,
-) -> Result<web::Data<HttpState>, ApiError> {
-    let Some(at) = at else { return Ok(state) };
-    let moment = moment(&state.services, AT, at).await?;
+fn as_of(state: &HttpState, moment: Moment, access: AccessLists) -> web::Data<HttpState> {
     let services = state.services.as_of(moment, access).into();
-    Ok(web::Data::new(HttpState { services, ..HttpState::clone(&state) }))
+    web::Data::new(HttpState { services, ..state.clone() })
 }

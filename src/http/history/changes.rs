@@ -23,7 +23,7 @@ use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::service::history::changes::{Question, RESOURCES, Told, position, told};
-use crate::service::history::{Event, Position, Seat};
+use crate::service::history::feed::{Event, Position, Seat};
 use crate::service::rendering::{self, Views};
 use crate::service::resource::{Categories, Objects, Types};
 use crate::service::{Caller, ErrorCode};

@@ -12,7 +12,8 @@ use crate::http::params::Parameters;
 use crate::http::path::PathId;
 use crate::http::schema::{Diff, Moments, operation};
 use crate::http::state::HttpState;
-use crate::service::history::{self, FieldChange, moment};
+use crate::service::history::diff::{self as history, FieldChange};
+use crate::service::history::moments::moment;
 use crate::service::resource::Objects;
 
 operation! {

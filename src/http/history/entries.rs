@@ -14,7 +14,7 @@ use crate::http::sent::Sent;
 use crate::http::state::HttpState;
 use crate::json::write::DateStyle;
 use crate::query::SortKey;
-use crate::service::history::{self, KNOWN, Logs};
+use crate::service::history::entries::{self as history, KNOWN, Logs};
 use crate::service::resource::{Categories, Objects, Resource, Types};
 use crate::suggest;
 

@@ -14,7 +14,8 @@ use crate::http::path::PathId;
 use crate::http::schema::{Category, IfMatch, Inserted, RevertBody, Type, Updated, WrittenObject, operation};
 use crate::http::state::HttpState;
 use crate::service::ServiceError;
-use crate::service::history::{self, Revert, moment};
+use crate::service::history::moments::moment;
+use crate::service::history::revert::{self as history, Revert};
 use crate::service::precondition::IfMatch as Condition;
 use crate::service::resource::{Categories, Objects, Types};
 

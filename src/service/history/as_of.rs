@@ -14,7 +14,7 @@ use bson::{Bson, DateTime, Document};
 use tokio::sync::OnceCell;
 
 use super::past::{Moment, Past, PastState, changed_since};
-use super::{RESOURCES, unreadable};
+use super::resources::{RESOURCES, unreadable};
 use crate::admission;
 use crate::domain::document::raw;
 use crate::query::{Budget, Filter, Sort, SortValue};

@@ -3,7 +3,7 @@
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, doc};
 
-use super::AccessLists;
+use super::as_of::AccessLists;
 use super::entries::{concealed, plain_fields};
 use super::past::Moment;
 use crate::domain::document::{integer, raw};

@@ -8,10 +8,11 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 use futures::TryStreamExt;
 
+use super::feed::DeletedTypes;
 use super::heads::of_kind;
 use super::kept::has_sequence;
 use super::past::changes_of;
-use super::{resource_of, unreadable};
+use super::resources::{resource_of, unreadable};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, raw, text};
 use crate::domain::object_type::ObjectType;
@@ -162,9 +163,7 @@ fn allows(acl: &Acl, caller: &Caller) -> bool {
     acl.allows(caller.group_id, Permission::Read)
 }
 
-/// The deleted types with their last access lists, none where it cannot be read. Read again when types have changed.
-pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
-
+/// The deleted types. They are read again when types have changed.
 async fn deleted_types(services: &Services) -> Result<DeletedTypes, ServiceError> {
     let revision = services.store.revision(TYPES);
     if let Some(known) = services.feed.deleted_types(revision) {

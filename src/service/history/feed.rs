@@ -16,12 +16,12 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
 use tokio::sync::{OnceCell, broadcast};
 
-use super::entries::DeletedTypes;
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Moment, PastState, changed_since, changes_of};
-use super::{RESOURCES, unreadable};
+use super::resources::{RESOURCES, unreadable};
 use crate::clock::Clock;
+use crate::domain::acl::Acl;
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::state_of;
 use crate::history::patch::apply;
@@ -92,6 +92,9 @@ impl Event {
         }
     }
 }
+
+/// The deleted types with their last access lists, none where it cannot be read.
+pub(super) type DeletedTypes = Arc<BTreeMap<i64, Option<Acl>>>;
 
 /// A place in the order of all changes: behind the entry with this sequence.
 pub type Position = i64;

@@ -7,7 +7,7 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
 use super::heads::of_kind;
-use super::{resource_of, unreadable};
+use super::resources::{resource_of, unreadable};
 use crate::domain::document::{integer, raw};
 use crate::history::entry::{Head, state_of};
 use crate::history::patch::apply;

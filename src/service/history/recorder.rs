@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document};
 
+use super::author;
 use super::feed::Feed;
 use super::flights::{Flight, Flights};
 use super::heads::{self, Key};
 use super::kept::last;
-use super::{author, resource_of};
+use super::resources::resource_of;
 use crate::clock::Clock;
 use crate::domain::document::{integer, raw};
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};

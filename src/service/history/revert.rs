@@ -3,10 +3,11 @@
 use bson::raw::RawDocumentBuf;
 use bson::{Document, doc};
 
+use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
 use super::heads::of_kind;
 use super::past::{Moment, changes_of};
-use super::{AccessLists, unreadable};
+use super::resources::unreadable;
 use crate::history::entry::Action;
 use crate::query::{Filter, Sort};
 use crate::service::categories::update_category;

@@ -1,0 +1,69 @@
+//! Which moments can be asked for.
+
+use bson::DateTime;
+
+use super::kept::{kept, last};
+use super::past::{Moment, Past, PastState, changed_since};
+use crate::service::directory::Caller;
+use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
+use crate::service::resource::{Objects, Resource};
+use crate::service::services::Services;
+
+/// Reads a moment: a sequence, or a time of RFC 3339. `name` is the parameter that has it.
+///
+/// # Errors
+/// What is neither, the future, and [`ErrorCode::HistoryGone`].
+pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Moment, ServiceError> {
+    let refused = |message: String| ServiceError::refused(ErrorCode::ParameterInvalid, format!("{name}: {message}"));
+    let (store, max_time) = (&*services.store, services.max_time);
+    let (time, sequence) = kept(store, max_time).await?.unwrap_or((DateTime::MIN, 0));
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let wanted: i64 = text.parse().map_err(|_| refused(format!("{text} is too large for a sequence")))?;
+        let last = last(store, max_time).await?;
+        if wanted > last {
+            return Err(refused(format!("{text} is in the future; the last sequence is {last}")));
+        }
+        return if wanted < sequence { Err(gone(time)) } else { Ok(Moment::Sequence(wanted)) };
+    }
+    // Without a zone it is UTC, as in log entries.
+    let in_utc = || chrono::DateTime::parse_from_rfc3339(&format!("{text}Z"));
+    let wanted = chrono::DateTime::parse_from_rfc3339(text).or_else(|_| in_utc()).map_err(|_| {
+        refused(format!(
+            "{text} is neither a time of RFC 3339, as 2026-01-31T12:00:00Z, nor the sequence of a log entry"
+        ))
+    })?;
+    let wanted = DateTime::from_chrono(wanted);
+    if wanted > services.now() {
+        return Err(refused(format!("{text} is in the future")));
+    }
+    if wanted < time { Err(gone(time)) } else { Ok(Moment::Time(wanted)) }
+}
+
+fn gone(time: DateTime) -> ServiceError {
+    let since = time.try_to_rfc3339_string().unwrap_or_default();
+    ServiceError::refused(ErrorCode::HistoryGone, format!("the history goes back to {since} only"))
+}
+
+/// Refuses a moment before another tool changed the resource: what it was then was not seen. An object that is hidden from
+/// the caller counts as absent, so nothing is said of it here.
+///
+/// # Errors
+/// [`ErrorCode::HistoryUnknown`], and errors of the store.
+pub async fn require_known<R: Resource>(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    moment: Moment,
+) -> Result<(), ServiceError> {
+    let changed = changed_since(&*services.store, R::COLLECTION, moment, Some(&[id]), services.max_time).await?;
+    let Some(Past { state: PastState::Unknown, newest }) = changed.get(&id) else { return Ok(()) };
+    if R::COLLECTION == Objects::COLLECTION {
+        let types = services.types.current(&*services.store, services.max_time).await?;
+        if !newest.as_ref().is_some_and(|newest| types.shows(caller, newest)) {
+            return Ok(());
+        }
+    }
+    let message = format!("another tool changed {} {id} since then; what it was before was not seen", R::NAME);
+    Err(ServiceError::refused(ErrorCode::HistoryUnknown, message))
+}
