@@ -39,6 +39,7 @@ use crate::service::companions::Companions;
 use crate::service::directory::Directory;
 use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::history::kept;
+use crate::service::history::prune::prune;
 use crate::service::history::recorder::Recorder;
 use crate::service::migrations::{self, MigrationError};
 use crate::service::{ServiceError, Services, type_catalog, user_settings};
@@ -52,6 +53,10 @@ use crate::wire::{self, WireParts};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Between later ones.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The first requests come before old changes are removed.
+const BEFORE_PRUNING: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
 
 /// A service that is ready to answer.
 pub struct Application {
@@ -300,6 +305,7 @@ impl Application {
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         reload_on_hangup(self.certificates.clone())?;
         let _control = self.control();
+        self.prune_daily();
         let (server, tools) = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -315,6 +321,28 @@ impl Application {
         log::info!("listening on {scheme}://{address}");
         log::info!("the interface is described on {scheme}://{address}/docs/");
         server.await
+    }
+
+    /// Removes old changes from the history as the settings say: soon after the start, and then once a day.
+    fn prune_daily(&self) {
+        let days = i64::from(self.settings.history.keep_days);
+        if days == 0 {
+            return;
+        }
+        let services = Arc::clone(&self.state.services);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(BEFORE_PRUNING).await;
+                let limit = services.clock.now() - chrono::TimeDelta::days(days);
+                let limit = bson::DateTime::from_chrono(limit);
+                match prune(&*services.store, limit, services.max_time).await {
+                    Ok(0) => {}
+                    Ok(removed) => log::info!("history.keep_days: {} removed", counted(removed, "log line")),
+                    Err(error) => log::warn!("old changes were not all removed: {}", error.in_full()),
+                }
+                tokio::time::sleep(DAY).await;
+            }
+        });
     }
 
     /// Answers `inventory-service backup`, if there is a file to back up.

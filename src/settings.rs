@@ -5,6 +5,7 @@
 //! secret can also stand in a file that `<key>_file` names. An unknown key is an error in every source.
 
 mod edge;
+mod history;
 pub mod reference;
 mod sources;
 mod wire;
@@ -29,6 +30,7 @@ use crate::store::mongo::MongoOptions;
 pub use self::edge::{
     CompressionSettings, CorsSettings, LimitSettings, Pace, RateLimitSettings, TlsFiles, TlsSettings,
 };
+pub use self::history::HistorySettings;
 pub use self::wire::WireSettings;
 
 /// The file that is compiled in, so that the binary alone starts.
@@ -44,6 +46,8 @@ pub struct Settings {
     pub store: StoreSettings,
     /// Where MongoDB tools read the embedded store.
     pub wire: WireSettings,
+    /// How long changes are kept.
+    pub history: HistorySettings,
     /// Who may come in.
     pub auth: AuthSettings,
     /// What the REST interface allows.
@@ -393,6 +397,7 @@ impl Settings {
         self.server.limits.validate()?;
         let is_encrypted = self.server.tls.files()?.is_some();
         self.wire.validate(&self.store.location()?, is_encrypted)?;
+        self.history.validate()?;
         self.server.cors.origins()?;
         self.server.cors.headers()?;
         self.server.rate_limit.validate()?;

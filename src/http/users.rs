@@ -10,10 +10,10 @@ use super::envelope::{self, Nothing, SPACED_TIME, Wire};
 use super::error::ApiError;
 use super::idempotency::IdempotencyKey;
 use super::listing;
-use super::params::ListRoute;
+use super::params::{ListRoute, Parameters};
 use super::path::PathId;
 use super::schema::{
-    Deleted, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single,
+    Deleted, Forget, IdempotencyHeader, IfMatch, IfNoneMatch, Inserted, ListOf, Listing, NewUser, PasswordBody, Single,
     Updated, User, UserBody, UserPatch, operation,
 };
 use super::sent::Sent;
@@ -134,7 +134,7 @@ pub(super) async fn change_password(
 
 operation! {
     /// Delete a user.
-    delete_user: params(IfMatch), responses((status = 202, body = Deleted<User>))
+    delete_user: params(IfMatch, Forget), responses((status = 202, body = Deleted<User>))
 }
 pub(super) async fn delete_user(
     state: web::Data<HttpState>,
@@ -143,7 +143,9 @@ pub(super) async fn delete_user(
     id: PathId,
     condition: Precondition,
 ) -> Result<HttpResponse, ApiError> {
-    state.no_parameters(&request)?;
-    let deleted = service::delete_user(&state.services, &caller.0, id.0, &condition.0).await?;
+    let sent = Parameters::of(&request)?;
+    sent.only(&["forget"], state.params.unknown)?;
+    let forget = sent.flag("forget")?;
+    let deleted = service::delete_user(&state.services, &caller.0, id.0, &condition.0, forget).await?;
     envelope::deleted::<Users>(&state, StatusCode::ACCEPTED, &deleted, &Nothing {})
 }

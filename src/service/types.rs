@@ -14,7 +14,10 @@ use crate::domain::schema::without_unknown;
 use crate::domain::{self, type_input};
 use crate::plural::counted;
 use crate::query::{Filter, Update};
-use crate::store::{Change, Condition, StoreError, Unit};
+use crate::store::{Change, Condition, FindQuery, StoreError, Unit};
+
+/// The unit that removes a type removes so many of its objects.
+const MOST_AT_ONCE: u64 = 1000;
 
 /// What was removed together with a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -127,10 +130,11 @@ pub async fn delete_type(
         };
         Ok(unit.and(pull))
     };
+    let removed_before = if cascade { thinned_out(services, id, if_match).await? } else { 0 };
     match resource::remove::<Types>(services, id, if_match, decide).await {
         Ok((removed, touched)) => {
             let (objects, categories) = match touched[..] {
-                [objects, categories, _] => (objects, categories),
+                [objects, categories, _] => (objects + removed_before, categories),
                 [categories, _] => (0, categories),
                 _ => (0, 0),
             };
@@ -140,6 +144,31 @@ pub async fn delete_type(
             Err(in_use(services, id, Some(&objects).filter(|_| may_count)).await?)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Removes objects of a type in units of their own until few enough are left for the unit that removes the type. Each of
+/// them has an entry in the history, which holds the whole object, so one unit of all would not fit into memory.
+///
+/// Returns how many were removed.
+async fn thinned_out(services: &Services, id: i64, if_match: &IfMatch) -> Result<u64, ServiceError> {
+    let mut removed = 0;
+    loop {
+        let objects = FindQuery::new(Filter::equals("type_id", id), services.max_time);
+        let found = services.store.find(Objects::COLLECTION, &objects.limited(MOST_AT_ONCE + 1)).await?;
+        if found.len() as u64 <= MOST_AT_ONCE {
+            return Ok(removed);
+        }
+        if_match.check(&resource::get::<Types>(services, id).await?)?;
+        let delete =
+            |object: &RawDocument| Change::Delete { collection: Objects::COLLECTION, before: object.to_owned() };
+        let unit = Unit { conditions: Vec::new(), changes: found.iter().map(delete).collect() };
+        match services.store.commit(unit).await {
+            Ok(_) => removed += found.len() as u64,
+            // Somebody changed or removed one of them.
+            Err(StoreError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

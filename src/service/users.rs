@@ -8,6 +8,7 @@ use super::credentials::{self, NewPassword};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
+use super::history::forget::forget;
 use super::list_query::ListQuery;
 use super::precondition::IfMatch;
 use super::promotion;
@@ -130,6 +131,7 @@ pub async fn delete_user(
     caller: &Caller,
     id: i64,
     if_match: &IfMatch,
+    forget_name: bool,
 ) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |before: &RawDocument| {
         may_delete(caller, id)?;
@@ -140,6 +142,13 @@ pub async fn delete_user(
         }
         Ok(unit)
     };
+    if forget_name {
+        // Whoever may not delete the user may not take the name away either.
+        let stored = resource::get::<Users>(services, id).await?;
+        if_match.check(&Users::view(&stored))?;
+        decide(&stored).await?;
+        forget(services, id).await?;
+    }
     for _ in 0..resource::DECISIONS {
         match resource::remove::<Users>(services, id, if_match, decide).await {
             Err(ServiceError::Store(StoreError::Condition { .. })) => {}

@@ -61,6 +61,15 @@ pub struct Paging {
     pub explain: bool,
 }
 
+/// What happens to the name of a deleted user.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Forget {
+    /// `true` replaces the user's name in all log entries.
+    #[param(required = false, default = false)]
+    pub forget: bool,
+}
+
 /// Reads that look at the past.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
 
 use crate::domain::document::raw;
@@ -30,9 +31,27 @@ pub async fn begin(store: &dyn Store, now: DateTime, max_time: Duration) -> Resu
 }
 
 pub(super) async fn kept(store: &dyn Store, max_time: Duration) -> Result<Option<(DateTime, i64)>, StoreError> {
+    let kept = kept_document(store, max_time).await?;
+    Ok(kept.and_then(|kept| Some((kept.get_datetime("time").ok()?, kept.get_i64("sequence").ok()?))))
+}
+
+/// The document with this, as it is stored.
+pub(super) async fn kept_document(store: &dyn Store, max_time: Duration) -> Result<Option<RawDocumentBuf>, StoreError> {
     let query = FindQuery::new(Filter::equals("_id", KEPT), max_time).limited(1);
-    let found = store.find(HISTORY, &query).await?;
-    Ok(found.first().and_then(|kept| Some((kept.get_datetime("time").ok()?, kept.get_i64("sequence").ok()?))))
+    Ok(store.find(HISTORY, &query).await?.first().map(RawDocument::to_owned))
+}
+
+/// The largest sequence of an entry before this time.
+pub(super) async fn last_before(
+    store: &dyn Store,
+    limit: DateTime,
+    max_time: Duration,
+) -> Result<Option<i64>, StoreError> {
+    let before = Filter::parse(&doc! { "time": { "$lt": limit } }, &Limits::NONE).map_err(StoreError::backend)?;
+    let query = FindQuery::new(has_sequence().and(before), max_time).sorted(Sort::by("time", true));
+    // Times of different resources need not follow the sequences exactly.
+    let found = store.find(LOGS, &query.limited(1000)).await?;
+    Ok(found.iter().filter_map(|entry| entry.get_i64("sequence").ok()).max())
 }
 
 /// The last sequence; 0 without entries.

@@ -29,6 +29,9 @@ use crate::store::{
 /// How often a unit is tried again when another one added an entry of the same resource.
 const ATTEMPTS: usize = 16;
 
+/// A change of all documents that match may match so many. Use cases make larger ones in several units.
+const MOST_MATCHED: u64 = 10_000;
+
 /// The members that activating an object changes.
 const OF_ACTIVATION: [&str; 3] = ["active", "last_edit_time", "editor_id"];
 
@@ -165,7 +168,11 @@ impl Recorder {
                     continue;
                 }
             };
-            let found = self.inner.find(collection, &FindQuery::new(filter.clone(), self.max_time)).await?;
+            let found = FindQuery::new(filter.clone(), self.max_time).limited(MOST_MATCHED + 1);
+            let found = self.inner.find(collection, &found).await?;
+            if found.len() as u64 > MOST_MATCHED {
+                return Err(StoreError::TooLarge);
+            }
             let mut ids: Vec<Bson> = Vec::with_capacity(found.len());
             let begun = changes.len();
             for before in found.iter() {

@@ -35,6 +35,7 @@ use self::write::Finish;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::export::ExportAccess;
+use super::history::author::as_action;
 use super::objects::require_type;
 use super::once::{Hash, Once};
 use super::resource::{Resource, Types};
@@ -44,6 +45,7 @@ use super::type_catalog::TypeEntry;
 use crate::admission::{self, Means};
 use crate::domain::acl::Permission;
 use crate::domain::document::{integer, text};
+use crate::history::entry;
 use crate::query::Filter;
 use crate::store::{StoreError, scope_version};
 
@@ -198,7 +200,8 @@ pub async fn import_objects(
             continue;
         }
         let finish = once.as_ref().map(|once| Finish { once, before: &written });
-        let step = write::write(services, query.type_id, plan, looked_at, finish).await?;
+        let step = write::write(services, query.type_id, plan, looked_at, finish);
+        let step = as_action(entry::Action::Import, step).await?;
         written.extend(step.lines);
         if !step.is_short {
             journal.end(services).await?;

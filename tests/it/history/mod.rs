@@ -3,4 +3,5 @@
 mod back;
 mod changes;
 mod entries;
+mod kept;
 mod past;

@@ -1,0 +1,46 @@
+//! Forgetting a person: the name goes from the entries of what he did. The chain stays valid, because names are not part of
+//! what is hashed.
+
+use bson::doc;
+
+use super::heads::has_number;
+use crate::query::{Filter, Limits};
+use crate::service::error::ServiceError;
+use crate::service::resource;
+use crate::service::services::Services;
+use crate::store::collections::LOGS;
+use crate::store::{Change, FindQuery, StoreError, Unit};
+
+/// What stands in the place of a name.
+pub const FORGOTTEN: &str = "(forgotten)";
+
+/// So many entries are changed in one unit.
+const AT_ONCE: u64 = 500;
+
+/// Replaces the name of a user in all entries, in small units. It may be repeated after an interruption.
+///
+/// # Errors
+/// Errors of the store.
+pub async fn forget(services: &Services, user_id: i64) -> Result<(), ServiceError> {
+    let named = doc! { "user_id": user_id, "user_name": { "$exists": true, "$ne": FORGOTTEN } };
+    let named = has_number().and(Filter::parse(&named, &Limits::NONE)?);
+    loop {
+        let query = FindQuery::new(named.clone(), services.max_time).limited(AT_ONCE);
+        let found = services.store.find(LOGS, &query).await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut changes = Vec::with_capacity(found.len());
+        for before in found.iter() {
+            let mut after = resource::decode(before)?;
+            after.insert("user_name", FORGOTTEN);
+            let (before, after) = (before.to_owned(), resource::encode(&after)?);
+            changes.push(Change::Replace { collection: LOGS, before, after });
+        }
+        match services.store.commit(Unit { conditions: Vec::new(), changes }).await {
+            // Pruning removed one of them.
+            Ok(_) | Err(StoreError::Stale) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
