@@ -8,6 +8,7 @@ use bson::DateTime;
 use super::accounts::Accounts;
 use super::companions::Companions;
 use super::directory::Directory;
+use super::identities::Identities;
 use super::type_catalog::TypeCatalog;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -25,6 +26,8 @@ pub struct Services {
     pub directory: Arc<Directory>,
     /// Signing in.
     pub accounts: Accounts,
+    /// Callers with tokens of another issuer, if there is one.
+    pub identities: Option<Identities>,
     /// What requests may take together.
     pub admission: Arc<Admission>,
     /// What time it is.
