@@ -29,10 +29,11 @@ use crate::http::openapi;
 use crate::http::outermost::{Outermost, no_such_path, outermost};
 use crate::http::params::ParamSettings;
 use crate::http::routes::{self, Routes};
-use crate::http::state::HttpState;
+use crate::http::state::{Description, HttpState};
 use crate::http::written::WrittenCache;
 use crate::metrics::Metrics;
 use crate::moving::control::Control;
+use crate::oidc::Issuer;
 use crate::plural::counted;
 use crate::service::accounts::{AccountError, AccountParts, Accounts};
 use crate::service::companions::Companions;
@@ -41,8 +42,9 @@ use crate::service::first_start::{FirstAdmin, FirstStart, PASSWORD_FILE};
 use crate::service::history::kept;
 use crate::service::history::prune::prune;
 use crate::service::history::recorder::Recorder;
+use crate::service::identities::Identities;
 use crate::service::migrations::{self, MigrationError};
-use crate::service::{ServiceError, Services, type_catalog, user_settings};
+use crate::service::{ServiceError, Services, sign_on, type_catalog, user_settings};
 use crate::settings::{Compatibility, Settings, SettingsError, StoreSettings, StoreUri};
 use crate::store::embedded::{EmbeddedStore, OpenError, Options, has_store};
 use crate::store::mongo::MongoStore;
@@ -215,6 +217,12 @@ impl Application {
             compression: settings.server.compression,
             hsts: certificates.as_ref().and_then(|_| strict_transport(settings.server.tls.hsts_max_age_s)),
         });
+        let issuer = services.identities.as_ref().map(|identities| Arc::clone(identities.issuer()));
+        if let Some(identities) = &services.identities {
+            let warned = sign_on::warn_of_missing_groups(identities).await;
+            warned.map_err(|source| StartError::Store { uri: without_password(&settings.store), source })?;
+            identities.issuer().get_ready();
+        }
         let bodies = web::Data::new(BodyLimits::new(&settings));
         let state = web::Data::new(HttpState {
             services: Arc::new(services),
@@ -237,7 +245,9 @@ impl Application {
             written: Arc::new(WrittenCache::of_bytes(settings.server.json_mib.saturating_mul(1024 * 1024))),
             panics: Arc::new(Panics::default()),
             routes: routes::infos,
-            description: openapi::text,
+            description: Arc::new(Description::new(Box::new(move || {
+                openapi::text(issuer.as_deref().map(|issuer| issuer.rules().issuer.as_str()))
+            }))),
         });
         let routes = if is_compatible(&settings) { compat::routes } else { routes::all };
         Ok(Self {
@@ -560,10 +570,23 @@ pub async fn services_on(
         max_time,
     };
     let accounts = Arc::new(Accounts::open(parts, &settings.auth).await?);
+    let issuer = issuer(settings, Arc::clone(&clock))?;
+    let identities = issuer.map(|issuer| Arc::new(Identities::new(issuer, Arc::clone(&store), max_time)));
     let types = type_catalog::TypeCatalog::default();
     let companions = Arc::new(Companions::default());
     let admission = Admission::new(settings.admission.bounds());
-    Ok(Services { store, feed, types, companions, directory, accounts, admission, clock, max_time })
+    Ok(Services { store, feed, types, companions, directory, accounts, identities, admission, clock, max_time })
+}
+
+/// The issuer of OpenID Connect that the settings name, if they do.
+fn issuer(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Option<Arc<Issuer>>, StartError> {
+    let settings = &settings.auth;
+    let invalid = |key, message| SettingsError::Invalid { key, message };
+    let rules = settings.oidc.rules().map_err(|error| invalid(error.key, error.message))?;
+    let Some(rules) = rules else { return Ok(None) };
+    let issuer = Issuer::new(rules, &settings.oidc, settings.token_cache, clock)
+        .map_err(|error| invalid("auth.oidc.ca_certificates", error.to_string()))?;
+    Ok(Some(issuer))
 }
 
 /// Prepares a store for every command: collections, indexes and migrations. It refuses a store of a newer version

@@ -25,6 +25,7 @@ pub mod json;
 pub mod logging;
 pub mod metrics;
 pub mod moving;
+pub mod oidc;
 pub mod plural;
 pub mod progress;
 pub mod query;

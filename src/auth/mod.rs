@@ -5,6 +5,7 @@
 
 mod cursor;
 pub mod header;
+pub mod oidc;
 pub mod password;
 pub mod rights;
 pub mod scram;
@@ -38,6 +39,15 @@ pub enum AuthError {
     /// The token has expired.
     #[error("the token has expired")]
     ExpiredToken,
+    /// The token is of the issuer of OpenID Connect, and not for this service or not for now.
+    #[error("the token is not valid: {reason}")]
+    UnfitToken {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The keys of the issuer of OpenID Connect are not known, and the issuer does not answer.
+    #[error("the issuer of the token does not answer, so the token cannot be checked now; try again")]
+    IssuerUnavailable,
     /// Too many failed attempts; none is checked before `retry_after` has passed.
     #[error("too many failed attempts, try again later")]
     TooManyAttempts {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::Secret;
+use super::oidc::OidcSettings;
 use crate::domain::user::{LONGEST_PASSWORD, SHORTEST_PASSWORD, check_password};
 
 /// `auth.*`
@@ -36,6 +37,8 @@ pub struct AuthSettings {
     pub max_waiting_hashes: usize,
     /// What slows down guessing.
     pub throttle: ThrottleSettings,
+    /// Another issuer whose tokens open the service.
+    pub oidc: OidcSettings,
 }
 
 /// `auth.argon2.*`: the cost of one Argon2id hash. A hash made at another cost is renewed when its user signs in.
@@ -89,6 +92,7 @@ impl Default for AuthSettings {
             max_parallel_hashes: 2,
             max_waiting_hashes: 64,
             throttle: ThrottleSettings::default(),
+            oidc: OidcSettings::default(),
         }
     }
 }
@@ -153,7 +157,11 @@ impl AuthSettings {
                 .map_err(|message| invalid("auth.initial_admin_password", &message))?;
         }
         self.argon2.validate()?;
-        self.throttle.validate()
+        self.throttle.validate()?;
+        if !self.oidc.issuer.is_empty() && self.oidc.issuer == self.issuer {
+            return Err(invalid("auth.oidc.issuer", "must not be auth.issuer, which is the name of this service"));
+        }
+        self.oidc.rules().map(drop)
     }
 }
 
@@ -199,7 +207,7 @@ fn within(key: &'static str, value: u32, least: u32, most: u32) -> Result<(), In
     Ok(())
 }
 
-fn invalid(key: &'static str, message: &str) -> InvalidSetting {
+pub(super) fn invalid(key: &'static str, message: &str) -> InvalidSetting {
     InvalidSetting { key, message: message.to_owned() }
 }
 

@@ -9,11 +9,9 @@ use bson::raw::RawDocument;
 use clap::Subcommand;
 
 use crate::auth::Secret;
-use crate::auth::rights::Rights;
 use crate::domain::document::integer;
 use crate::domain::{document, user};
 use crate::query::{Filter, Sort};
-use crate::service::directory::OPERATOR;
 use crate::service::first_start::made_up_password;
 use crate::service::keys::OldKeys;
 use crate::service::precondition::IfMatch;
@@ -107,7 +105,7 @@ impl UserCommand {
                 let group_id = group_named(services, group).await?;
                 let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"user_name": user_name, "group_id": group_id, "password": password.expose()};
-                let created = users::create_user(services, &operator(), &body).await?;
+                let created = users::create_user(services, &Caller::operator(), &body).await?;
                 let id = integer(&created, "public_id").unwrap_or_default();
                 show(*generate, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, added to the group {group}")?;
@@ -116,7 +114,7 @@ impl UserCommand {
                 let id = user_named(services, user_name).await?;
                 let password = if *generate { made_up_password() } else { typed()? };
                 let body = doc! {"password": password.expose()};
-                users::change_password(services, &operator(), id, &IfMatch::Absent, &body).await?;
+                users::change_password(services, &Caller::operator(), id, &IfMatch::Absent, &body).await?;
                 show(*generate, &password, output)?;
                 writeln!(output, "user {id}, {user_name}, has a new password")?;
             }
@@ -133,12 +131,6 @@ impl UserCommand {
         }
         Ok(())
     }
-}
-
-/// An operator who can open the store may do everything.
-fn operator() -> Caller {
-    let rights = std::sync::Arc::new(Rights::new(["base.*"]));
-    Caller { user_id: OPERATOR, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
 }
 
 /// A password from the standard input: a line, or, on a terminal, typed twice without being shown.
@@ -171,7 +163,7 @@ async fn set_active(
 ) -> Result<(), UserCommandError> {
     let id = user_named(services, user_name).await?;
     let patch = serde_json::json!({"active": active});
-    users::patch_user(services, &operator(), id, &IfMatch::Absent, &patch).await?;
+    users::patch_user(services, &Caller::operator(), id, &IfMatch::Absent, &patch).await?;
     writeln!(output, "user {id}, {user_name}, is {}", if active { "active" } else { "locked" })?;
     Ok(())
 }

@@ -16,8 +16,10 @@ pub const SHORTEST_PASSWORD: usize = 8;
 /// The most characters of a password.
 pub const LONGEST_PASSWORD: usize = 1024;
 
-/// The name of the only provider that signs users in: this service itself.
+/// The name of the provider of users who have a password here: this service itself.
 pub const LOCAL_AUTHENTICATOR: &str = "LocalAuthenticationProvider";
+/// The name of the provider of users whom the issuer of OpenID Connect signs in.
+pub const OIDC_AUTHENTICATOR: &str = "OidcAuthenticationProvider";
 
 /// The first administrator, who cannot be deleted.
 pub const FIRST_ADMIN: i64 = 1;
@@ -35,6 +37,8 @@ pub struct User {
     pub group_id: i64,
     /// When it came to be.
     pub registration_time: DateTime<Utc>,
+    /// Who signs it in.
+    pub authenticator: &'static str,
     /// Mail address.
     pub email: Option<String>,
     /// A picture, by whatever the client finds it.
@@ -54,6 +58,7 @@ impl User {
             active: true,
             group_id,
             registration_time,
+            authenticator: LOCAL_AUTHENTICATOR,
             email: None,
             image: None,
             first_name: None,
@@ -70,7 +75,7 @@ impl User {
             "active": self.active,
             "group_id": self.group_id,
             "registration_time": bson::DateTime::from_chrono(self.registration_time),
-            "authenticator": LOCAL_AUTHENTICATOR,
+            "authenticator": self.authenticator,
             "email": optional(self.email.as_ref()),
             "image": optional(self.image.as_ref()),
             "first_name": optional(self.first_name.as_ref()),

@@ -6,7 +6,7 @@ use validator::{Validate, ValidationError};
 use super::group::USER_GROUP;
 use super::rules::broken;
 use super::schema::{Kind, Member, Schema, Unknown};
-use super::user::{LOCAL_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
+use super::user::{LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR, PASSWORD_MASK, User, check_password};
 use super::{Violation, Violations};
 
 /// The body of a user.
@@ -58,11 +58,17 @@ fn is_clean(name: &str) -> Result<(), ValidationError> {
     if clean { Ok(()) } else { Err(ValidationError::new("user_name")) }
 }
 
+/// Whether a user may have this name.
+pub fn is_name(name: &str) -> bool {
+    let rules = Rules { user_name: Some(name), authenticator: None };
+    rules.validate().is_ok()
+}
+
 fn is_known(authenticator: &str) -> Result<(), ValidationError> {
-    if authenticator == LOCAL_AUTHENTICATOR {
+    if [LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR].contains(&authenticator) {
         return Ok(());
     }
-    let message = format!("is not known; known is {LOCAL_AUTHENTICATOR}");
+    let message = format!("is not known; known are {LOCAL_AUTHENTICATOR} and {OIDC_AUTHENTICATOR}");
     Err(ValidationError::new("authenticator").with_message(message.into()))
 }
 
@@ -76,6 +82,7 @@ pub fn read_new(body: &Document, shortest: usize) -> Result<Document, Violations
     if new_password(body).is_none() && !violations.has("/password") {
         violations.push(Violation::new("/password", "is required"));
     }
+    violations.append(by_issuer(&accepted, None, None));
     if violations.is_empty() { Ok(accepted) } else { Err(violations) }
 }
 
@@ -103,6 +110,24 @@ fn read_into(body: &Document, shortest: usize, violations: &mut Violations) -> D
     accepted
 }
 
+/// What is wrong with who signs a user in: only the first sign-in at the issuer makes a user of the issuer, and such a
+/// user has no password.
+pub fn by_issuer(accepted: &Document, stored: Option<&Document>, password: Option<&str>) -> Violations {
+    let is_of_issuer = |user: &Document| user.get_str("authenticator").is_ok_and(|name| name == OIDC_AUTHENTICATOR);
+    let (was, stays) = (stored.is_some_and(is_of_issuer), is_of_issuer(accepted));
+    let mut violations = Violations::new();
+    if stays && !was {
+        let message = "is the one of users whom their first sign-in at the issuer makes";
+        violations.push(Violation::new("/authenticator", message));
+    } else if was && (stays || !accepted.contains_key("authenticator")) && password.is_some() {
+        let message = format!(
+            "is not for this user, who signs in at the issuer; send authenticator {LOCAL_AUTHENTICATOR} with it"
+        );
+        violations.push(Violation::new("/password", message));
+    }
+    violations
+}
+
 /// The password that a body sets. Null, a missing member and the mask of reads set none.
 pub fn new_password(body: &Document) -> Option<&str> {
     body.get_str("password").ok().filter(|password| *password != PASSWORD_MASK)
@@ -117,6 +142,7 @@ pub fn created(accepted: &Document, public_id: i64, now: DateTime) -> Document {
         active: accepted.get_bool("active").unwrap_or(true),
         group_id: accepted.get_i64("group_id").unwrap_or(USER_GROUP),
         registration_time: now.to_chrono(),
+        authenticator: LOCAL_AUTHENTICATOR,
         email: text("email"),
         image: text("image"),
         first_name: text("first_name"),

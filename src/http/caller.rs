@@ -20,7 +20,7 @@ use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::auth::Authorization;
 use crate::service::history::author as history;
-use crate::service::{Caller, ErrorCode, rights};
+use crate::service::{Caller, ErrorCode, rights, sign_on};
 
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ async fn permitted(
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());
-    let caller = state.services.accounts.authenticate(shown.as_ref(), address).await?;
+    let caller = sign_on::authenticate(&state.services, shown.as_ref(), address).await?;
     if let Some(allowance) = state.rate_limits.user(caller.user_id)? {
         let mut extensions = request.extensions_mut();
         let allowance = allowance.narrower(extensions.get::<Allowance>().copied());

@@ -4,6 +4,7 @@
 use std::sync::{Arc, LazyLock};
 
 use actix_web::http::header::{self, HeaderValue};
+use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, web};
 use utoipa_swagger_ui::{Config, SwaggerFile};
 
@@ -24,7 +25,7 @@ operation! {
     openapi: responses((status = 200, body = std::collections::BTreeMap<String, serde_json::Value>))
 }
 pub(super) async fn openapi(state: web::Data<HttpState>) -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body((state.description)())
+    HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&state.description))
 }
 
 operation! {

@@ -16,6 +16,7 @@ use crate::domain::{Violation, Violations};
 use crate::query::QueryError;
 use crate::service::accounts::AccountError;
 use crate::service::import::ImportReport;
+use crate::service::sign_on::SignOnError;
 use crate::service::{ErrorCode, ServiceError};
 use crate::store::StoreError;
 
@@ -352,6 +353,15 @@ impl From<AccountError> for ApiError {
     }
 }
 
+impl From<SignOnError> for ApiError {
+    fn from(error: SignOnError) -> Self {
+        match error {
+            SignOnError::Account(error) => error.into(),
+            SignOnError::Service(error) => error.into(),
+        }
+    }
+}
+
 impl From<AuthError> for ApiError {
     fn from(error: AuthError) -> Self {
         let message = error.to_string();
@@ -359,6 +369,8 @@ impl From<AuthError> for ApiError {
             AuthError::Missing => Self::unauthorized(ErrorCode::TokenMissing, &message),
             AuthError::WrongCredentials => Self::unauthorized(ErrorCode::CredentialsWrong, &message),
             AuthError::InvalidToken => Self::refused_token(ErrorCode::TokenInvalid, &message),
+            AuthError::UnfitToken { .. } => Self::refused_token(ErrorCode::TokenInvalid, &message),
+            AuthError::IssuerUnavailable => unavailable(ErrorCode::IssuerUnavailable, message),
             AuthError::ExpiredToken => Self::refused_token(ErrorCode::TokenExpired, &message),
             AuthError::TooManyAttempts { retry_after } | AuthError::Busy { retry_after } => {
                 Self::new(ErrorCode::TooManyAttempts, message)

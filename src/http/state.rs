@@ -1,6 +1,6 @@
 //! What every handler can reach.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use actix_web::HttpRequest;
@@ -19,6 +19,9 @@ use crate::metrics::Metrics;
 use crate::query::{Effort, Fields, Filter};
 use crate::service::{Caller, Services};
 use crate::store::FileStore;
+
+/// A text that is made once.
+pub type Description = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
 /// The services and the HTTP settings; one for the whole process, and one for each question about the past.
 #[derive(Clone)]
@@ -53,8 +56,8 @@ pub struct HttpState {
     pub panics: Arc<Panics>,
     /// The facts about all routes.
     pub routes: fn() -> &'static [RouteInfo],
-    /// The API description.
-    pub description: fn() -> Bytes,
+    /// The API description, made when it is first asked for.
+    pub description: Arc<Description>,
 }
 
 impl HttpState {

@@ -7,6 +7,7 @@
 //! | `looks`, `is_distinct` | what the name looks like, see [`looks_of`]; where the second is true, a unique index keeps look-alikes apart |
 //! | `hash` | the password; null once it ended, see [`promotion`](super::promotion) |
 //! | `set_by` | the user who set the password; earlier versions did not note it |
+//! | `identity`, `claims_at` | of users whom the issuer of OpenID Connect signs in: who they are there, unique, and when the token was issued that last decided about their group, in unix seconds |
 //! | `epoch` | a random number: tokens of signed-in users carry it, and those of another epoch are refused |
 //!
 //! All epochs are random, so a token of a deleted user is invalid for the next user with the same id.
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use crate::domain::document::{flag, integer, raw, text};
 use crate::domain::user::{login_of, looks_of};
@@ -71,8 +72,16 @@ impl Credential {
     }
 
     /// The change to this name and, if there is one, this password. All tokens of the old password end. `None` when
-    /// nothing changes.
-    pub fn changed(&self, user_name: &str, password: Option<NewPassword<'_>>) -> Option<Change> {
+    /// nothing changes. A user who is no longer of the issuer is not known by the identity there any more.
+    pub fn changed(&self, user_name: &str, password: Option<NewPassword<'_>>, is_of_issuer: bool) -> Option<Change> {
+        if !is_of_issuer && self.stored.get("identity").is_ok_and(|identity| identity.is_some()) {
+            let mut after = Document::try_from(&*self.stored).expect("it was read from a store");
+            after.remove("identity");
+            after.remove("claims_at");
+            after.extend(named(user_name));
+            after.extend(password.map(with_password).unwrap_or_default());
+            return Some(self.replaced_by(&after));
+        }
         let mut members = Document::new();
         if self.login != login_of(user_name) || (self.is_distinct() && !self.looks_like(user_name)) {
             members.extend(named(user_name));
@@ -105,10 +114,24 @@ impl Credential {
         looks.filter_map(RawBsonRef::as_str).eq(looks_of(user_name))
     }
 
+    /// When the token was issued that last decided about the user's group, in unix seconds.
+    pub fn claims_at(&self) -> i64 {
+        integer(&self.stored, "claims_at").unwrap_or(i64::MIN)
+    }
+
+    /// The change that notes when the token was issued that decides about the user's group.
+    pub fn decided(&self, claims_at: i64) -> Change {
+        self.replaced(doc! {"claims_at": claims_at})
+    }
+
     fn replaced(&self, members: Document) -> Change {
         let mut after = Document::try_from(&*self.stored).expect("it was read from a store");
         after.extend(members);
-        Change::Replace { collection: CREDENTIALS, before: self.stored.clone(), after: raw(&after) }
+        self.replaced_by(&after)
+    }
+
+    fn replaced_by(&self, after: &Document) -> Change {
+        Change::Replace { collection: CREDENTIALS, before: self.stored.clone(), after: raw(after) }
     }
 }
 
@@ -117,6 +140,16 @@ pub fn insert(user_id: i64, user_name: &str, password: NewPassword<'_>) -> Chang
     let mut document = doc! {"_id": ObjectId::new(), "user_id": user_id};
     document.extend(named(user_name));
     document.extend(with_password(password));
+    Change::Insert { collection: CREDENTIALS, document: raw(&document) }
+}
+
+/// The change that links a new user with an identity at the issuer. There is no password, so nobody signs in with one.
+pub fn insert_identity(user_id: i64, user_name: &str, identity: &str, claims_at: i64) -> Change {
+    let mut document = doc! {"_id": ObjectId::new(), "user_id": user_id};
+    document.extend(named(user_name));
+    // Nobody else knows how to sign in as this user.
+    document.extend(doc! {"hash": Bson::Null, "set_by": user_id, "epoch": fresh_epoch()});
+    document.extend(doc! {"identity": identity, "claims_at": claims_at});
     Change::Insert { collection: CREDENTIALS, document: raw(&document) }
 }
 
@@ -143,6 +176,28 @@ pub async fn of_login(
     max_time: Duration,
 ) -> Result<Option<Credential>, StoreError> {
     find(store, Filter::equals("login", login_of(user_name)), max_time).await
+}
+
+/// The credential of the user with this identity at the issuer.
+///
+/// # Errors
+/// As [`Store::find`]; [`StoreError::Corrupt`] when the document is not whole.
+pub async fn of_identity(
+    store: &dyn Store,
+    identity: &str,
+    max_time: Duration,
+) -> Result<Option<Credential>, StoreError> {
+    find(store, Filter::equals("identity", identity), max_time).await
+}
+
+/// Whether no user has this name or one that looks the same.
+///
+/// # Errors
+/// As [`Store::find`].
+pub async fn is_free(store: &dyn Store, user_name: &str, max_time: Duration) -> Result<bool, StoreError> {
+    let alike = Filter::one_of("looks", looks_of(user_name).into_iter().map(Bson::String).collect());
+    let alike = alike.and(Filter::equals("is_distinct", true));
+    Ok(of_login(store, user_name, max_time).await?.is_none() && find(store, alike, max_time).await?.is_none())
 }
 
 /// The credential of the user with this id.

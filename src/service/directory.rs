@@ -42,6 +42,12 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The operator, whose settings and commands may do everything.
+    pub fn operator() -> Self {
+        let rights = Arc::new(Rights::new(["base.*"]));
+        Self { user_id: OPERATOR, group_id: 0, user_name: "operator".to_owned(), rights, is_machine: false }
+    }
+
     /// Whether the caller is this user. A machine token is not its user: it may not do what users may do to themselves.
     pub fn is(&self, user_id: i64) -> bool {
         self.user_id == user_id && !self.is_machine

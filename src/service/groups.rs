@@ -15,7 +15,7 @@ use super::services::Services;
 use super::{promotion, rights, users};
 use crate::auth::Rights;
 use crate::auth::rights as catalogue;
-use crate::domain::document::integer;
+use crate::domain::document::{integer, text};
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP, right_names};
 use crate::domain::group_input::{self, GROUP};
 use crate::domain::schema::without_unknown;
@@ -118,9 +118,13 @@ async fn replace_group(
     let after = group_input::updated(&accepted, &stored);
     let mut decision = Decision::replace::<Groups>(before, &after)?;
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
-    if set(&right_names(before)) != set(&right_names(&decision.after)) {
+    let keeps_rights = set(&right_names(before)) == set(&right_names(&decision.after));
+    // Settings and commands name groups: who gave the name of a group to another one could place users there.
+    if !keeps_rights || text(before, "name") != text(&decision.after, "name") {
         let standing = Standing::written(id, right_names(before));
         decision.unit.conditions = reach::group(services, caller, &standing).await?;
+    }
+    if !keeps_rights {
         let gained = Standing::written(id, right_names(&decision.after));
         if !reach::excess(services, Holder { group_id: id, rights: &held }, &gained).await?.is_none() {
             let (ids, unchanged) = present_members(services, id).await?;

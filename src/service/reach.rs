@@ -67,6 +67,11 @@ impl Standing {
         Self { group_id, rights: rights.into_iter().map(str::to_owned).collect(), pinned: None }
     }
 
+    /// The condition that the group does not change.
+    pub(super) fn pinned(&self) -> Option<Condition> {
+        self.pinned.clone()
+    }
+
     /// The stored group with this id. One that does not exist holds nothing, but may still be in access lists.
     pub(super) async fn stored(services: &Services, group_id: i64) -> Result<(Self, bool), ServiceError> {
         let found = resource::find::<Groups>(services, group_id).await?;

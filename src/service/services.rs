@@ -11,6 +11,7 @@ use super::directory::Directory;
 use super::history::as_of::{AccessLists, AsOf};
 use super::history::feed::Feed;
 use super::history::past::Moment;
+use super::identities::Identities;
 use super::type_catalog::TypeCatalog;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -30,6 +31,8 @@ pub struct Services {
     pub directory: Arc<Directory>,
     /// Signing in.
     pub accounts: Arc<Accounts>,
+    /// Callers with tokens of another issuer, if there is one.
+    pub identities: Option<Arc<Identities>>,
     /// What requests may take together.
     pub admission: Arc<Admission>,
     /// What time it is.
@@ -49,6 +52,7 @@ impl Services {
             companions: Arc::clone(&self.companions),
             directory: Arc::clone(&self.directory),
             accounts: Arc::clone(&self.accounts),
+            identities: self.identities.clone(),
             admission: Arc::clone(&self.admission),
             clock: Arc::clone(&self.clock),
             max_time: self.max_time,

@@ -19,7 +19,7 @@ use crate::auth::{Rights, Secret};
 use crate::domain::document::integer;
 use crate::domain::group::{ADMIN_GROUP, USER_GROUP};
 use crate::domain::schema::without_unknown;
-use crate::domain::user::FIRST_ADMIN;
+use crate::domain::user::{FIRST_ADMIN, OIDC_AUTHENTICATOR};
 use crate::domain::user_input::USER;
 use crate::domain::{document, user_input};
 use crate::query::{Filter, Sort, SortKey};
@@ -234,6 +234,10 @@ async fn change_user(
             .map_err(ServiceError::Violations)?;
         resource::same_id(&accepted, id)?;
         check_own(caller, id, &accepted, &stored)?;
+        let violations = user_input::by_issuer(&accepted, Some(&stored), user_input::new_password(&body));
+        if !violations.is_empty() {
+            return Err(ServiceError::Violations(violations));
+        }
         let after = user_input::updated(&accepted, &stored);
         let mut decision = Decision::replace::<Users>(before, &after)?;
         decision.unit.conditions.extend(reach::stored_user(services, caller, before).await?);
@@ -254,8 +258,7 @@ async fn change_user(
             }
             None => None,
         };
-        let name = after.get_str("user_name").unwrap_or_default();
-        decision.unit.changes.extend(credential_change(services, id, name, password).await?);
+        decision.unit.changes.extend(credential_change(services, id, &after, password).await?);
         // Last, so that a password in the same request counts as the caller's.
         decision.unit.changes.extend(ending);
         Ok(decision)
@@ -281,12 +284,14 @@ async fn hashed(services: &Services, password: &str) -> Result<String, ServiceEr
 async fn credential_change(
     services: &Services,
     id: i64,
-    user_name: &str,
+    user: &Document,
     password: Option<NewPassword<'_>>,
 ) -> Result<Option<Change>, ServiceError> {
+    let user_name = user.get_str("user_name").unwrap_or_default();
+    let is_of_issuer = user.get_str("authenticator").is_ok_and(|name| name == OIDC_AUTHENTICATOR);
     let stored = credentials::of_user(&*services.store, id, services.max_time).await?;
     Ok(match (stored, password) {
-        (Some(credential), password) => credential.changed(user_name, password),
+        (Some(credential), password) => credential.changed(user_name, password, is_of_issuer),
         (None, Some(password)) => Some(credentials::insert(id, user_name, password)),
         (None, None) => None,
     })
@@ -310,12 +315,12 @@ pub(super) fn active_administrators() -> Filter {
     Filter::equals("group_id", ADMIN_GROUP).and(Filter::equals("active", true))
 }
 
-fn is_active_admin(user: &RawDocument) -> bool {
+pub(super) fn is_active_admin(user: &RawDocument) -> bool {
     integer(user, "group_id") == Some(ADMIN_GROUP) && document::flag(user, "active") == Some(true)
 }
 
 /// Checks that there is another active administrator, and returns the condition under which this stays true.
-async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
+pub(super) async fn another_admin(services: &Services, id: i64) -> Result<Condition, ServiceError> {
     let at = scope_version(&*services.store, ADMINISTRATORS, services.max_time).await?;
     let others = active_administrators().and(Filter::none_of("public_id", vec![Bson::Int64(id)]));
     if services.store.count(USERS, &others, services.max_time).await? == 0 {

@@ -180,6 +180,7 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[
             unique("user_name", &[up("login")]),
             unique("user_id", &[up("user_id")]),
+            unique("identity", &[up("identity")]).only(&[Equals { path: "identity", value: Literal::Present }]),
             unique("looks", &[up("looks")]).only(&[Equals { path: "is_distinct", value: Literal::Bool(true) }]),
         ],
     },

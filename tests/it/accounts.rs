@@ -115,7 +115,7 @@ impl World {
         let user_name = if user_id == 1 { "admin" } else { "Ada" };
         let change = credential
             .expect("a credential")
-            .changed(user_name, Some(NewPassword { hash: &hash, set_by: user_id }))
+            .changed(user_name, Some(NewPassword { hash: &hash, set_by: user_id }), false)
             .expect("a change");
         self.store.commit(Unit::of(change)).await.expect("a new password");
     }
@@ -499,7 +499,7 @@ async fn a_remembered_name_ends_with_a_rename() {
     let header = Some("Basic YWRtaW46Y29ycmVjdCBob3JzZQ==");
     assert_eq!(authenticate(&accounts, header).await.expect("recognised").user_id, 1);
     let stored = credentials::of_user(&*world.store, 1, MAX_TIME).await.expect("an answer").expect("a credential");
-    let renamed = stored.changed("root", None).expect("a change");
+    let renamed = stored.changed("root", None, false).expect("a change");
     world.store.commit(Unit::of(renamed)).await.expect("a rename");
     world.update(USERS, 1, Update::set("user_name", "root")).await;
     assert_eq!(refusal(authenticate(&accounts, header).await), AuthError::WrongCredentials);
@@ -541,7 +541,7 @@ async fn users_who_look_alike_from_before_sign_in_and_nobody_joins_them() {
     assert!(login(&accounts, "admin", ADMIN_PASSWORD).await.is_ok());
     let of_user = async |id| credentials::of_user(&*world.store, id, MAX_TIME).await.expect("an answer").expect("one");
     for (id, name, is_taken) in [(8, "adm\u{456}n", true), (8, "gr\u{430}ce", false), (7, "\u{430}dmins", false)] {
-        let renamed = of_user(id).await.changed(name, None).expect("a change");
+        let renamed = of_user(id).await.changed(name, None, false).expect("a change");
         let outcome = world.store.commit(Unit::of(renamed)).await;
         assert_eq!(matches!(outcome, Err(StoreError::Duplicate { .. })), is_taken, "{name}: {outcome:?}");
     }

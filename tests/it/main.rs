@@ -38,6 +38,7 @@ mod programs;
 mod projections;
 mod render;
 mod settings;
+mod sign_on;
 mod store_commands;
 mod support;
 mod tidy;

@@ -147,6 +147,26 @@ fn a_value_out_of_its_range_names_the_file_that_has_it() {
 }
 
 #[test]
+fn an_issuer_of_tokens_is_refused_with_its_place_and_the_remedy() {
+    let issuer = ("INVENTORY__AUTH__OIDC__ISSUER", "https://login.example.org");
+    assert_eq!(refused(&[issuer], &[]), "auth.oidc.audience: is needed, because auth.oidc.issuer is given");
+    assert_eq!(
+        refused(&[("INVENTORY__AUTH__OIDC__ISSUER", "http://login.example.org")], &[]),
+        "the variable INVENTORY__AUTH__OIDC__ISSUER: auth.oidc.issuer: must start with https://; http:// is for an issuer \
+         on this machine alone"
+    );
+    let audience = ("INVENTORY__AUTH__OIDC__AUDIENCE", "inventory");
+    let groups = ("INVENTORY__AUTH__OIDC__GROUPS", "admins");
+    assert_eq!(
+        refused(&[issuer, audience, groups], &[]),
+        "the variable INVENTORY__AUTH__OIDC__GROUPS: auth.oidc.groups: \"admins\" has no equals sign between a value of \
+         the claim and a group"
+    );
+    let own = [("auth.oidc.issuer", "https://x.example"), ("auth.issuer", "https://x.example")];
+    assert!(refused(&[], &own).starts_with("auth.oidc.issuer: must not be auth.issuer"));
+}
+
+#[test]
 fn compatibility_turns_on_what_its_clients_need() {
     let directory = TempDir::new().expect("a temporary directory");
     let load = |flags: &[(&str, &str)]| load(directory.path(), &[], flags).expect("settings");

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("render", &["domain", "json", "raw"]),
     ("exchange", &["domain", "json", "raw", "query"]),
     ("auth", &["domain"]),
+    ("oidc", &["auth", "clock", "plural"]),
     (
         "service",
         &[
@@ -31,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "render",
             "exchange",
             "auth",
+            "oidc",
             "clock",
             "metrics",
             "admission",

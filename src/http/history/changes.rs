@@ -26,7 +26,7 @@ use crate::service::history::changes::{Question, RESOURCES, Told, position, told
 use crate::service::history::feed::{Event, Position, Seat};
 use crate::service::rendering::{self, Views};
 use crate::service::resource::{Categories, Objects, Types};
-use crate::service::{Caller, ErrorCode};
+use crate::service::{Caller, ErrorCode, sign_on};
 use crate::store::Documents;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -285,7 +285,7 @@ impl Stream {
 
     /// The caller as he is now: a token that was revoked ends the stream.
     async fn caller(&self) -> Result<Arc<Caller>, ApiError> {
-        let caller = self.state.services.accounts.authenticate(self.authorization.as_ref(), None).await?;
+        let caller = sign_on::authenticate(&self.state.services, self.authorization.as_ref(), None).await?;
         self.asked.question.permitted(&caller.rights)?;
         Ok(caller)
     }

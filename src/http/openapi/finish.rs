@@ -33,6 +33,24 @@ pub(super) fn finished(mut annotated: Value, routes: &[RouteInfo]) -> Value {
     annotated
 }
 
+/// The description of a service that takes tokens of this issuer.
+pub(super) fn with_issuer(mut document: Value, issuer: &str) -> Value {
+    document["components"]["securitySchemes"]["issuer"] = json!({
+        "type": "openIdConnect",
+        "openIdConnectUrl": format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
+        "description": "A token that the issuer made for this service, sent as `Authorization: Bearer <token>`.",
+    });
+    for item in document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        for method in METHODS {
+            let ways = item.get_mut(method).and_then(|operation| operation["security"].as_array_mut());
+            if let Some(ways) = ways.filter(|ways| !ways.is_empty()) {
+                ways.push(json!({"issuer": []}));
+            }
+        }
+    }
+    document
+}
+
 /// The id of the operation that a list has for QUERY.
 pub(super) fn id_of_query(id: &str) -> String {
     id.strip_prefix("list_").map_or_else(|| format!("{id}_safely"), |list| format!("query_{list}"))

@@ -78,8 +78,8 @@ pub fn document_for_3_1() -> Value {
     document
 }
 
-/// The same as text.
-pub fn text() -> Bytes {
+/// The same as text. With an issuer of OpenID Connect its tokens open what those of the service open.
+pub fn text(issuer: Option<&str>) -> Bytes {
     static TEXT: LazyLock<Bytes> = LazyLock::new(|| DOCUMENT.to_string().into());
-    TEXT.clone()
+    issuer.map_or_else(|| TEXT.clone(), |issuer| finish::with_issuer(DOCUMENT.clone(), issuer).to_string().into())
 }

@@ -6,7 +6,9 @@ use utoipa::ToSchema;
 
 use crate::auth::rights;
 use crate::domain::schema::{Kind, LONGEST_FIELD_NAME, Member, READ_ONLY, Schema, Unknown};
-use crate::domain::user::{LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, PASSWORD_MASK, SHORTEST_PASSWORD};
+use crate::domain::user::{
+    LOCAL_AUTHENTICATOR, LONGEST_PASSWORD, OIDC_AUTHENTICATOR, PASSWORD_MASK, SHORTEST_PASSWORD,
+};
 use crate::domain::{
     category_input, group_input, object_input, revert_input, setting_input, token_input, type_input, user_input,
 };
@@ -259,7 +261,7 @@ fn user_rules() -> Value {
     json!({"properties": {
         "public_id": chosen_id(),
         "user_name": {"minLength": 1, "maxLength": 256, "pattern": USER_NAME},
-        "authenticator": {"enum": [LOCAL_AUTHENTICATOR]},
+        "authenticator": {"enum": [LOCAL_AUTHENTICATOR, OIDC_AUTHENTICATOR]},
         "password": password,
     }})
 }

@@ -148,5 +148,10 @@ on_each_store! {
         }
         let label = json!({"label": "Auditors of the house", "rights": ["base.system.*"]});
         assert_eq!(clerk.send(app, Method::PATCH, &path, &label).await.status, 202);
+        // Settings and commands place users by the name of a group.
+        let name = json!({"name": "clerks-of-the-house"});
+        clerk.send(app, Method::PATCH, &path, &name).await.error(403, "rights_exceeded");
+        let own = format!("/groups/{}", clerk.group_id);
+        assert_eq!(clerk.send(app, Method::PATCH, &own, &name).await.status, 202);
     }
 }
