@@ -157,9 +157,11 @@ pub const ALL: &[CollectionSpec] = &[
         indexes: &[
             // Entries of DATAGERRY have none of these members.
             unique("of_resource", &[up("resource"), up("public_id"), up("number")])
-                .only(&[Equals { path: "number", value: Literal::Present }]),
+                .only(&[Equals { path: "resource", value: Literal::Present }]),
             unique("sequence", &[up("sequence")]).only(&[Equals { path: "sequence", value: Literal::Present }]),
             plain("time", &[up("time")]),
+            // DATAGERRY declares it without a condition; then a resource could have one entry only.
+            unique("public_id", &[up("public_id")]).only(&[Equals { path: "log_type", value: Literal::Present }]),
         ],
     },
     CollectionSpec { name: HISTORY, indexes: &[] },

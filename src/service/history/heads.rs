@@ -50,7 +50,7 @@ pub(super) async fn of(
 fn newest(kind: &str, ids: Vec<Bson>) -> Result<Pipeline, StoreError> {
     let last = |name: &str| bson!({ "$last": name });
     let stages = [
-        bson!({ "$match": { "resource": kind, "number": { "$exists": true }, "public_id": { "$in": ids } } }),
+        bson!({ "$match": { "resource": kind, "public_id": { "$in": ids } } }),
         bson!({ "$sort": { "public_id": 1, "number": 1 } }),
         bson!({ "$group": {
             "_id": "$public_id",
@@ -63,13 +63,13 @@ fn newest(kind: &str, ids: Vec<Bson>) -> Result<Pipeline, StoreError> {
     Pipeline::parse(&stages, &Limits::NONE, DateTime::MIN).map_err(StoreError::backend)
 }
 
-/// The entries of a kind of resource, for their index.
+/// The entries of a kind of resource.
 pub(super) fn of_kind(kind: &str) -> Filter {
-    Filter::equals("resource", kind).and(has_number())
+    Filter::equals("resource", kind)
 }
 
-/// The entries of this service, for the index of resources.
-pub(super) fn has_number() -> Filter {
-    let has_number = Filter::parse(&doc! { "number": { "$exists": true } }, &Limits::NONE);
-    has_number.expect("the condition is made of known operators")
+/// The entries of this service; DATAGERRY's have no resource.
+pub(super) fn of_this_service() -> Filter {
+    let has_resource = Filter::parse(&doc! { "resource": { "$exists": true } }, &Limits::NONE);
+    has_resource.expect("the condition is made of known operators")
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Binary, Bson, DateTime, Document, doc};
 
-use super::heads::{self, Key, has_number, of_kind};
+use super::heads::{self, Key, of_kind, of_this_service};
 use super::kept::{kept_document, last_before};
 use super::resources::{RESOURCES, unreadable};
 use crate::domain::document::{integer, raw, text};
@@ -34,7 +34,7 @@ pub async fn prune(store: &dyn Store, limit: DateTime, max_time: Duration) -> Re
     loop {
         let behind = doc! { "sequence": { "$gt": position, "$lte": last } };
         let behind = Filter::parse(&behind, &Limits::NONE).map_err(StoreError::backend)?;
-        let query = FindQuery::new(has_number().and(old.clone()).and(behind), max_time);
+        let query = FindQuery::new(of_this_service().and(old.clone()).and(behind), max_time);
         let found = store.find(LOGS, &query.sorted(Sort::by("sequence", false)).limited(AT_ONCE)).await?;
         let Some(end) = found.iter().last().and_then(|entry| integer(entry, "sequence")) else { return Ok(removed) };
         let (unit, count) = unit_of(store, found.iter(), max_time).await?;

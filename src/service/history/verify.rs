@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 use futures::TryStreamExt;
 use sha2::{Digest, Sha256};
 
-use super::heads::has_number;
+use super::heads::of_this_service;
 use crate::domain::document::{integer, text};
 use crate::history::entry::{Head, hash_of, previous};
 use crate::query::Sort;
@@ -62,7 +62,7 @@ struct Chain {
 /// Errors of the store.
 pub async fn verify(store: &dyn Store, upto: Option<i64>) -> Result<Verified, StoreError> {
     let order = Sort::by("resource", false).then("public_id", false).then("number", false);
-    let query = FindQuery::new(has_number(), MAX_TIME).sorted(order);
+    let query = FindQuery::new(of_this_service(), MAX_TIME).sorted(order);
     let mut chunks = store.chunks(LOGS, &query).await?.documents;
     let (mut verified, mut chain, mut root) = (Verified::default(), Chain::default(), Sha256::new());
     while let Some(chunk) = chunks.try_next().await? {

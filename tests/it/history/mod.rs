@@ -3,5 +3,6 @@
 mod back;
 mod changes;
 mod entries;
+mod hidden;
 mod kept;
 mod past;

@@ -20,6 +20,8 @@ pub(crate) struct Conditions<'f> {
     pub(crate) list: Vec<PathBounds<'f>>,
     /// The branches of each `$or`.
     pub(crate) alternatives: Vec<&'f [Node]>,
+    /// The paths that must be there (`$exists: true`).
+    present: Vec<String>,
     /// Something is not in `list`.
     pub(crate) incomplete: bool,
     /// Nothing can match.
@@ -70,9 +72,15 @@ impl<'f> Conditions<'f> {
                     value => compare_bson(operand.bson(), value).is_eq(),
                 })
         };
-        let of_value =
-            |(path, value): (&String, &Bson)| self.list.iter().position(|condition| says(condition, path, value));
-        partial.values.iter().map(of_value).collect()
+        let mut positions = Vec::new();
+        for (path, value) in &partial.values {
+            match self.list.iter().position(|condition| says(condition, path, value)) {
+                Some(position) => positions.push(position),
+                None if matches!(value, Bson::Document(_)) && self.present.contains(path) => {}
+                None => return None,
+            }
+        }
+        Some(positions)
     }
 
     fn add(&mut self, node: &'f Node, prefix: &str, element: Option<ElemMatch>) {
@@ -106,6 +114,10 @@ impl<'f> Conditions<'f> {
                     let path = path.to_owned();
                     self.list.push(PathBounds { path, bounds, equals: None, element: Some(element) });
                 }
+            }
+            Test::Exists if element.is_none() => {
+                self.incomplete = true;
+                self.present.push(path.to_owned());
             }
             test => match KeyBounds::of_test(test) {
                 Some(bounds) => {

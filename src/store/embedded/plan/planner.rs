@@ -581,6 +581,20 @@ mod tests {
     }
 
     #[test]
+    fn a_partial_index_of_what_is_there_serves_questions_that_say_so() {
+        let mut sizes = Index::over("sizes", &["size"]);
+        sizes.partial = Partial::of(doc! { "size": { "$exists": true } });
+        let own = Collection::with_indexes(vec![sizes]);
+        for filter in [doc! { "size": { "$exists": true } }, doc! { "size": { "$exists": true, "$gt": 1 } }] {
+            let planned = planned_in(&own, filter, doc! { "size": -1 });
+            assert!(matches!(planned, Plan::Index(IndexScan { index: 0, .. })), "{planned:?}");
+        }
+        for filter in [doc! {}, doc! { "size": { "$exists": false } }, doc! { "kind": { "$exists": true } }] {
+            assert_eq!(planned_in(&own, filter, doc! { "size": -1 }), Plan::Scan);
+        }
+    }
+
+    #[test]
     fn null_is_not_exactly_one_key() {
         let (_, scan) = scan_of(planned(doc! { "kind": Bson::Null }, doc! { "public_id": 1 }));
         assert_eq!((scan.order, scan.points), (Order::Unused, false));
