@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("admission", &[]),
     ("json", &["raw"]),
     ("suggest", &[]),
+    ("history", &[]),
     ("plural", &[]),
     ("query", &["raw", "admission", "suggest"]),
     ("clock", &[]),
@@ -33,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "exchange",
             "auth",
             "oidc",
+            "history",
             "clock",
             "metrics",
             "admission",
@@ -47,6 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "http",
         &[
             "service",
+            "history",
             "query",
             "json",
             "store",

@@ -128,13 +128,13 @@ pub async fn position(services: &Services, name: &str, sent: &str) -> Result<Pos
     let position: Position = sent.parse().ok().filter(|_| digits).ok_or_else(|| {
         refused(format!("{sent:?} is no cursor of changes; take the id of an event, or next of a page"))
     })?;
-    if position > last {
-        return Err(refused(format!("{position} is no cursor that this service has given; the last one is {last}")));
-    }
     let oldest = services.feed.oldest().await?;
     if position < oldest {
         let message = format!("changes behind {position} are no longer kept; the oldest cursor is {oldest}");
         return Err(ServiceError::refused(ErrorCode::HistoryGone, message));
+    }
+    if position > last {
+        return Err(refused(format!("{position} is no cursor that this service has given; the last one is {last}")));
     }
     Ok(position)
 }
