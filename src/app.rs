@@ -160,6 +160,7 @@ impl Application {
     /// # Errors
     /// [`StartError`], with the remedy.
     pub async fn build(settings: Settings) -> Result<Self, StartError> {
+        look(&settings)?;
         let mut patience = Patience::new(Duration::from_secs(settings.store.start_wait_s));
         loop {
             let attempt = match open(&settings.store).await {
@@ -195,13 +196,10 @@ impl Application {
         }
         let store = Measured::around(store, Arc::clone(&metrics));
         let (services, first_admin) = build_services(&settings, store, clock).await?;
-        let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
-        let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
-        let wire = settings.wire.address().map(|address| listen(address, "wire.address")).transpose()?;
+        let (listener, monitor, wire) = listeners(&settings)?;
         let address = format!("{}:{}", settings.server.host, settings.server.port);
         let certificates = settings.server.tls.files()?.map(Certificates::load).transpose()?;
         let cors = Arc::new(CorsPolicy::new(&settings.server.cors)?);
-        let listener = listen(&address, "server.port")?;
         let rate_limits = Arc::new(RateLimits::new(&settings.server.rate_limit));
         let gate = Arc::new(Gate::new(&settings.server, Arc::clone(&rate_limits))?);
         let links = LinkSettings {
@@ -431,6 +429,23 @@ fn to_listen(source: &io::Error, key: &str) -> String {
             format!("this machine has no such address; set {place} to another one")
         }
     }
+}
+
+/// Looks at what a start needs apart from its store, so that a start in vain makes none.
+fn look(settings: &Settings) -> Result<(), StartError> {
+    listeners(settings)?;
+    settings.server.tls.files()?.map(Certificates::load).transpose()?;
+    CorsPolicy::new(&settings.server.cors)?;
+    Ok(())
+}
+
+/// The listeners of the service, of a monitor and of MongoDB tools.
+fn listeners(settings: &Settings) -> Result<(TcpListener, Option<TcpListener>, Option<TcpListener>), StartError> {
+    let monitored = Some(&settings.metrics.address).filter(|address| !address.is_empty());
+    let monitor = monitored.map(|address| listen(address, "metrics.address")).transpose()?;
+    let wire = settings.wire.address().map(|address| listen(address, "wire.address")).transpose()?;
+    let address = format!("{}:{}", settings.server.host, settings.server.port);
+    Ok((listen(&address, "server.port")?, monitor, wire))
 }
 
 fn listen(address: &str, key: &'static str) -> Result<TcpListener, StartError> {

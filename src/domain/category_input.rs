@@ -3,7 +3,7 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use super::schema::{Kind, Member, Schema, Unknown};
-use super::{Violations, default_to, title_case};
+use super::{Violations, default_to, kept_if_same, title_case};
 
 const META: Schema = Schema {
     members: &[Member::optional("icon", Kind::Text), Member::optional("order", Kind::Integer).or_null()],
@@ -24,7 +24,8 @@ pub const CATEGORY: Schema = Schema {
 };
 
 /// Members that the service owns; everything else on a stored category came from other tools.
-const KNOWN: [&str; 9] =
+/// The members of a stored document that the service knows.
+pub const KNOWN: [&str; 9] =
     ["_id", "public_id", "name", "label", "parent", "types", "meta", "creation_time", "last_edit_time"];
 
 /// Checks a body against the schema and fills in the defaults; `public_id` is in the result when the body has one.
@@ -48,7 +49,7 @@ pub fn read(body: &Document) -> Result<Document, Violations> {
 
 /// The stored document after an update; creation time, id and foreign members stay.
 pub fn updated(accepted: Document, stored: &Document, now: DateTime) -> Document {
-    super::updated(accepted, stored, &KNOWN, now)
+    kept_if_same(super::updated(accepted, stored, &KNOWN, now), stored, &["last_edit_time"])
 }
 
 #[cfg(test)]

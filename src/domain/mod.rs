@@ -77,6 +77,12 @@ fn updated(mut accepted: Document, stored: &Document, known: &[&str], now: DateT
     document
 }
 
+/// The stored document if the updated one differs from it in nothing but these notes of the change.
+fn kept_if_same(updated: Document, stored: &Document, notes: &[&str]) -> Document {
+    let mut names = stored.keys().chain(updated.keys()).filter(|name| !notes.contains(&name.as_str()));
+    if names.all(|name| stored.get(name) == updated.get(name)) { stored.clone() } else { updated }
+}
+
 fn keep_foreign(document: &mut Document, stored: &Document, known: &[&str]) {
     for (name, value) in stored {
         if !known.contains(&name.as_str()) && !document.contains_key(name) {

@@ -5,7 +5,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::object_fields::FieldValue;
 use super::schema::{Kind, Member, Schema, Unknown, push_segment, version_numbers};
 use super::unchanged::accepted_again;
-use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign};
+use super::{DEFAULT_VERSION, Violation, Violations, keep_foreign, kept_if_same};
 
 const FIELD: Schema = Schema {
     members: &[Member::required("name", Kind::FieldName), Member::required("value", Kind::Any).or_null()],
@@ -154,7 +154,7 @@ impl ObjectInput {
             "views": kept("views", Bson::Int64(0)),
         });
         keep_foreign(&mut document, stored, &KNOWN);
-        document
+        kept_if_same(document, stored, &["last_edit_time", "editor_id"])
     }
 
     /// The body's version if it differs from the stored one, else the stored one, increased by the amount of change:

@@ -8,7 +8,7 @@ use super::object_fields::kinds;
 use super::schema::{Kind, LONGEST_FIELD_NAME, Member, Schema, Unknown, push_segment};
 use super::unchanged::accepted_again;
 use super::violation::quoted;
-use super::{DEFAULT_VERSION, Violation, Violations, default_to, title_case};
+use super::{DEFAULT_VERSION, Violation, Violations, default_to, kept_if_same, title_case};
 use crate::suggest;
 
 /// The permissions that an ACL can give a group.
@@ -124,7 +124,8 @@ pub const TYPE: Schema = Schema {
 };
 
 /// Members that the service owns; everything else on a stored type came from other tools.
-const KNOWN: [&str; 14] = [
+/// The members of a stored document that the service knows.
+pub const KNOWN: [&str; 14] = [
     "_id",
     "public_id",
     "name",
@@ -262,8 +263,9 @@ pub fn updated(accepted: Document, stored: &Document, editor: i64, now: DateTime
     let mut document = super::updated(accepted, stored, &KNOWN, now);
     if document.get("editor_id") == Some(&Bson::Null) {
         document.insert("editor_id", editor);
+        return kept_if_same(document, stored, &["last_edit_time", "editor_id"]);
     }
-    document
+    kept_if_same(document, stored, &["last_edit_time"])
 }
 
 fn fill_fields(accepted: &mut Document) -> Vec<Bson> {

@@ -14,6 +14,7 @@ use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
 use crate::json::write::{self, Shape};
 use crate::query::{Effort, Pipeline};
+use crate::service::advice;
 use crate::service::aggregate as service;
 use crate::service::field_names;
 use crate::service::resource::Objects;
@@ -42,13 +43,15 @@ pub(super) async fn aggregate_objects(
     let stages = understood(usize::MAX, state.services.max_time, read).await?;
     let most = state.params.max_limit;
     let found = service::aggregate_objects(&state.services, &caller.0, &stages, most).await?;
+    let advice = advice::of_pipeline(&state.services, &caller.0, &stages, found.is_empty()).await?;
     let mut items = Items::with_room(&found);
     for document in found.iter() {
         write::write_document(document, Shape::whole(Objects::DATES), items.begin())
             .map_err(|error| StoreError::Corrupt { what: format!("a result: {error}") })?;
     }
     let beside = json!({"count": found.len()});
-    Ok(envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET"))
+    let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");
+    Ok(envelope::advised(response, &advice))
 }
 
 fn stages(body: JsonBody) -> Result<Vec<Bson>, ApiError> {

@@ -14,6 +14,7 @@ use super::error::ApiError;
 use super::schema::{LoginBody, User, operation};
 use super::state::HttpState;
 use crate::auth::Secret;
+use crate::domain::Violation;
 use crate::domain::rules::broken;
 use crate::domain::user_input::LOGIN;
 use crate::json::write::DateStyle;
@@ -74,7 +75,11 @@ impl LoginRequest {
         let text = |name: &str| body.get_str(name).unwrap_or_default().to_owned();
         let request = Self { user_name: text("user_name"), password: text("password") };
         let mut violations = LOGIN.unknown_members(body, None);
+        for name in ["user_name", "password"].into_iter().filter(|name| !body.contains_key(name)) {
+            violations.push(Violation::new(format!("/{name}"), "is required: a string of 1 to 1024 characters"));
+        }
         violations.append(broken(&request, &["user_name", "password"]));
+        violations.keep_first_of_each_place();
         if violations.is_empty() {
             return Ok(request);
         }

@@ -38,7 +38,15 @@ impl FromRequest for JsonBody {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let text = read_text(request, payload);
-        Box::pin(async move { Ok(Self(parsed(text.await?, document).await?)) })
+        let takes_lists =
+            request.method() == Method::POST && request.match_pattern().as_deref() == Some("/rest/objects/");
+        let read = move |text: &str| {
+            if takes_lists && text.trim_start().starts_with('[') {
+                return Err(malformed("it is an array; several objects go to POST /rest/objects/bulk".to_owned()));
+            }
+            document(text)
+        };
+        Box::pin(async move { Ok(Self(parsed(text.await?, read).await?)) })
     }
 }
 
@@ -125,6 +133,10 @@ fn items_of(bytes: &[u8], mut sent: Sent, is_lines: bool, limits: ListLimits) ->
             Err(ApiError::new(ErrorCode::TooManyObjects, message))
         }
         (Err(ListError::Io(error)), Some(coding)) => Err(unreadable(coding, &error)),
+        (Err(ListError::Json(error)), _) if error.message.ends_with("found an object") => Err(malformed(format!(
+            "{error}; one object goes to POST /rest/objects/, and objects one a line are \
+                 application/x-ndjson"
+        ))),
         (Err(error), _) => Err(malformed(error.to_string())),
     }
 }
@@ -268,7 +280,11 @@ impl Sent {
     pub(super) async fn collect(&mut self, payload: Payload) -> Result<Vec<u8>, ApiError> {
         let timeout_after = self.timeout;
         let collected = timeout(timeout_after, self.collect_all(payload)).await;
-        collected.map_err(|_| ApiError::of(ErrorCode::BodyTooSlow))?
+        let late = || {
+            let message = "the body took longer to arrive than the service waits; see server.limits.body_timeout_ms";
+            ApiError::new(ErrorCode::BodyTooSlow, message)
+        };
+        collected.map_err(|_| late())?
     }
 
     async fn collect_all(&mut self, mut payload: Payload) -> Result<Vec<u8>, ApiError> {

@@ -8,6 +8,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header;
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::edge::panics::caught;
@@ -18,9 +19,11 @@ use super::history::author::author_of;
 use super::route_table::{RouteAccess, is_own};
 use super::state::HttpState;
 use crate::admission::Ticket;
-use crate::auth::Authorization;
+use crate::auth::{AuthError, Authorization};
+use crate::service::accounts::AccountError;
 use crate::service::history::author as history;
-use crate::service::{Caller, ErrorCode, rights, sign_on};
+use crate::service::sign_on::{self, SignOnError};
+use crate::service::{Caller, ErrorCode, rights};
 
 /// The time budget of a request on a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +106,46 @@ fn admit(request: &ServiceRequest, state: &HttpState, caller: Arc<Caller>) -> Ti
     ticket
 }
 
+/// Refuses a GET with a body: it would be ignored, and a filter in it with it.
+///
+/// # Errors
+/// None of its own; a refusal is an answer.
+pub(super) async fn without_body<B: MessageBody + 'static>(
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<EitherBody<B>>, actix_web::Error> {
+    if !has_body(&mut request).await {
+        return next.call(request).await.map(ServiceResponse::map_into_left_body);
+    }
+    let message = "this method takes no body; its parameters stand in the URL (?filter=...); a list takes them as a JSON \
+                   body with the method QUERY, and a list of objects with POST /rest/objects/query";
+    Ok(refused(request, &ApiError::new(ErrorCode::BodyUnexpected, message)))
+}
+
+/// Whether a body comes with the request. An empty one is none.
+async fn has_body(request: &mut ServiceRequest) -> bool {
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > 0) {
+        return true;
+    }
+    // Without a length only the first bytes tell.
+    let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+    is_chunked && request.take_payload().any(async |chunk| !chunk.is_ok_and(|bytes| bytes.is_empty())).await
+}
+
 fn refused<B: MessageBody>(request: ServiceRequest, error: &ApiError) -> ServiceResponse<EitherBody<B>> {
     request.into_response(error.error_response()).map_into_right_body()
+}
+
+/// What is said of an `Authorization` that holds no token.
+fn no_token(shown: Option<&Authorization>) -> &'static str {
+    match shown {
+        Some(Authorization::Basic { .. }) => {
+            "the setting auth.basic is off, so that name and password do not count here; sign in with POST \
+             /rest/auth/login, and send Authorization: Bearer <token>"
+        }
+        _ => "the header Authorization holds no token; send Authorization: Bearer <token>",
+    }
 }
 
 async fn permitted(
@@ -118,7 +159,12 @@ async fn permitted(
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let shown = header.and_then(Authorization::parse);
     let address = state.links.client_address(request.request());
-    let caller = sign_on::authenticate(&state.services, shown.as_ref(), address).await?;
+    let caller = match sign_on::authenticate(&state.services, shown.as_ref(), address).await {
+        Err(SignOnError::Account(AccountError::Auth(AuthError::Missing))) if header.is_some() => {
+            return Err(ApiError::unauthorized(ErrorCode::TokenMissing, no_token(shown.as_ref())));
+        }
+        outcome => outcome?,
+    };
     if let Some(allowance) = state.rate_limits.user(caller.user_id)? {
         let mut extensions = request.extensions_mut();
         let allowance = allowance.narrower(extensions.get::<Allowance>().copied());

@@ -15,7 +15,7 @@ use crate::service::ErrorCode;
 
 /// Without the badge of a validator on the internet.
 static PAGE: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
-    let config = Config::from("../openapi.json").validator_url("none").deep_linking(true).doc_expansion("none");
+    let config = Config::from("../openapi.json").validator_url("none").deep_linking(true).doc_expansion("list");
     let config = config.persist_authorization(true);
     Arc::new(config.display_operation_id(true).display_request_duration(true).filter(true))
 });

@@ -167,11 +167,11 @@ impl ApiError {
         Self::new(code, message)
     }
 
-    /// 405 that names the methods which the path takes.
-    pub fn method_not_allowed(method: &Method, allowed: &str) -> Self {
+    /// 405 that names the methods which the path takes, and ends with the remedy.
+    pub fn method_not_allowed(method: &Method, allowed: &str, remedy: &str) -> Self {
         // A client can make up methods of any length.
         let method: String = method.as_str().chars().take(20).collect();
-        Self::new(ErrorCode::MethodNotAllowed, format!("this path does not take {method}; it takes {allowed}"))
+        Self::new(ErrorCode::MethodNotAllowed, format!("this path does not take {method}; it takes {allowed}{remedy}"))
     }
 
     /// The error for a status without a standard body, from a lower layer.

@@ -13,6 +13,7 @@ use super::error::ApiError;
 use super::params::ListParams;
 use super::state::HttpState;
 use crate::admission;
+use crate::service::advice;
 use crate::service::resource::Listed;
 use crate::store::{ChunkedPage, Documents, StoreError};
 
@@ -49,6 +50,21 @@ pub async fn answer<W: Wire + 'static>(
             streamed::<W, _>(state, request, list_path, params, chunks, write).await
         }
     }
+}
+
+/// The same with advice about the question, for a list that every caller sees as a whole.
+///
+/// # Errors
+/// As [`answer`].
+pub async fn advised<W: Wire + 'static>(
+    state: &HttpState,
+    request: &HttpRequest,
+    params: &ListParams,
+    listed: Listed,
+) -> Result<HttpResponse, ApiError> {
+    let advice = advice::of_list::<W>(&state.services, &params.query, listed.is_empty()).await?;
+    let listed = if advice.is_empty() { listed } else { listed.without_hint() };
+    Ok(envelope::advised(answer::<W>(state, request, W::PATH, params, listed).await?, &advice))
 }
 
 /// The list envelope around documents that come in chunks; `write` makes the items of a chunk.

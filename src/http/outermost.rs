@@ -15,7 +15,7 @@ use actix_web::http::uri::{PathAndQuery, Uri};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Bytes;
-use actix_web::{HttpMessage, HttpResponse, ResponseError};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
 
 use super::edge::compress::compressed;
 use super::edge::headers::secure;
@@ -24,7 +24,8 @@ use super::edge::server::under_way;
 use super::error::{ApiError, Occurrence};
 use super::history::author::RequestId;
 use super::links::LinkSettings;
-use super::route_table::RouteInfo;
+use super::route_table::{BASE, RouteInfo};
+use super::state::HttpState;
 use crate::admission::Ticket;
 use crate::logging::{self, RequestLine, Trace};
 use crate::metrics::Metrics;
@@ -103,7 +104,7 @@ pub async fn outermost(
     let status = response.status();
     if status.is_client_error() || status.is_server_error() {
         let error = response.response().extensions().get::<ApiError>().cloned();
-        let error = error.unwrap_or_else(|| unsaid(&response));
+        let error = error.unwrap_or_else(|| unsaid(&response, (settings.routes)()));
         if status == 400 && is_of_a_question(error.code()) {
             settings.metrics.refused(&error.code().name());
         }
@@ -178,10 +179,20 @@ impl MessageBody for Counted {
 }
 
 /// The error for an answer of a lower layer without a standard body.
-fn unsaid(response: &ServiceResponse<BoxBody>) -> ApiError {
+fn unsaid(response: &ServiceResponse<BoxBody>, routes: &[RouteInfo]) -> ApiError {
     let allowed = response.headers().get(header::ALLOW).and_then(|methods| methods.to_str().ok());
     match allowed.filter(|_| response.status() == StatusCode::METHOD_NOT_ALLOWED) {
-        Some(methods) => ApiError::method_not_allowed(response.request().method(), methods),
+        Some(methods) => {
+            let request = response.request();
+            // The collection of a path such as /rest/types/query.
+            let collection = request.path().strip_suffix("query").filter(|_| request.method() == Method::POST);
+            let takes_query =
+                |path: &str| routes.iter().any(|route| route.path == path && route.method.as_str() == "QUERY");
+            let asked = collection
+                .filter(|path| takes_query(path))
+                .map(|path| format!("; a list with its parameters in a body is QUERY {path}"));
+            ApiError::method_not_allowed(request.method(), methods, asked.as_deref().unwrap_or_default())
+        }
         None => ApiError::of_status(response.status()),
     }
 }
@@ -191,9 +202,30 @@ fn is_of_a_question(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::Query(_) | ErrorCode::UnsupportedByEmbeddedStore | ErrorCode::ParameterInvalid)
 }
 
-/// 404 in the standard shape, for paths without a route.
-pub async fn no_such_path() -> HttpResponse {
-    ResponseError::error_response(&ApiError::of(ErrorCode::NotFound))
+/// 404 in the standard shape, for paths without a route. It names the path that is meant, if a slash or `/rest` is wrong.
+pub async fn no_such_path(request: HttpRequest) -> HttpResponse {
+    let routes = request.app_data::<web::Data<HttpState>>().map(|state| (state.routes)()).unwrap_or_default();
+    let meant = Some(request.path()).filter(|path| path.len() <= LONGEST_PATH).and_then(|path| meant(routes, path));
+    let error = match meant {
+        Some(path) => {
+            ApiError::new(ErrorCode::NotFound, format!("there is nothing under this path; did you mean {path}?"))
+        }
+        None => ApiError::of(ErrorCode::NotFound),
+    };
+    ResponseError::error_response(&error)
+}
+
+/// Longer paths are not guessed at.
+const LONGEST_PATH: usize = 200;
+
+/// The path of a route that differs from this one by slashes or by `/rest` at its beginning.
+fn meant(routes: &[RouteInfo], path: &str) -> Option<String> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let path = format!("/{}", segments.join("/"));
+    let below = format!("{BASE}{path}");
+    let ways = [path, below].map(|path| plural(&path).unwrap_or(path));
+    let mut ways = ways.into_iter().flat_map(|path| [format!("{path}/"), path]);
+    ways.find(|path| routes.iter().any(|route| route.path.starts_with(BASE) && route.fits(path)))
 }
 
 /// The client's request id if it is short and plain, else a new one.
@@ -206,13 +238,16 @@ fn request_id(request: &ServiceRequest) -> String {
     }
 }
 
-fn use_plural_path(request: &mut ServiceRequest) {
-    let path = request.path();
-    let alias = ALIASES.iter().find_map(|(singular, plural)| {
+/// The path that a singular one stands for.
+fn plural(path: &str) -> Option<String> {
+    ALIASES.iter().find_map(|(singular, plural)| {
         let rest = path.strip_prefix(singular)?;
         (rest.is_empty() || rest.starts_with('/')).then(|| format!("{plural}{rest}"))
-    });
-    let Some(mut path) = alias else { return };
+    })
+}
+
+fn use_plural_path(request: &mut ServiceRequest) {
+    let Some(mut path) = plural(request.path()) else { return };
     if let Some(query) = request.uri().query() {
         // Writing into a string cannot fail.
         let _ = write!(path, "?{query}");

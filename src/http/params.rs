@@ -10,9 +10,10 @@ use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
 use crate::admission;
+use crate::domain::object_input;
 use crate::json;
 use crate::query::{Effort, Fields, Filter, Limits, Projection, RENDERED, STORED, Sort};
-use crate::service::{ErrorCode, ListQuery};
+use crate::service::{ErrorCode, ListQuery, advice};
 use crate::settings::UnknownParameters;
 use crate::suggest;
 
@@ -152,6 +153,11 @@ impl Parameters {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The value of a parameter that says something: an empty one counts as absent.
+    fn said(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|text| !text.trim().is_empty())
+    }
+
     /// The length of the filter and the projection in bytes.
     pub fn question_bytes(&self) -> usize {
         ["filter", "projection"].iter().filter_map(|name| self.get(name)).map(str::len).sum()
@@ -168,17 +174,31 @@ impl Parameters {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Refuses unknown parameters, with the most similar known one.
+    /// Refuses unknown parameters, with the most similar known one. A filter beside them is one of objects.
     ///
     /// # Errors
     /// 400 naming the parameter.
     pub fn only(&self, known: &[&str], unknown: UnknownParameters) -> Result<(), ApiError> {
+        self.only_beside_filter(known, unknown, object_condition)
+    }
+
+    /// The same; `condition` makes the filter that may be meant by an unknown name and its value.
+    fn only_beside_filter(
+        &self,
+        known: &[&str],
+        unknown: UnknownParameters,
+        condition: fn(&str, &str) -> String,
+    ) -> Result<(), ApiError> {
         if unknown == UnknownParameters::Ignore {
             return Ok(());
         }
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
-            Some((name, _)) => Err(ApiError::parameter(name, unknown_parameter(name, known))),
+            Some((name, value)) => {
+                let filter = known.contains(&"filter").then(|| condition(name, value));
+                let filter = filter.filter(|text| text.len() <= LONGEST_EXAMPLE);
+                Err(ApiError::parameter(name, unknown_parameter(name, known, filter.as_deref())))
+            }
         }
     }
 
@@ -206,18 +226,17 @@ impl Parameters {
         }
     }
 
-    /// A parameter that is a whole number.
+    /// A parameter that is a whole number. One beyond 64 bits counts as the largest one, which is too large everywhere.
     ///
     /// # Errors
     /// 400 for anything else.
     pub fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
         let Some(sent) = self.get(name) else { return Ok(None) };
-        // Signs, spaces and more digits than a u64 has are refused.
-        let digits = !sent.is_empty() && sent.bytes().all(|byte| byte.is_ascii_digit());
-        match sent.parse().ok().filter(|_| digits) {
-            Some(number) => Ok(Some(number)),
-            None => Err(ApiError::parameter(name, format!("must be a whole number, not {sent}"))),
+        // Signs and spaces are refused.
+        if sent.is_empty() || !sent.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(ApiError::parameter(name, format!("must be a whole number, not {sent}")));
         }
+        Ok(Some(sent.parse().unwrap_or(u64::MAX)))
     }
 }
 
@@ -266,18 +285,19 @@ impl ListParams {
         if route.past {
             known.push(AT);
         }
-        sent.only(&known, settings.unknown)?;
+        let condition = if route.objects { object_condition } else { condition };
+        sent.only_beside_filter(&known, settings.unknown, condition)?;
         let order = read_order(&sent)?;
         let view = match route.views.first() {
             None => None,
             Some(default) => Some(sent.one_of("view", route.views)?.unwrap_or(default)),
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
-        let filter_text = sent.get("filter").filter(|text| !text.trim().is_empty()).unwrap_or("{}").to_owned();
+        let filter_text = sent.said("filter").unwrap_or("{}").to_owned();
         let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
         let fields = fields.map(|fields| fields.clone().within(filter.document()));
         let sort = read_sort(&sent, order, route, fields.as_ref())?;
-        let projection_text = sent.get("projection").filter(|_| route.objects).map(listed);
+        let projection_text = sent.said("projection").filter(|_| route.objects).map(listed);
         let array = if view == Some("render") { RENDERED } else { STORED };
         let read = |text| {
             let document = projection_document(text)?;
@@ -481,7 +501,7 @@ fn projection_document(text: &str) -> Result<Document, ApiError> {
 
 /// A projection as JSON: `a,b`, as in a URL that somebody types, is a list of names.
 fn listed(text: &str) -> String {
-    if text.trim_start().starts_with(['{', '[']) || text.is_empty() {
+    if text.trim_start().starts_with(['{', '[']) {
         return text.to_owned();
     }
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -494,7 +514,11 @@ fn kept(names: impl IntoIterator<Item = String>) -> Document {
 }
 
 fn read_document(name: &str, text: &str) -> Result<Document, ApiError> {
-    json::read::document_from_str(text).map_err(|error| ApiError::parameter(name, error.to_string()))
+    json::read::document_from_str(text).map_err(|error| {
+        let is_object = name != "filter" || text.trim_start().starts_with('{');
+        let remedy = if is_object { "" } else { "; write a JSON object, for instance {\"type_id\": 7}" };
+        ApiError::parameter(name, format!("{error}{remedy}"))
+    })
 }
 
 /// A member of a body as the text that it would be in a URL.
@@ -530,23 +554,50 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 /// Names that other interfaces have for parameters of ours.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("skip", "page"),
     ("offset", "page"),
     ("per_page", "limit"),
     ("page_size", "limit"),
     ("size", "limit"),
     ("order_by", "sort"),
+    ("sort_by", "sort"),
+    ("q", "filter"),
     ("query", "filter"),
+    ("search", "filter"),
     ("where", "filter"),
+    ("fields", "projection"),
     ("select", "projection"),
 ];
 
-fn unknown_parameter(name: &str, known: &[&str]) -> String {
+/// A longer filter is no example.
+const LONGEST_EXAMPLE: usize = 200;
+
+/// `?name=server` as a filter. A value that reads as a number, as true or as false is one.
+fn condition(name: &str, value: &str) -> String {
+    let plain =
+        serde_json::from_str(value).ok().filter(|value: &serde_json::Value| !value.is_array() && !value.is_object());
+    serde_json::json!({name: plain.unwrap_or_else(|| value.into())}).to_string()
+}
+
+/// The same for objects, where other names than those of members are names of fields.
+fn object_condition(name: &str, value: &str) -> String {
+    let member = advice::meant(name).unwrap_or(name);
+    if object_input::members().contains(&member) || name.starts_with("f.") {
+        return condition(member, value);
+    }
+    condition(&format!("f.{}", name.strip_prefix("fields.").unwrap_or(name)), value)
+}
+
+/// `filter`: what may be meant by it and its value.
+fn unknown_parameter(name: &str, known: &[&str], filter: Option<&str>) -> String {
     let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
     match elsewhere.map(|(_, ours)| *ours).or_else(|| suggest::nearest(name, known)) {
         Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
         None if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
-        None => format!("is no parameter of this route; those are {}", known.join(", ")),
+        None => {
+            let filter = filter.map(|filter| format!("; did you mean filter={filter}?")).unwrap_or_default();
+            format!("is no parameter of this route; those are {}{filter}", known.join(", "))
+        }
     }
 }

@@ -38,6 +38,13 @@ pub struct RouteInfo {
     pub operation: fn(&mut Schemas) -> Operation,
 }
 
+impl RouteInfo {
+    /// Whether a path is one of this route.
+    pub fn fits(&self, path: &str) -> bool {
+        path.starts_with(BASE) == self.path.starts_with(BASE) && segments(self.path, path).is_some()
+    }
+}
+
 /// Schemas with their names.
 pub type Schemas = Vec<(String, RefOr<Schema>)>;
 

@@ -26,7 +26,7 @@ use crate::json::write::DateStyle;
 use crate::service::history::as_of::AccessLists;
 use crate::service::once::Once;
 use crate::service::resource::{self, Types};
-use crate::service::types as service;
+use crate::service::types::{self as service, Changed};
 
 /// What was taken, but may not be what was meant.
 const WARNING: HeaderName = HeaderName::from_static("inventory-warning");
@@ -52,7 +52,7 @@ pub(super) async fn list_types(
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
-    listing::answer::<Types>(&state, &request, Types::PATH, &params, listed).await
+    listing::advised::<Types>(&state, &request, &params, listed).await
 }
 
 operation! {
@@ -78,6 +78,34 @@ fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpRespon
         }
     }
     Ok(response)
+}
+
+/// The changed type, with a header for what was lost too.
+pub(super) fn answered(state: &HttpState, request: &HttpRequest, id: i64, changed: &Changed) -> Result<HttpResponse, ApiError> {
+    let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
+    let mut response = warned(response, &changed.after)?;
+    if !changed.still_used.is_empty() {
+        let names: Vec<String> = changed.still_used.iter().take(MOST_NAMED).map(|name| quoted(name)).collect();
+        let more = if changed.still_used.len() > MOST_NAMED { " and more" } else { "" };
+        let names = format!("{}{more}", names.join(", "));
+        let text = format!(
+            "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
+             /rest/objects/clean/{id} to remove their values"
+        );
+        if let Ok(text) = HeaderValue::try_from(text) {
+            response.headers_mut().append(WARNING, text);
+        }
+    }
+    Ok(response)
+}
+
+/// A warning has so many names, of so many characters.
+const MOST_NAMED: usize = 5;
+const LONGEST_NAMED: usize = 60;
+
+/// A name in plain ASCII that fits a header.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.escape_default().take(LONGEST_NAMED).collect::<String>())
 }
 
 operation! {
@@ -111,7 +139,7 @@ pub(super) async fn update_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::update_type(&state.services, &caller.0, id.0, &condition.0, &body.0).await?;
-    warned(envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)?, &updated)
+    answered(&state, &request, id.0, &updated)
 }
 
 operation! {
@@ -131,7 +159,7 @@ pub(super) async fn patch_type(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let updated = service::patch_type(&state.services, &caller.0, id.0, &condition.0, &patch.0).await?;
-    warned(envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &updated)?, &updated)
+    answered(&state, &request, id.0, &updated)
 }
 
 operation! {

@@ -2,4 +2,5 @@
 
 pub mod merge;
 pub mod read;
+mod spelling;
 pub mod write;

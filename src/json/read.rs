@@ -14,6 +14,8 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Regex, Timestamp, Uuid};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use super::spelling::{in_words, remedy};
+
 /// Most values in one document of a client: objects, arrays and their content. Each takes some hundred bytes of memory,
 /// even if its text is short.
 pub const MOST_VALUES: usize = 50_000;
@@ -33,6 +35,8 @@ pub struct JsonError {
     pub column: usize,
     /// What is wrong.
     pub message: String,
+    /// What to write instead, if that is known.
+    pub remedy: Option<&'static str>,
 }
 
 impl fmt::Display for JsonError {
@@ -41,7 +45,7 @@ impl fmt::Display for JsonError {
         if self.line > 0 {
             write!(formatter, " at line {}, column {}", self.line, self.column)?;
         }
-        Ok(())
+        self.remedy.map_or(Ok(()), |remedy| write!(formatter, "; {remedy}"))
     }
 }
 
@@ -49,13 +53,8 @@ impl From<serde_json::Error> for JsonError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
         // The place is kept apart from the sentence.
-        let message = match text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message) {
-            "expected ident" => "expected true, false or null",
-            "key must be a string" => "expected the name of a member in double quotes",
-            message => message,
-        };
-        let message = message.to_owned();
-        Self { line: error.line(), column: error.column(), message }
+        let message = in_words(text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message));
+        Self { line: error.line(), column: error.column().max(1), message, remedy: None }
     }
 }
 
@@ -97,7 +96,7 @@ fn only_document(value: Bson) -> Result<Document, JsonError> {
 }
 
 fn not_an_object(found: &str) -> JsonError {
-    JsonError { line: 1, column: 1, message: format!("expected an object, found {found}") }
+    JsonError { line: 1, column: 1, message: format!("expected an object, found {found}"), remedy: None }
 }
 
 /// Reads one value of any type.
@@ -110,9 +109,11 @@ pub fn value_from_str(text: &str) -> Result<Bson, JsonError> {
 
 fn value_within(text: &str, left: &Cell<usize>) -> Result<Bson, JsonError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = JsonReader { left }.deserialize(&mut reader)?;
-    reader.end()?;
-    Ok(value)
+    let read = JsonReader { left }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| {
+        let error = JsonError::from(error);
+        JsonError { remedy: remedy(text, error.line, error.column), ..error }
+    })
 }
 
 /// How much of a list is read.
@@ -196,11 +197,11 @@ pub fn line_items(
 }
 
 fn not_utf8() -> JsonError {
-    JsonError { line: 1, column: 1, message: "it is not UTF-8".to_owned() }
+    JsonError { line: 1, column: 1, message: "it is not UTF-8".to_owned(), remedy: None }
 }
 
 fn too_many_values() -> JsonError {
-    JsonError { line: 0, column: 0, message: TOO_MANY_VALUES.to_owned() }
+    JsonError { line: 0, column: 0, message: TOO_MANY_VALUES.to_owned(), remedy: None }
 }
 
 /// What is said of more values than there may be.
@@ -581,7 +582,7 @@ mod tests {
         assert_eq!(error(r#"{"a": {"$oid": 5}}"#), "$oid must be 24 hexadecimal digits at line 1, column 17");
         assert_eq!(error("{\"a\": tru}"), "expected true, false or null at line 1, column 10");
         assert_eq!(error("{a: 1}"), "expected the name of a member in double quotes at line 1, column 2");
-        assert_eq!(error("{} x"), "trailing characters at line 1, column 4");
+        assert_eq!(error("{} x"), "there is more text after the end of the JSON at line 1, column 4");
         assert_eq!(error(r#"{"a\u0000": 1}"#), "the member \"a\\0\" has a zero byte in its name at line 1, column 10");
     }
 

@@ -38,10 +38,12 @@ pub enum MovingError {
         reason: String,
     },
     /// Lines of the package cannot be accepted; each of them was reported.
-    #[error("{} cannot be imported, see above; nothing was changed", counted(lines, "line"))]
+    #[error("{} cannot be imported, see above; nothing was changed{}", counted(lines, "line"), accepting(*.lines, *.unclean))]
     Refused {
         /// How many.
         lines: u64,
+        /// How many of them are unclean and nothing worse.
+        unclean: u64,
     },
     /// A table could not be written.
     #[error("a table could not be written: {0}")]
@@ -76,6 +78,15 @@ pub enum MovingError {
     /// The store failed before anything was changed.
     #[error("the store failed: {}", .0.in_full())]
     Store(#[from] StoreError),
+}
+
+/// The remedy for unclean lines.
+fn accepting(lines: u64, unclean: u64) -> String {
+    match unclean {
+        0 => String::new(),
+        all if all == lines => "; --accept-unclean takes them as they are".to_owned(),
+        some => format!("; --accept-unclean takes {some} of them as they are"),
+    }
 }
 
 impl MovingError {

@@ -149,12 +149,19 @@ fn not(test: Test) -> Test {
     Test::Not(Box::new(test))
 }
 
+/// Operators of other languages that look into a text.
+const PATTERNS: [&str; 9] =
+    ["$like", "$ilike", "$contains", "$icontains", "$startsWith", "$endsWith", "$match", "$matches", "$search"];
+
 fn operator(parser: &mut Parser, name: &str, operand: &Bson, siblings: &Document) -> Result<Option<Test>, QueryError> {
     if let Some((name, parse)) = OPERATORS.iter().find(|(known, _)| *known == name) {
         return parse(parser, &Said { name, operand, siblings });
     }
     if DISTANCES.contains(&name) && parser.server.is_some() {
         return Ok(None);
+    }
+    if PATTERNS.iter().any(|pattern| name.eq_ignore_ascii_case(pattern)) {
+        return parser.bad("unknown operator, did you mean $regex?");
     }
     parser.bad(format!("unknown operator{}", hint(name, &names().collect::<Vec<_>>())))
 }

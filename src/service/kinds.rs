@@ -6,7 +6,7 @@ use bson::raw::RawDocument;
 
 use super::error_code::ErrorCode;
 use super::views;
-use crate::domain::user;
+use crate::domain::{category_input, type_input, user};
 use crate::store::collections;
 
 /// A kind of resource of the interface: its collection and its names.
@@ -21,6 +21,9 @@ pub trait Resource {
     const NOT_FOUND: ErrorCode;
     /// The codes for duplicates of unique keys; [`ErrorCode::ValueTaken`] for all other keys.
     const TAKEN: &[(&'static str, ErrorCode)] = &[];
+
+    /// The members that its documents have; none for resources about whose lists there is no advice of this kind.
+    const MEMBERS: &[&'static str] = &[];
 
     /// What clients see of a stored document; entity tags are made of this too.
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
@@ -58,6 +61,7 @@ impl Resource for Types {
     const NOT_FOUND: ErrorCode = ErrorCode::TypeNotFound;
     const TAKEN: &[(&'static str, ErrorCode)] =
         &[("public_id", ErrorCode::TypePublicIdTaken), ("name", ErrorCode::TypeNameTaken)];
+    const MEMBERS: &[&'static str] = &type_input::KNOWN;
 }
 
 impl Resource for Categories {
@@ -67,6 +71,7 @@ impl Resource for Categories {
     const NOT_FOUND: ErrorCode = ErrorCode::CategoryNotFound;
     const TAKEN: &[(&'static str, ErrorCode)] =
         &[("public_id", ErrorCode::CategoryPublicIdTaken), ("name", ErrorCode::CategoryNameTaken)];
+    const MEMBERS: &[&'static str] = &category_input::KNOWN;
 }
 
 impl Resource for Users {
@@ -78,6 +83,18 @@ impl Resource for Users {
         ("public_id", ErrorCode::UserPublicIdTaken),
         ("user_name", ErrorCode::UserUserNameTaken),
         ("looks", ErrorCode::UserNameConfusable),
+    ];
+    const MEMBERS: &[&'static str] = &[
+        "public_id",
+        "user_name",
+        "active",
+        "group_id",
+        "registration_time",
+        "authenticator",
+        "email",
+        "image",
+        "first_name",
+        "last_name",
     ];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
@@ -92,6 +109,7 @@ impl Resource for Groups {
     const NOT_FOUND: ErrorCode = ErrorCode::GroupNotFound;
     const TAKEN: &[(&'static str, ErrorCode)] =
         &[("public_id", ErrorCode::GroupPublicIdTaken), ("name", ErrorCode::GroupNameTaken)];
+    const MEMBERS: &[&'static str] = &["public_id", "name", "label", "rights"];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Owned(views::group(stored))

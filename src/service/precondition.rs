@@ -13,7 +13,7 @@ pub enum IfMatch {
     Absent,
     /// `*`: the resource exists.
     Any,
-    /// One of these tags, without quotes.
+    /// One of these tags, without quotes; weak ones are not among them.
     Tags(Vec<String>),
 }
 
@@ -30,6 +30,11 @@ impl IfMatch {
         let seen = tags.iter().any(|tag| tag.split('.').next() == Some(current.as_str()));
         if seen {
             return Ok(());
+        }
+        if tags.is_empty() {
+            let message =
+                "If-Match names no strong tag, and a weak one (W/\"...\") never matches; send the tag without the W/";
+            return Err(ServiceError::PreconditionFailed(message.to_owned()));
         }
         let message = format!("the resource has changed: its entity tag is \"{current}\" now; read it again");
         Err(ServiceError::PreconditionFailed(message))

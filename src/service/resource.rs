@@ -39,6 +39,28 @@ pub enum Listed {
     Explained(Explanation),
 }
 
+impl Listed {
+    /// Whether nothing fits the question, on any page.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Page(page) | Self::Keyed(page, _) => page.total == 0,
+            Self::Chunked(chunks) => chunks.total == 0,
+            Self::Explained(_) => false,
+        }
+    }
+
+    /// The same without the proposal of an index, which helps nobody whose question is not as it was meant.
+    #[must_use]
+    pub fn without_hint(self) -> Self {
+        match self {
+            Self::Page(page) => Self::Page(Page { hint: None, ..page }),
+            Self::Keyed(page, behind) => Self::Keyed(Page { hint: None, ..page }, behind),
+            Self::Chunked(chunks) => Self::Chunked(ChunkedPage { hint: None, ..chunks }),
+            explained @ Self::Explained(_) => explained,
+        }
+    }
+}
+
 /// Where a list goes on behind a page.
 #[derive(Debug)]
 pub struct Continued {

@@ -1,5 +1,7 @@
 //! Types of objects: their rules, and what changes with them. docs/api.md, Types.
 
+use std::time::{Duration, Instant};
+
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
@@ -40,6 +42,14 @@ pub async fn create_type(services: &Services, body: &Document) -> Result<RawDocu
     resource::create::<Types>(services, wanted, Vec::new(), |id| domain::created(accepted.clone(), id, now)).await
 }
 
+/// A type that was changed.
+pub struct Changed {
+    /// The type as it is now.
+    pub after: RawDocumentBuf,
+    /// Names of fields that it has lost, and that objects which the caller may see still have.
+    pub still_used: Vec<String>,
+}
+
 /// Replaces the type with the body; creation time and members of other tools stay.
 ///
 /// # Errors
@@ -50,9 +60,9 @@ pub async fn update_type(
     id: i64,
     if_match: &IfMatch,
     body: &Document,
-) -> Result<RawDocumentBuf, ServiceError> {
+) -> Result<Changed, ServiceError> {
     let decide = async |before: &RawDocument| replace_type(services, caller, id, body, before);
-    Ok(resource::change::<Types>(services, id, if_match, decide).await?.1)
+    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
 }
 
 /// Merges the patch (RFC 7396) into the type and goes on as [`update_type`].
@@ -65,7 +75,7 @@ pub async fn patch_type(
     id: i64,
     if_match: &IfMatch,
     patch: &serde_json::Value,
-) -> Result<RawDocumentBuf, ServiceError> {
+) -> Result<Changed, ServiceError> {
     let decide = async |before: &RawDocument| {
         let mut body = resource::merged(before, patch)?;
         if patch.get("editor_id").is_none() {
@@ -73,7 +83,48 @@ pub async fn patch_type(
         }
         replace_type(services, caller, id, &body, before)
     };
-    Ok(resource::change::<Types>(services, id, if_match, decide).await?.1)
+    changed(services, caller, id, resource::change::<Types>(services, id, if_match, decide).await?).await
+}
+
+/// So many lost fields are looked up, for no longer than that: the warning is not worth more.
+const MOST_LOOKED_UP: usize = 20;
+const LOOKING: Duration = Duration::from_millis(250);
+
+/// The changed type, with the lost fields that objects still have. Nothing is told of objects that the caller may not see.
+async fn changed(
+    services: &Services,
+    caller: &Caller,
+    id: i64,
+    (before, after): (RawDocumentBuf, RawDocumentBuf),
+) -> Result<Changed, ServiceError> {
+    let (had, has) = (field_names(&before)?, field_names(&after)?);
+    let lost: Vec<String> = had.into_iter().filter(|name| !has.contains(name)).take(MOST_LOOKED_UP).collect();
+    let mut still_used = Vec::new();
+    if !lost.is_empty()
+        && caller.rights.grants("base.framework.object.view")
+        && may_read_objects(services, caller, id).await?
+    {
+        let begun = Instant::now();
+        for name in lost {
+            let question = Filter::equals("type_id", id).and(Filter::equals("fields.name", name.as_str()));
+            let left = LOOKING.min(services.max_time).saturating_sub(begun.elapsed());
+            if left < Duration::from_millis(1) {
+                break;
+            }
+            // A change that is made must not fail for its warning.
+            let found = services.store.find(Objects::COLLECTION, &FindQuery::new(question, left).limited(1)).await;
+            if found.is_ok_and(|found| !found.is_empty()) {
+                still_used.push(name);
+            }
+        }
+    }
+    Ok(Changed { after, still_used })
+}
+
+fn field_names(object_type: &RawDocument) -> Result<Vec<String>, ServiceError> {
+    let object_type = resource::decode(object_type)?;
+    let fields = object_type.get_array("fields").into_iter().flatten().filter_map(Bson::as_document);
+    Ok(fields.filter_map(|field| field.get_str("name").ok()).map(str::to_owned).collect())
 }
 
 fn replace_type(

@@ -77,6 +77,23 @@ fn an_answer_that_has_no_room_is_an_error_in_words() {
 }
 
 #[test]
+fn a_start_in_vain_makes_no_store() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = format!("server.port={}", taken.local_addr().expect("an address").port());
+    for (setting, complaint) in [
+        (port.as_str(), "is another instance running?"),
+        ("server.tls.certificate=none.pem", "server.tls"),
+        ("wire.address=203.0.113.1:1", "wire.address"),
+    ] {
+        let directory = empty();
+        let ended = run(directory.path(), &["--set", "server.port=0", "--set", setting, "serve"]);
+        assert_eq!(ended.status.code(), Some(1), "{setting}: {}", text(&ended.stderr));
+        assert!(text(&ended.stderr).contains(complaint), "{setting}: {}", text(&ended.stderr));
+        assert!(!directory.path().join("data").exists(), "{setting}");
+    }
+}
+
+#[test]
 fn commands_on_a_store_make_none() {
     let commands: [&[&str]; 7] = [
         &["user", "list"],

@@ -54,8 +54,26 @@ pub(super) struct Guarded {
     seen: u64,
     reading: ArrivalDeadline,
     writing: ArrivalDeadline,
+    line: FirstLine,
     /// What is written in place of a bodiless refusal of the dispatcher, and how much of it is written.
     instead: Option<(Vec<u8>, usize)>,
+}
+
+/// The first line of a request: the parser in front of all routes calls a URL that it cannot hold invalid.
+#[derive(Default)]
+struct FirstLine {
+    bytes: usize,
+    is_over: bool,
+}
+
+impl FirstLine {
+    fn take(&mut self, bytes: &[u8]) {
+        if !self.is_over {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            self.bytes += end.unwrap_or(bytes.len());
+            self.is_over = end.is_some();
+        }
+    }
 }
 
 /// A deadline that moves often and is rarely reached; the timer follows only when it fires.
@@ -93,7 +111,8 @@ impl Drop for UnderWay {
 impl Guarded {
     pub(super) fn new(stream: Pin<Box<dyn Stream>>, patience: Patience) -> Self {
         let (reading, writing) = (ArrivalDeadline::default(), ArrivalDeadline::default());
-        Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing, instead: None }
+        let line = FirstLine::default();
+        Self { stream, patience, progress: Rc::default(), seen: 0, reading, writing, line, instead: None }
     }
 
     /// The handlers' end of the shared state.
@@ -102,18 +121,22 @@ impl Guarded {
     }
 
     /// Whether the client's time is over, after a read of `bytes` or without data.
-    fn read_is_over(&mut self, context: &mut Context<'_>, bytes: usize) -> bool {
+    fn read_is_over(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> bool {
         let changes = self.progress.changes.get();
         let changed = std::mem::replace(&mut self.seen, changes) != changes;
         if self.progress.under_way.get() > 0 {
             self.reading.at = None;
             return false;
         }
+        if changed {
+            self.line = FirstLine::default();
+        }
+        self.line.take(bytes);
         let now = Instant::now();
         if changed || self.reading.at.is_none() {
             self.reading.at = Some(now + self.patience.idle + self.patience.head);
         }
-        if bytes > 0 {
+        if !bytes.is_empty() {
             self.reading.at = self.reading.at.min(Some(now + self.patience.head));
         }
         self.reading.is_over(context)
@@ -159,7 +182,7 @@ impl AsyncRead for Guarded {
         let this = self.get_mut();
         let before = into.filled().len();
         let read = this.stream.as_mut().poll_read(context, into);
-        let is_over = this.read_is_over(context, into.filled().len() - before);
+        let is_over = this.read_is_over(context, &into.filled()[before..]);
         if is_over && read.is_pending() {
             return Poll::Ready(Err(gave_up()));
         }
@@ -175,7 +198,7 @@ impl AsyncWrite for Guarded {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.instead.is_none() && this.progress.under_way.get() == 0 {
-            this.instead = refusal(bytes).map(|text| (text, 0));
+            this.instead = refusal(bytes, this.line.bytes).map(|text| (text, 0));
         }
         while let Some((text, done)) = this.instead.take() {
             let written = this.stream.as_mut().poll_write(context, &text[done..]);

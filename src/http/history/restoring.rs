@@ -13,11 +13,12 @@ use crate::http::objects::told;
 use crate::http::path::PathId;
 use crate::http::schema::{Category, IfMatch, Inserted, RevertBody, Type, Updated, WrittenObject, operation};
 use crate::http::state::HttpState;
+use crate::http::types;
 use crate::service::ServiceError;
 use crate::service::history::moments::moment;
 use crate::service::history::revert::{self as history, Revert};
 use crate::service::precondition::IfMatch as Condition;
-use crate::service::resource::{Categories, Objects, Types};
+use crate::service::resource::{Categories, Objects};
 
 /// The revert that a body asks for.
 async fn revert<'a>(state: &HttpState, body: &JsonBody, if_match: &'a Condition) -> Result<Revert<'a>, ApiError> {
@@ -60,7 +61,7 @@ pub(in crate::http) async fn revert_type(
     state.no_parameters(&request)?;
     let revert = revert(&state, &body, &condition.0).await?;
     let reverted = history::revert_type(&state.services, &caller.0, id.0, revert).await?;
-    envelope::updated::<Types>(&state, &request, StatusCode::ACCEPTED, &reverted)
+    types::answered(&state, &request, id.0, &reverted)
 }
 
 operation! {

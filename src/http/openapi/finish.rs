@@ -139,7 +139,7 @@ fn add_components(document: &mut Value) {
             "Advice about the query: a path that no object has, a date that is compared with a text, an index that would help.",
         ),
         "Inventory-Warning": text(
-            "A place in the body that is accepted, but is perhaps a mistake: a field of a type whose kind is unknown.",
+            "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have.",
         ),
         "X-Total-Count": {"description": "How many items there are in all.", "schema": {"type": "integer", "minimum": 0}},
         "ETag": text("Changes with the resource; for `If-Match` and `If-None-Match`."),
@@ -272,6 +272,7 @@ struct Facts {
     id: String,
     path: &'static str,
     access: RouteAccess,
+    is_get: bool,
     has_body: bool,
     has_patch: bool,
     /// Whether a route of its path has PATCH, or QUERY.
@@ -295,6 +296,7 @@ impl Facts {
             id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
             path: route.path,
             access: route.access,
+            is_get: route.method.as_str() == "GET",
             has_body: operation.get("requestBody").is_some(),
             has_patch: route.method.as_str() == "PATCH",
             explains: false,
@@ -324,6 +326,7 @@ impl Facts {
             Of::Rest => self.path.starts_with("/rest/"),
             Of::Protected => self.access != RouteAccess::Public,
             Of::Rights => matches!(self.access, RouteAccess::Right(_) | RouteAccess::OwnOr(_)),
+            Of::Gets => self.is_get && self.path.starts_with("/rest/"),
             Of::Bodies => self.has_body,
             Of::Patches => self.has_patch && self.has_body,
             Of::Filters => self.filters || self.id.starts_with("query_objects") || self.id == "aggregate_objects",

@@ -105,7 +105,9 @@ pub async fn import(
             part: PackagePart::Types,
             accept: options.accept_unclean,
             bad: HashSet::new(),
+            unclean_lines: HashSet::new(),
             lines: 0,
+            unclean: 0,
         },
         progress,
         world: World::default(),
@@ -114,7 +116,8 @@ pub async fn import(
     };
     import.check().await?;
     if import.report.lines > 0 {
-        return Err(MovingError::Refused { lines: import.report.lines });
+        let Report { lines, unclean, .. } = import.report;
+        return Err(MovingError::Refused { lines, unclean });
     }
     if !options.dry_run {
         import.write().await?;
@@ -245,19 +248,26 @@ struct Report<'a> {
     accept: bool,
     /// Bad lines of the part.
     bad: HashSet<u64>,
+    /// Those of them that are unclean and nothing worse.
+    unclean_lines: HashSet<u64>,
     /// Bad lines of all parts before it, and of it.
     lines: u64,
+    /// Those of them that `accept` would take.
+    unclean: u64,
 }
 
 impl Report<'_> {
     fn turn_to(&mut self, part: PackagePart) {
         self.part = part;
         self.bad.clear();
+        self.unclean_lines.clear();
     }
 
     fn wrong(&mut self, line: u64, field: impl Into<String>, reason: impl Into<String>) {
         if self.bad.insert(line) {
             self.lines += 1;
+        } else if self.unclean_lines.remove(&line) {
+            self.unclean -= 1;
         }
         self.tell(line, field.into(), reason.into(), false);
     }
@@ -267,7 +277,11 @@ impl Report<'_> {
         if self.accept {
             self.tell(line, field.into(), reason.into(), true);
         } else {
-            self.wrong(line, field, reason);
+            if self.bad.insert(line) {
+                self.unclean_lines.insert(line);
+                (self.lines, self.unclean) = (self.lines + 1, self.unclean + 1);
+            }
+            self.tell(line, field.into(), reason.into(), false);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Types};
 use crate::service::services::Services;
 use crate::service::shown::Shown;
-use crate::service::types::update_type;
+use crate::service::types::{Changed, update_type};
 use crate::store::FindQuery;
 use crate::store::collections::LOGS;
 
@@ -60,7 +60,7 @@ pub async fn revert_type(
     caller: &Caller,
     id: i64,
     revert: Revert<'_>,
-) -> Result<RawDocumentBuf, ServiceError> {
+) -> Result<Changed, ServiceError> {
     let past = resource::get::<Types>(&services.as_of(revert.to, AccessLists::OfThen), id).await?;
     let mut body = resource::decode(&past)?;
     for own in ["_id", "version", "editor_id", "last_edit_time"] {

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongodb::ServerType;
 use mongodb::event::EventHandler;
 use mongodb::event::sdam::{SdamEvent, TopologyDescription};
 use mongodb::options::ServerAddress;
+use mongodb::{ServerType, TopologyType};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -75,6 +75,10 @@ impl Presence {
         EventHandler::callback(move |event| {
             if let SdamEvent::TopologyDescriptionChanged(event) = event {
                 let now = &event.new_description;
+                if now.topology_type() == TopologyType::Unknown && now.servers().is_empty() {
+                    // The client itself closes: no operation waits for a server any more.
+                    return;
+                }
                 if presence.note(now.has_writable_server(), primary(now)) {
                     epoch.advance();
                 }

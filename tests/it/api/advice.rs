@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::people::Person;
-use crate::support::app::{Answer, TestApp, on_each_store};
+use crate::support::app::{Answer, TestApp, on_each_store, send};
 
 fn hints(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -82,6 +82,105 @@ on_each_store! {
         }
     }
 
+    async fn a_number_in_the_place_of_a_date_or_a_flag_is_told_with_what_to_write(app) {
+        app.create_type("rack", &[("installed", "date"), ("spare", "checkbox")]).await;
+        for (filter, told) in [
+            (json!({"creation_time": {"$gt": 1_577_836_800_000_i64}}), "creation_time holds dates, and a number is no date; write {\"$date\": \"2020-01-01T00:00:00Z\"}"),
+            (json!({"f.installed": {"$lt": 1_577_836_800}}), "f.installed holds dates, and a number is no date; write {\"$date\": \"2020-01-01T00:00:00Z\"}"),
+            (json!({"active": 1}), "active holds true or false; write true"),
+            (json!({"active": 0}), "active holds true or false; write false"),
+            (json!({"active": "false"}), "active holds true or false; write false"),
+            (json!({"f.spare": 1}), "f.spare holds true or false; write true"),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+    }
+
+    async fn the_id_of_the_store_is_not_ours(app) {
+        a_rack(app).await;
+        let told = "_id holds ids of the store, which answers do not show; did you mean public_id?";
+        for filter in [json!({"_id": 5}), json!({"_id": {"$in": ["5"]}})] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+        let told = "_id holds ids of the store; write {\"$oid\": \"65f0a1b2c3d4e5f60718293a\"}";
+        assert_eq!(hints_for(app, &json!({"_id": "65f0a1b2c3d4e5f60718293a"}), "public_id").await, [told]);
+        let none: [&str; 0] = [];
+        assert_eq!(hints_for(app, &json!({"_id": {"$oid": "65f0a1b2c3d4e5f60718293a"}}), "public_id").await, none);
+    }
+
+    async fn a_text_that_looks_like_a_pattern_is_told_where_nothing_is_found(app) {
+        a_rack(app).await;
+        let told = |what: &str, pattern: &str| {
+            [format!("{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}}}")]
+        };
+        for (text, pattern) in [
+            ("/^ber/", "\"^ber\""),
+            ("/^BER/i", "\"^BER\", \"$options\": \"i\""),
+            ("ber*", "\"^ber\""),
+            ("*.ber%", "\"\\\\.ber\""),
+            ("b*r", "\"^b.*r$\""),
+        ] {
+            assert_eq!(hints_for(app, &json!({"f.hostname": text}), "public_id").await, told("f.hostname", pattern), "{text}");
+        }
+        assert_eq!(hints_for(app, &json!({"version": "1*"}), "public_id").await, told("version", "\"^1\""));
+        let none: [&str; 0] = [];
+        for text in ["/var/", "*", "web-9"] {
+            assert_eq!(hints_for(app, &json!({"f.hostname": text}), "public_id").await, none, "{text}");
+        }
+        let rack = app.create_type("zone", &[("zone", "text")]).await;
+        app.create_object(rack, &json!({"zone": "*.example.org"})).await;
+        assert_eq!(hints_for(app, &json!({"f.zone": "*.example.org"}), "public_id").await, none, "it is found");
+    }
+
+    async fn other_lists_have_the_same_advice(app) {
+        a_rack(app).await;
+        app.created("/categories/", &json!({"name": "hardware"})).await;
+        for (path, filter, told) in [
+            ("/types/", json!({"nme": "server"}), "no type has \"nme\"; did you mean name?"),
+            ("/types/", json!({"id": 1}), "no type has \"id\"; did you mean public_id?"),
+            ("/types/", json!({"public_id": "7"}), "public_id holds numbers, and a text is no number; write 7"),
+            ("/types/", json!({"creation_time": {"$gt": "2020-01-01"}}), "creation_time holds dates, and a text is no date; write {\"$date\": \"2020-01-01T00:00:00Z\"}"),
+            ("/types/", json!({"name": "ra*"}), "name is compared with this very text; for a pattern write {\"$regex\": \"^ra\"}"),
+            ("/types/", json!({"_id": 1}), "_id holds ids of the store, which answers do not show; did you mean public_id?"),
+            ("/categories/", json!({"parnt": 1}), "no category has \"parnt\"; did you mean parent?"),
+            ("/users/", json!({"username": "admin"}), "no user has \"username\"; did you mean user_name?"),
+            ("/users/", json!({"group_id": "1"}), "group_id holds numbers, and a text is no number; write 1"),
+            ("/groups/", json!({"colour": 1}), "no group has \"colour\"; known are public_id, name, label, rights"),
+        ] {
+            assert_eq!(hints(&app.get_with(path, &[("filter", &filter.to_string())]).await), [told], "{path} {filter}");
+        }
+        for (path, filter) in [("/types/", json!({"fields.name": "hostname"})), ("/users/", json!({"active": true}))] {
+            let none: [&str; 0] = [];
+            assert_eq!(hints(&app.get_with(path, &[("filter", &filter.to_string())]).await), none, "{path} {filter}");
+        }
+    }
+
+    async fn a_pipeline_has_the_advice_of_a_list(app) {
+        a_rack(app).await;
+        for (pipeline, told) in [
+            (json!([{"$match": {"hostname": "web-1"}}]), "no object has \"hostname\"; a field is asked for as f.hostname"),
+            (json!([{"$sort": {"hostname": 1}}, {"$count": "n"}]), "no object has \"hostname\"; a field is asked for as f.hostname"),
+            (
+                json!([{"$match": {"f.installed": "2024-05-06T00:00:00Z"}}]),
+                "f.installed holds dates, and a text is no date; write {\"$date\": \"2024-05-06T00:00:00Z\"}",
+            ),
+        ] {
+            let answer = app.post("/objects/aggregate", &json!({"pipeline": pipeline})).await;
+            assert_eq!(hints(&answer), [told], "{pipeline}");
+        }
+        // Behind another stage a name can be one that the stage made.
+        let grouped = json!([{"$group": {"_id": "$type_id", "n": {"$sum": 1}}}, {"$match": {"n": 1}}]);
+        let none: [&str; 0] = [];
+        assert_eq!(hints(&app.post("/objects/aggregate", &json!({"pipeline": grouped})).await), none);
+    }
+
+    async fn no_index_is_proposed_for_a_question_that_is_not_as_it_was_meant(app) {
+        super::explain::many_objects(app).await;
+        let told = hints_for(app, &json!({"creation_time": {"$lt": 1_577_836_800_000_i64}}), "public_id").await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("$date"), "{told:?}");
+    }
+
     async fn an_operator_without_its_dollar_sign_is_told(app) {
         a_rack(app).await;
         for (filter, told) in [
@@ -125,6 +224,13 @@ on_each_store! {
         let fields = json!([{"type": "date", "name": "secret", "label": "S"}]);
         app.created("/types/", &json!({"name": "vault", "author_id": 1, "fields": fields, "acl": acl})).await;
         let question = |name: &str| format!("/objects/?filter=%7B%22{name}%22%3A%22x%22%7D&sort=fields.{name}");
+        let pipeline = |name: &str| json!({"pipeline": [{"$match": {name: "x*"}}]});
+        let mut told = Vec::new();
+        for name in ["secret", "sacred"] {
+            let request = person.request(app, reqwest::Method::POST, "/objects/aggregate").json(&pipeline(name));
+            told.push(hints(&send(request).await).join("\n").replace(name, "x"));
+        }
+        assert_eq!(told[0], told[1]);
         let hidden = hints(&person.get(app, &question("secret")).await);
         let absent = hints(&person.get(app, &question("sacred")).await);
         let renamed: Vec<String> = hidden.iter().map(|hint| hint.replace("secret", "sacred")).collect();

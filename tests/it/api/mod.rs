@@ -27,3 +27,4 @@ mod tokens;
 mod types;
 mod users;
 mod walk;
+mod wrong_ways;

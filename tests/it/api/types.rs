@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{on_each_store, send};
+use super::people::Person;
+use crate::support::app::{Answer, on_each_store, send};
 
 on_each_store! {
     async fn a_created_type_is_answered_whole_with_its_place(app) {
@@ -85,6 +86,67 @@ on_each_store! {
         assert_eq!(answer["result"]["label"], "Rack");
         assert_eq!(answer["result"]["fields"][0]["name"], "height");
         assert_eq!(answer["result"]["acl"]["note"], 1);
+    }
+
+    async fn a_lost_field_that_objects_still_have_is_told(app) {
+        let id = app.create_type("rack", &[("height", "number"), ("city", "text")]).await;
+        app.create_object(id, &json!({"height": 42, "city": "Oslo"})).await;
+        let empty = app.create_type("shelf", &[("width", "number")]).await;
+        let field = json!({"type": "text", "name": "city", "label": "City"});
+        let warnings = |answer: &Answer| -> Vec<String> {
+            assert_eq!(answer.status, 202, "{}", answer.text);
+            answer.headers.get_all("inventory-warning").iter().map(|text| text.to_str().expect("ASCII").to_owned()).collect()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(warnings(&app.patch(&format!("/types/{id}"), &json!({"label": "Racks"})).await), none);
+        assert_eq!(warnings(&app.patch(&format!("/types/{empty}"), &json!({"fields": []})).await), none, "no object has it");
+        let told = |names: &str| {
+            [format!(
+                "fields: the type has lost {names}, which objects still have; send the whole list to keep them, or PUT \
+                 /rest/objects/clean/{id} to remove their values"
+            )]
+        };
+        let patched = app.patch(&format!("/types/{id}"), &json!({"fields": [field]})).await;
+        assert_eq!(warnings(&patched), told("\"height\""));
+        let put = app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await;
+        assert_eq!(warnings(&put), told("\"city\""));
+        assert_eq!(warnings(&app.put(&format!("/types/{id}"), &json!({"name": "rack", "author_id": 1})).await), none);
+    }
+
+    async fn a_lost_field_of_hidden_objects_is_not_told(app) {
+        let rights = ["base.framework.type.edit", "base.framework.object.view"];
+        let person = Person::with_rights(app, "editor", &rights).await;
+        let acl = json!({"activated": true, "groups": {"includes": {"1": ["READ", "CREATE"]}}});
+        let fields = json!([{"type": "text", "name": "secret", "label": "S"}]);
+        let id = app.created("/types/", &json!({"name": "vault", "author_id": 1, "fields": fields, "acl": acl})).await;
+        app.create_object(id, &json!({"secret": "x"})).await;
+        let request = person.request(app, reqwest::Method::PATCH, &format!("/types/{id}"));
+        let answer = send(request.json(&json!({"fields": []}))).await;
+        assert_eq!((answer.status.as_u16(), answer.header("inventory-warning")), (202, ""), "{}", answer.text);
+    }
+
+    async fn a_change_that_changes_nothing_leaves_times_and_tags(app) {
+        let id = app.create_type("rack", &[("city", "text")]).await;
+        let object = app.create_object(id, &json!({"city": "Oslo"})).await;
+        let category = app.created("/categories/", &json!({"name": "hardware", "types": [id]})).await;
+        for (path, read) in [
+            (format!("/types/{id}"), format!("/types/{id}")),
+            (format!("/categories/{category}"), format!("/categories/{category}")),
+            (format!("/objects/{object}"), format!("/objects/{object}/native")),
+        ] {
+            let before = app.get(&read).await;
+            let patched = app.patch(&path, &json!({})).await;
+            assert_eq!(patched.status, 202, "{}", patched.text);
+            assert_eq!(app.get(&read).await.header("etag"), before.header("etag"), "{path}");
+        }
+        let before = app.get(&format!("/objects/{object}/native")).await;
+        let same = json!({"author_id": 1, "fields": {"city": "Oslo"}});
+        assert_eq!(app.put(&format!("/objects/{object}"), &same).await.status, 200);
+        assert_eq!(app.get(&format!("/objects/{object}/native")).await.text, before.text);
+        app.patch(&format!("/objects/{object}"), &json!({"fields": {"city": "Bergen"}})).await;
+        assert_ne!(app.get(&format!("/objects/{object}/native")).await.text, before.text);
+        let edited = app.patch(&format!("/types/{id}"), &json!({"editor_id": 7})).await;
+        assert_eq!(edited.json()["result"]["editor_id"], 7);
     }
 
     async fn a_type_with_objects_goes_only_with_them(app) {

@@ -57,6 +57,22 @@ async fn everything_is_the_same_on_the_other_side() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_to_mongodb_ends_without_an_alarm() {
+    let Some(there) = Place::mongodb().await else { return };
+    let here = Place::embedded();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_inventory-service"));
+        let ended = command.args(arguments).current_dir(here.path("")).output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(ended.status.success(), "{said}");
+        said
+    };
+    run(&["demo", "--objects", "200"]);
+    let said = run(&["migrate", "--to", &there.new_uri(), "--from", "embedded:data"]);
+    assert!(!said.contains("no MongoDB server takes writes"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_id_that_was_given_is_not_given_again_on_the_other_side() {
     for (here, there) in places().await {
         let (from, to) = (here.empty().await, there.empty().await);

@@ -1,0 +1,190 @@
+//! Requests that newcomers write out of habit: each refusal names the right way.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::people::PASSWORD;
+use crate::compat::{COMPATIBLE, ask};
+use crate::support::app::{Answer, TestApp, on_each_store, send};
+use crate::support::wire::Wire;
+
+fn message(answer: &Answer, status: u16, code: &str) -> String {
+    answer.error(status, code)["message"].as_str().expect("a message").to_owned()
+}
+
+/// The message of a refused parameter.
+async fn refusal(app: &TestApp, path: &str, name: &str, value: &str) -> String {
+    message(&app.get_with(path, &[(name, value)]).await, 400, "parameter_invalid")
+}
+
+on_each_store! {
+    async fn a_get_with_a_body_is_refused_with_the_ways_to_send_one(app) {
+        let body = json!({"filter": {"type_id": 1}});
+        for (method, path) in [(Method::GET, "/objects/"), (Method::GET, "/types/1"), (Method::GET, "/")] {
+            let told = message(&send(app.request(method, path).json(&body)).await, 400, "body_unexpected");
+            assert!(told.contains("QUERY") && told.contains("POST /rest/objects/query"), "{told}");
+        }
+        assert_eq!(send(app.request(Method::HEAD, "/objects/").json(&body)).await.status, 400);
+        assert_eq!(send(app.request(Method::GET, "/objects/").body("")).await.status, 200);
+        send(app.anonymous(Method::GET, "/objects/").json(&body)).await.error(401, "token_missing");
+        let chunked = |body: &str| {
+            let mut wire = Wire::connect(&app.origin);
+            wire.send(&format!("GET /rest/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n"));
+            wire.expect_answer().status
+        };
+        assert_eq!((chunked("2\r\n{}\r\n"), chunked("")), (400, 200));
+    }
+
+    async fn a_condition_as_a_parameter_is_answered_with_the_filter_that_is_meant(app) {
+        for (path, name, value, meant) in [
+            ("/objects/", "type_id", "3", r#"filter={"type_id":3}"#),
+            ("/objects/", "hostname", "web", r#"filter={"f.hostname":"web"}"#),
+            ("/objects/", "fields.hostname", "web", r#"filter={"f.hostname":"web"}"#),
+            ("/objects/", "f.units", "2.5", r#"filter={"f.units":2.5}"#),
+            ("/objects/", "id", "7", r#"filter={"public_id":7}"#),
+            ("/objects/1/references", "type_id", "3", r#"filter={"type_id":3}"#),
+            ("/export/objects", "hostname", "web", r#"filter={"f.hostname":"web"}"#),
+            ("/types/", "name", "server", r#"filter={"name":"server"}"#),
+            ("/users/", "user_name", "admin", r#"filter={"user_name":"admin"}"#),
+        ] {
+            let told = refusal(app, path, name, value).await;
+            assert!(told.ends_with(&format!("; did you mean {meant}?")), "{path} {name}: {told}");
+        }
+        assert!(refusal(app, "/objects/", "hostname", &"x".repeat(900)).await.len() < 300);
+        assert!(refusal(app, "/objects/", "sortt", "x").await.ends_with("did you mean sort?"));
+        assert!(refusal(app, "/objects/", "q", "x").await.ends_with("did you mean filter?"));
+        let bulk = send(app.request(Method::DELETE, "/objects/?type_id=3&expected_count=1")).await;
+        assert!(message(&bulk, 400, "parameter_invalid").ends_with(r#"did you mean filter={"type_id":3}?"#));
+    }
+
+    async fn a_path_with_a_slash_too_many_or_without_rest_is_answered_with_the_right_one(app) {
+        for (path, meant) in [
+            ("/rest/objects/1/", "/rest/objects/1"),
+            ("/rest/objects/bulk/", "/rest/objects/bulk"),
+            ("/rest/auth/login/", "/rest/auth/login"),
+            ("/rest//types/", "/rest/types/"),
+            ("/objects/", "/rest/objects/"),
+            ("/objects/1", "/rest/objects/1"),
+            ("/type/1", "/rest/types/1"),
+            ("/auth/login", "/rest/auth/login"),
+        ] {
+            let answer = ask(app.request(Method::GET, &format!("{}{path}", app.origin))).await;
+            assert_eq!((answer.status, &answer.body["code"]), (404, &json!("not_found")), "{path}: {}", answer.body);
+            assert_eq!(answer.body["message"], format!("there is nothing under this path; did you mean {meant}?"), "{path}");
+        }
+        let told = message(&app.get("/nothing/").await, 404, "not_found");
+        assert_eq!(told, "there is nothing under this path");
+    }
+
+    async fn a_search_by_post_is_answered_with_the_method_for_it(app) {
+        let told = message(&app.post("/types/query", &json!({})).await, 405, "method_not_allowed");
+        assert!(told.ends_with("; a list with its parameters in a body is QUERY /rest/types/"), "{told}");
+        let told = message(&app.post("/types/1", &json!({})).await, 405, "method_not_allowed");
+        assert!(!told.contains("QUERY"), "{told}");
+    }
+
+    async fn a_number_that_is_too_large_is_called_so(app) {
+        let told = refusal(app, "/objects/", "page", "99999999999999999999").await;
+        assert_eq!(told, "page: must be at most 9007199254740991");
+        assert!(refusal(app, "/objects/", "page", "two").await.contains("whole number"));
+    }
+
+    async fn a_filter_that_is_no_json_is_answered_with_an_example(app) {
+        for (filter, meant) in [
+            ("type_id=7", "; write a JSON object, for instance {\"type_id\": 7}"),
+            ("7", "; write a JSON object, for instance {\"type_id\": 7}"),
+            (r#"{"_id": ObjectId("65f0a1b2c3d4e5f60718293a")}"#, r#"; write {"$oid": "..."} in place of ObjectId("...")"#),
+            (r#"{"creation_time": {"$gt": ISODate("2024-01-01")}}"#, r#"; write {"$date": "2026-01-31T00:00:00Z"} in place of ISODate("...")"#),
+            (r#"{"f.hostname": /^ber/}"#, r#"; write {"$regex": "^a", "$options": "i"} in place of /^a/i"#),
+        ] {
+            let told = refusal(app, "/objects/", "filter", filter).await;
+            assert!(told.ends_with(meant), "{filter}: {told}");
+        }
+        let request = app.request(Method::POST, "/objects/query").header("Content-Type", "application/json");
+        let answer = send(request.body(r#"{"filter": {"f.hostname": /^ber/}}"#)).await;
+        assert!(message(&answer, 400, "json_malformed").contains("{\"$regex\": "));
+    }
+
+    async fn an_operator_of_another_language_is_answered_with_ours(app) {
+        app.create_type("rack", &[("hostname", "text")]).await;
+        for operator in ["$like", "$contains", "$startsWith", "$ilike"] {
+            let filter = json!({"f.hostname": {operator: "web"}}).to_string();
+            let answer = app.get_with("/objects/", &[("filter", &filter)]).await;
+            assert!(answer.text.contains("did you mean $regex?"), "{operator}: {}", answer.text);
+        }
+        let filter = json!({"f.hostname": {"$between": [1, 2]}}).to_string();
+        let answer = app.get_with("/objects/", &[("filter", &filter)]).await;
+        assert!(!answer.text.contains("$regex"), "{}", answer.text);
+    }
+
+    async fn an_empty_parameter_counts_as_absent(app) {
+        app.create_type("rack", &[]).await;
+        for name in ["filter", "projection"] {
+            let answer = app.get_with("/objects/", &[(name, "")]).await;
+            assert_eq!(answer.status, 200, "{name}: {}", answer.text);
+            assert_eq!(answer.json()["parameters"].get("projection"), None);
+        }
+    }
+
+    async fn one_object_and_a_list_of_them_name_each_others_route(app) {
+        let rack = app.create_type("rack", &[]).await;
+        let object = json!({"type_id": rack, "author_id": 1});
+        let told = message(&app.post("/objects/bulk", &object).await, 400, "json_malformed");
+        assert!(told.contains("expected an array of objects, found an object") && told.contains("POST /rest/objects/,"), "{told}");
+        let told = message(&app.post("/objects/", &json!([object])).await, 400, "json_malformed");
+        assert!(told.contains("POST /rest/objects/bulk"), "{told}");
+        let told = message(&app.post("/types/", &json!([])).await, 400, "json_malformed");
+        assert!(told.contains("expected an object, found an array") && !told.contains("bulk"), "{told}");
+    }
+
+    async fn a_sign_in_names_what_is_missing(app) {
+        let answer = send(app.anonymous(Method::POST, "/auth/login").json(&json!({"user_name": "admin"}))).await;
+        let errors = answer.error(400, "validation_failed")["errors"].clone();
+        assert_eq!(errors, json!([{"pointer": "/password", "message": "is required: a string of 1 to 1024 characters"}]));
+        let answer = send(app.anonymous(Method::POST, "/auth/login").json(&json!({"user_name": 5, "password": ""}))).await;
+        assert_eq!(answer.pointers(), ["/user_name", "/password"]);
+    }
+
+    async fn a_password_in_the_place_of_a_token_is_told_what_counts(app) {
+        let request = app.anonymous(Method::GET, "/types/").basic_auth("admin", Some(PASSWORD));
+        let told = message(&send(request).await, 401, "token_missing");
+        assert!(told.contains("auth.basic") && told.contains("POST /rest/auth/login"), "{told}");
+        let request = app.anonymous(Method::GET, "/types/").header("Authorization", "Digest x");
+        assert!(message(&send(request).await, 401, "token_missing").contains("Authorization: Bearer <token>"));
+    }
+
+    async fn a_weak_tag_is_told_that_it_never_matches(app) {
+        let id = app.create_type("rack", &[]).await;
+        let path = format!("/types/{id}");
+        let tag = app.get(&path).await.header("etag").to_owned();
+        let request = app.request(Method::PATCH, &path).header("If-Match", format!("W/{tag}"));
+        let told = message(&send(request.json(&json!({"label": "x"}))).await, 412, "precondition_failed");
+        assert!(told.contains("weak") && told.contains("without the W/") && !told.contains("has changed"), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_datagerry_may_send_a_body_with_a_get() {
+    let app = TestApp::embedded_with(&[COMPATIBLE]).await;
+    for path in ["/types/", "/object/", "/"] {
+        let answer = ask(app.request(Method::GET, path).json(&json!({"any": 1}))).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_the_parser_cannot_hold_is_too_long() {
+    let app = TestApp::embedded().await;
+    let answer = |head: &str| -> (u16, Value) {
+        let mut wire = Wire::connect(&app.origin);
+        wire.send(head);
+        let answer = wire.expect_answer();
+        (answer.status, serde_json::from_str(&answer.body).expect("JSON"))
+    };
+    let long = "x".repeat(70_000);
+    let (status, body) = answer(&format!("GET /rest/objects/?filter={long} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_eq!((status, &body["code"]), (414, &json!("uri_too_long")), "{body}");
+    // A long header makes no URL long.
+    let (status, body) = answer(&format!("GET /rest/objects/?filter=\" HTTP/1.1\r\nHost: x\r\nA: {long}\r\n\r\n"));
+    assert_eq!((status, &body["code"]), (400, &json!("bad_request")), "{body}");
+}
