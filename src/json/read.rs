@@ -596,6 +596,6 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_an_error() {
-        assert!(error(&"[".repeat(100_000)).contains("recursion limit"));
+        assert!(error(&"[".repeat(100_000)).contains("nested too deeply"));
     }
 }

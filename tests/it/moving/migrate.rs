@@ -68,8 +68,12 @@ async fn a_migration_to_mongodb_ends_without_an_alarm() {
         said
     };
     run(&["demo", "--objects", "200"]);
-    let said = run(&["migrate", "--to", &there.new_uri(), "--from", "embedded:data"]);
-    assert!(!said.contains("no MongoDB server takes writes"), "{said}");
+    let to = there.new_uri();
+    // The alarm was raised in about every third run: it raced with the end of the process.
+    for _ in 0..8 {
+        let said = run(&["migrate", "--to", &to, "--from", "embedded:data", "--force"]);
+        assert!(!said.contains("no MongoDB server takes writes"), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
