@@ -50,6 +50,10 @@ const COMPARISONS: [&str; 8] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in
 /// # Errors
 /// What the store reports.
 pub async fn of(services: &Services, caller: &Caller, query: &ListQuery) -> Result<Vec<String>, ServiceError> {
+    // Stages make members that no object has.
+    if query.stages.is_some() {
+        return Ok(Vec::new());
+    }
     let types = services.types.current(&*services.store, services.max_time).await?;
     let seen = Seen { types: &types, group_id: caller.group_id };
     let mut said = Said::default();

@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::budget::{Budget, Effort};
 use super::error::{EvalError, QueryError};
@@ -52,6 +52,36 @@ pub type Flow = ControlFlow<()>;
 pub struct Pipeline {
     documents: Vec<Document>,
     stages: Vec<Stage>,
+}
+
+/// How a client's pipeline is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// What messages call it.
+    pub place: &'static str,
+    /// The collection that it is about.
+    pub collection: &'static str,
+    /// What it does not see.
+    pub unseen: Unseen,
+    /// How large it may be.
+    pub limits: Limits,
+    /// What it calls `$$NOW`.
+    pub now: DateTime,
+}
+
+/// Members of documents that a pipeline does not see.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unseen {
+    /// One that all documents lose, behind what an index answers.
+    pub everywhere: Option<&'static str>,
+    /// One that the documents of a collection lose before anything is evaluated on them, as `(collection, member)`.
+    pub of: Option<(&'static str, &'static str)>,
+}
+
+impl Unseen {
+    fn of_collection(&self, name: &str) -> Option<&'static str> {
+        self.of.filter(|(collection, _)| *collection == name).map(|(_, member)| member)
+    }
 }
 
 /// Where the documents of collections come from.
@@ -78,15 +108,45 @@ impl Pipeline {
     /// Everything that MongoDB refuses before it reads a document, exceeded `limits`, and stages that are not offered, with the
     /// place.
     pub fn parse(stages: &[Bson], limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
-        PipelineParser::new(*limits, Some(now)).pipeline(stages)
+        PipelineParser::new(*limits, Some(now)).pipeline(stages, None)
     }
 
-    /// The same, with no more effort than that.
+    /// The same on these terms, with no more effort than that.
     ///
     /// # Errors
     /// As [`Pipeline::parse`]; when it takes too long or too much.
-    pub fn parse_with(stages: &[Bson], limits: &Limits, now: DateTime, effort: &Effort) -> Result<Self, QueryError> {
-        PipelineParser::new(*limits, Some(now)).with_effort(effort).pipeline(stages)
+    pub fn read_with(stages: &[Bson], terms: &Terms, effort: &Effort) -> Result<Self, QueryError> {
+        let parser = PipelineParser::at(terms.place, terms.limits, Some(terms.now)).without(terms.unseen);
+        parser.with_effort(effort).pipeline(stages, Some(terms.collection))
+    }
+
+    /// The documents for which a filter holds.
+    pub fn matching(filter: Filter) -> Self {
+        if filter.document().is_empty() {
+            return Self::empty();
+        }
+        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)] }
+    }
+
+    /// These stages, and behind them those of another pipeline.
+    #[must_use]
+    pub fn then(mut self, more: Self) -> Self {
+        self.documents.extend(more.documents);
+        self.stages.extend(more.stages);
+        self
+    }
+
+    /// The filter that selects the same documents, if its stages are filters and orders.
+    pub fn as_filter(&self) -> Option<Filter> {
+        let mut filter = Filter::all();
+        for stage in &self.stages {
+            match stage {
+                Stage::Match(more) => filter = filter.and(more.clone()),
+                Stage::Sort(_) => {}
+                _ => return None,
+            }
+        }
+        Some(filter)
     }
 
     /// The stages as MongoDB is sent them.

@@ -8,6 +8,7 @@ use super::options::Options;
 use super::question::{self, understood};
 use super::{Reading, done, explain, finding};
 use crate::query::Pipeline;
+use crate::service::tools;
 use crate::store::{Documents, FindQuery};
 use crate::wire::cursors::Rest;
 use crate::wire::error::{WireError, code};
@@ -57,7 +58,7 @@ pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
         None => (finding::rest_of(Documents::new()), Vec::new()),
         Some(reach) => {
             let (chunks, mut reached) =
-                reach.aggregate(reading.services(), &reading.caller, pipeline, max_time).await?;
+                reach.aggregate(reading.services(), &reading.caller, pipeline, max_time, &tools::LOOKED_UP).await?;
             reached.push(reach);
             (Rest::of(chunks, of_one_snapshot), reached)
         }
@@ -77,13 +78,10 @@ async fn pipeline(reading: &Reading<'_>, options: &Options) -> Result<Pipeline, 
         let message = "BSON field 'aggregate.pipeline' is missing but a required field";
         return Err(WireError::new(code::MISSING_FIELD, message));
     };
-    let (limits, now) = (question::limits(reading), reading.services().now());
-    let is_users = options.collection()? == crate::service::tools::WITHOUT_PASSWORDS;
-    // Users come without passwords before anything is evaluated.
-    let unset = is_users.then(|| Bson::Document(doc! { "$unset": "password" }));
-    let stages: Arc<Vec<Bson>> = Arc::new(unset.into_iter().chain(stages.iter().cloned()).collect());
+    let terms = tools::terms(options.collection()?, question::limits(reading), reading.services().now());
+    let stages = Arc::new(stages.to_vec());
     let max_time = reading.services().max_time;
-    understood(stages.len(), max_time, move |effort| Pipeline::parse_with(&stages, &limits, now, effort)).await
+    understood(stages.len(), max_time, move |effort| Pipeline::read_with(&stages, &terms, effort)).await
 }
 
 /// `$collStats` alone, which tools ask to learn how large a collection is.
