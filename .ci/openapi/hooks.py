@@ -70,7 +70,7 @@ VIOLATIONS = re.compile(
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction"
 )
-PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes")
+PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|of \$match alone")
 
 
 def breaks_a_rule(answer: dict, operation: str) -> bool:

@@ -7,18 +7,16 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use super::caller::Authenticated;
-use super::envelope::{self, Items, Wire};
+use super::envelope::{self, Items};
 use super::error::ApiError;
 use super::params::understood;
 use super::schema::{Aggregated, PipelineBody, operation};
 use super::state::HttpState;
-use crate::json::write::{self, Shape};
-use crate::query::{Effort, Pipeline};
+use crate::query::Effort;
 use crate::service::advice;
 use crate::service::aggregate as service;
 use crate::service::field_names;
 use crate::service::resource::Objects;
-use crate::store::StoreError;
 
 operation! {
     /// Run an aggregation pipeline on objects.
@@ -32,23 +30,16 @@ pub(super) async fn aggregate_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let stages = stages(body)?;
+    let sent = stages.clone();
     let fields = field_names::fields(&state.services, &caller.0).await?;
     let (limits, now) = (state.params.limits, state.services.now());
-    let read = move |effort: &Effort| {
-        // What is wrong is said of what the client wrote, so this is read first.
-        Pipeline::parse_with(&stages, &limits, now, effort)?;
-        Ok(fields.pipeline(&stages)?)
-    };
+    let terms = service::terms("pipeline", limits, now);
+    let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
     // Pipelines are read as work: how long they are does not tell how long that takes.
-    let stages = understood(usize::MAX, state.services.max_time, read).await?;
-    let most = state.params.max_limit;
-    let found = service::aggregate_objects(&state.services, &caller.0, &stages, most).await?;
-    let advice = advice::of_pipeline(&state.services, &caller.0, &stages, found.is_empty()).await?;
-    let mut items = Items::with_room(&found);
-    for document in found.iter() {
-        write::write_document(document, Shape::whole(Objects::DATES), items.begin())
-            .map_err(|error| StoreError::Corrupt { what: format!("a result: {error}") })?;
-    }
+    let pipeline = understood(usize::MAX, state.services.max_time, read).await?;
+    let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
+    let advice = advice::of_pipeline(&state.services, &caller.0, &sent, found.is_empty()).await?;
+    let items = Items::of_results(&found)?;
     let beside = json!({"count": found.len()});
     let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");
     Ok(envelope::advised(response, &advice))

@@ -70,7 +70,7 @@ struct Echo<'a> {
     order: i32,
     page: u64,
     /// As it was sent.
-    #[schema(value_type = std::collections::BTreeMap<String, serde_json::Value>)]
+    #[schema(value_type = serde_json::Value)]
     filter: &'a RawValue,
     optional: Optional,
     /// As it was sent.
@@ -182,6 +182,19 @@ impl Items {
         let mut items = Self::with_room(documents);
         for document in documents.iter() {
             write_document(&W::view(document), W::DATES, items.begin())?;
+        }
+        Ok(items)
+    }
+
+    /// What a pipeline made: documents with their `_id`, if they have one.
+    ///
+    /// # Errors
+    /// When their bytes are damaged.
+    pub fn of_results(documents: &Documents) -> Result<Self, ApiError> {
+        let mut items = Self::with_room(documents);
+        for document in documents.iter() {
+            write::write_document(document, Shape::whole(DateStyle::Millis), items.begin())
+                .map_err(|error| StoreError::Corrupt { what: format!("a result: {error}") })?;
         }
         Ok(items)
     }

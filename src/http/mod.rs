@@ -34,6 +34,7 @@ pub mod route_table;
 pub mod routes;
 pub mod schema;
 mod sent;
+mod stages;
 pub mod state;
 mod types;
 mod user_settings;

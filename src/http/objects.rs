@@ -217,6 +217,9 @@ async fn items(
     objects: &Documents,
     until: Option<Instant>,
 ) -> Result<Items, ApiError> {
+    if params.query.stages.as_ref().is_some_and(|stages| !stages.selects) {
+        return Items::of_results(objects);
+    }
     if seen(params) == Seen::Native {
         return native(state, objects);
     }

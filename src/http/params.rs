@@ -9,6 +9,7 @@ use bson::{DateTime, Document};
 use percent_encoding::percent_decode_str;
 
 use super::error::ApiError;
+use super::stages;
 use crate::admission;
 use crate::domain::object_input;
 use crate::json;
@@ -294,8 +295,18 @@ impl ListParams {
         };
         let active = if route.objects { Some(sent.flag("active")?) } else { None };
         let filter_text = sent.said("filter").unwrap_or("{}").to_owned();
-        let filter = read_filter(&filter_text, &settings.limits, fields, moment)?;
-        let fields = fields.map(|fields| fields.clone().within(filter.document()));
+        let (filter, stages) = if route.objects && stages::is_pipeline(&filter_text) {
+            stages::read(&filter_text, &settings.limits, fields, (moment.now, moment.effort))?
+        } else {
+            (read_filter(&filter_text, &settings.limits, fields, moment)?, None)
+        };
+        let asked = (view == Some("render"), sent.flag(EXPLAIN)?, sent.get("after").is_some());
+        if let Some((name, why)) = stages.as_ref().and_then(|stages| stages::conflict(stages, asked)) {
+            return Err(ApiError::parameter(name, why));
+        }
+        let first = stages.as_ref().map(|stages| stages.pipeline.front().filter);
+        let about = first.as_ref().unwrap_or(&filter).document();
+        let fields = fields.map(|fields| fields.clone().within(about));
         let sort = read_sort(&sent, order, route, fields.as_ref())?;
         let projection_text = sent.said("projection").filter(|_| route.objects).map(listed);
         let array = if view == Some("render") { RENDERED } else { STORED };
@@ -312,6 +323,7 @@ impl ListParams {
         let filter = if active == Some(true) { filter.and(Filter::equals("active", true)) } else { filter };
         let query = ListQuery {
             filter,
+            stages,
             sort,
             page: read_page(&sent)?,
             limit: read_limit(&sent, route, settings)?,
@@ -476,8 +488,8 @@ pub fn read_filter(
     fields: Option<&Fields>,
     moment: Moment<'_>,
 ) -> Result<Filter, ApiError> {
-    if text.trim_start().starts_with('[') {
-        let message = "must be an object; a pipeline goes to POST /rest/objects/aggregate";
+    if stages::is_pipeline(text) {
+        let message = "must be an object here; pipelines are for lists of objects and for POST /rest/objects/aggregate";
         return Err(ApiError::parameter("filter", message));
     }
     let document = read_document("filter", text)?;
@@ -528,8 +540,8 @@ fn text_of(name: &str, value: &serde_json::Value) -> Result<String, ApiError> {
         "active" | EXPLAIN => (value.is_boolean(), "true or false"),
         "sort" => (value.is_string() || value.is_object(), "a string or a sort document"),
         "view" | "after" => (value.is_string(), "a string"),
-        // What is wrong with an array is said by `read_filter`.
-        "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object"),
+        // Lists other than those of objects refuse an array later on.
+        "filter" => (value.is_object() || value.is_string() || value.is_array(), "an object or a pipeline"),
         "projection" => (value.is_object() || value.is_array() || value.is_string(), "an object or a list of names"),
         // Refused by name later on.
         _ => (true, ""),

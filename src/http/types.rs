@@ -81,7 +81,12 @@ fn warned(mut response: HttpResponse, stored: &RawDocument) -> Result<HttpRespon
 }
 
 /// The changed type, with a header for what was lost too.
-pub(super) fn answered(state: &HttpState, request: &HttpRequest, id: i64, changed: &Changed) -> Result<HttpResponse, ApiError> {
+pub(super) fn answered(
+    state: &HttpState,
+    request: &HttpRequest,
+    id: i64,
+    changed: &Changed,
+) -> Result<HttpResponse, ApiError> {
     let response = envelope::updated::<Types>(state, request, StatusCode::ACCEPTED, &changed.after)?;
     let mut response = warned(response, &changed.after)?;
     if !changed.still_used.is_empty() {

@@ -35,7 +35,7 @@ pub use self::budget::{Budget, Effort};
 pub use self::computed::Computed;
 pub use self::error::{EvalError, QueryError, QueryErrorKind};
 pub use self::expr::Expression;
-pub use self::fields::{FieldNames, Fields, RENDERED, STORED, first_entry};
+pub use self::fields::{FieldNames, Fields, RENDERED, STORED, first_entry, order_stages};
 pub use self::filter::{Filter, Guarded, Limits};
 pub use self::path::{Leaf, Part, Path};
 pub use self::pipeline::Pipeline;

@@ -58,6 +58,10 @@ pub async fn of(
     query: &ListQuery,
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
+    // Stages make members that no object has.
+    if query.stages.is_some() {
+        return Ok(Vec::new());
+    }
     of_objects(services, caller, Said::of(query), is_empty).await
 }
 

@@ -2,33 +2,112 @@
 
 use std::time::Instant;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, doc};
 
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
-use super::resource::{Categories, Objects, Resource, Types};
+use super::list_query::{ListQuery, Stages};
+use super::resource::{self, Categories, Objects, Resource, Types};
 use super::services::Services;
-use crate::admission::{self, Means};
+use crate::admission;
 use crate::plural::counted;
-use crate::query::{Effort, Filter, Limits, Pipeline};
-use crate::store::{AggregateQuery, Documents, Reach, StoreError, gathered};
+use crate::query::pipeline::{Terms, Unseen};
+use crate::query::{Budget, Filter, Limits, Pipeline, order_stages};
+use crate::store::{AggregateQuery, Documents, Page, Reach, StoreError, gathered};
 
 /// The results of a pipeline may have this many bytes together.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Stages that a store answers from its indexes where they come first.
-const FRONT: [&str; 4] = ["$match", "$sort", "$skip", "$limit"];
+/// The member that objects lose before a pipeline shows them: native reads show none.
+const UNSEEN: Unseen = Unseen { everywhere: Some("_id"), of: None };
 
-/// Runs a pipeline on the objects that the caller may see, for at most `most` results. It was checked as the client sent it.
+/// How a pipeline on objects is read: they enter as native reads show them.
+pub fn terms(place: &'static str, limits: Limits, now: DateTime) -> Terms {
+    Terms { place, collection: Objects::COLLECTION, unseen: UNSEEN, limits, now }
+}
+
+/// Runs a pipeline that was read on [`terms`] on the objects that the caller may see, for at most `most` results.
 ///
 /// # Errors
 /// More results, [`ErrorCode::ParameterInvalid`]; failures on documents, and errors of the store.
 pub async fn aggregate_objects(
     services: &Services,
     caller: &Caller,
-    stages: &[Bson],
+    pipeline: Pipeline,
     most: u64,
 ) -> Result<Documents, ServiceError> {
+    // One more shows that there are too many.
+    let limit = doc! { "$limit": whole(most.saturating_add(1)) };
+    let too_many = |what: String| {
+        ServiceError::refused(ErrorCode::ParameterInvalid, format!("pipeline: {what}; end it with a $limit"))
+    };
+    match results(services, caller, pipeline.then(ours(&[limit.into()])?)).await? {
+        None => Err(too_many(format!("the results have more than {} MiB", MAX_BYTES / 1024 / 1024))),
+        Some(documents) if documents.len() as u64 > most => {
+            Err(too_many(format!("there are more than {}", counted(most, "result"))))
+        }
+        Some(documents) => Ok(documents),
+    }
+}
+
+/// One page of what a pipeline makes of the objects that match and that the caller may see. The total counts its results.
+///
+/// Page and total are two queries. Pages that are known to be the last take one.
+///
+/// # Errors
+/// A page that is too large, [`ErrorCode::ParameterInvalid`]; failures on documents, and errors of the store.
+pub(super) async fn page(
+    services: &Services,
+    caller: &Caller,
+    query: &ListQuery,
+    stages: &Stages,
+) -> Result<Page, ServiceError> {
+    let entering = Pipeline::matching(query.filter.clone()).then(stages.pipeline.clone());
+    let skip = (query.page - 1).saturating_mul(query.limit);
+    let mut tail = order_stages(&query.sort, !stages.selects);
+    tail.push(doc! { "$skip": whole(skip) }.into());
+    tail.push(doc! { "$limit": whole(query.limit) }.into());
+    let documents = results(services, caller, entering.clone().then(ours(&tail)?)).await?.ok_or_else(|| {
+        let message = format!("limit: the page has more than {} MiB; ask for fewer", MAX_BYTES / 1024 / 1024);
+        ServiceError::refused(ErrorCode::ParameterInvalid, message)
+    })?;
+    let shown = skip.saturating_add(documents.len() as u64);
+    let is_last = (documents.len() as u64) < query.limit && (skip == 0 || !documents.is_empty());
+    let total = if is_last { shown } else { count(services, caller, entering).await? };
+    // A document more may have been stored between the two queries.
+    let total = if documents.is_empty() { total } else { total.max(shown) };
+    Ok(Page { documents: projected(services, query, documents).await?, total, hint: None })
+}
+
+async fn count(services: &Services, caller: &Caller, pipeline: Pipeline) -> Result<u64, ServiceError> {
+    let counting = ours(&[doc! { "$count": "n" }.into()])?;
+    let counted = results(services, caller, pipeline.then(counting)).await?.unwrap_or_default();
+    let Some(counted) = counted.first() else { return Ok(0) };
+    let number = resource::decode(counted)?.get("n").and_then(|number| match number {
+        Bson::Int32(number) => u64::try_from(*number).ok(),
+        Bson::Int64(number) => u64::try_from(*number).ok(),
+        _ => None,
+    });
+    Ok(number.unwrap_or_default())
+}
+
+/// The projection of the list, which knows operators that a stage does not.
+async fn projected(services: &Services, query: &ListQuery, documents: Documents) -> Result<Documents, ServiceError> {
+    let Some(projection) = query.projection.clone() else { return Ok(documents) };
+    let until = Instant::now().checked_add(services.max_time);
+    let projected = admission::work(move |means| {
+        let budget = Budget::until(until).within(means);
+        let mut all = Documents::new();
+        for document in documents.iter() {
+            all.push(&projection.apply_within(document, &Filter::all(), &budget)?);
+        }
+        Ok::<_, StoreError>(all)
+    });
+    Ok(projected.await.map_err(StoreError::from)??)
+}
+
+/// What a pipeline makes of the objects that the caller may see; `None`: too many bytes.
+async fn results(services: &Services, caller: &Caller, pipeline: Pipeline) -> Result<Option<Documents>, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     let guard = types.visible_to(caller).unwrap_or_default();
     let mut reach = Reach::default().with(Objects::COLLECTION, guard.clone());
@@ -39,86 +118,23 @@ pub async fn aggregate_objects(
             reach = reach.with(collection, Filter::all());
         }
     }
-    let mut entering = entering(stages);
-    // One more shows that there are too many.
-    entering.push(doc! { "$limit": i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1) }.into());
-    let (max_time, now) = (services.max_time, services.now());
-    let limits = Limits { code_values: true, ..Limits::NONE };
-    // Constant expressions are computed here, which can take long.
-    let parse = move |means: &Means| {
-        let effort = Effort::Work(means.clone(), Instant::now().checked_add(max_time));
-        Pipeline::parse_with(&entering, &limits, now, &effort)
+    let query =
+        AggregateQuery { guard, reach, max_bytes: MAX_BYTES, ..AggregateQuery::new(pipeline, services.max_time) };
+    let chunks = match services.store.aggregate(Objects::COLLECTION, &query).await {
+        Err(StoreError::TooLarge) => return Ok(None),
+        chunks => chunks?,
     };
-    let pipeline = admission::work(parse).await.map_err(StoreError::from)??;
-    let query = AggregateQuery { guard, reach, max_bytes: MAX_BYTES, ..AggregateQuery::new(pipeline, max_time) };
-    let chunks = services.store.aggregate(Objects::COLLECTION, &query).await?;
     match gathered(chunks, MAX_BYTES).await {
-        Err(StoreError::TooLarge) => {
-            Err(too_many(format!("the results have more than {} MiB", MAX_BYTES / 1024 / 1024)))
-        }
-        Ok(documents) if documents.len() as u64 > most => {
-            Err(too_many(format!("there are more than {}", counted(most, "result"))))
-        }
-        documents => Ok(documents?),
+        Err(StoreError::TooLarge) => Ok(None),
+        documents => Ok(Some(documents?)),
     }
 }
 
-fn too_many(what: String) -> ServiceError {
-    ServiceError::refused(ErrorCode::ParameterInvalid, format!("pipeline: {what}; end it with a $limit"))
+/// Stages of the service.
+fn ours(stages: &[Bson]) -> Result<Pipeline, ServiceError> {
+    Ok(Pipeline::parse(stages, &Limits::NONE, DateTime::from_millis(0))?)
 }
 
-/// The stages with documents that enter as native reads show them: without MongoDB's `_id`. Stages that an index answers keep
-/// their place in front.
-fn entering(stages: &[Bson]) -> Vec<Bson> {
-    let is_front = |stage: &Bson| name_of(stage).is_some_and(|name| FRONT.contains(&name));
-    let front = stages.iter().take_while(|stage| is_front(stage)).count();
-    let mut entering: Vec<Bson> = stages[..front].to_vec();
-    if stages.get(front).and_then(name_of) != Some("$count") {
-        entering.push(doc! { "$unset": "_id" }.into());
-    }
-    entering.extend(stages[front..].iter().map(inside));
-    entering
-}
-
-fn name_of(stage: &Bson) -> Option<&str> {
-    stage.as_document()?.keys().next().map(String::as_str)
-}
-
-/// A stage in whose pipelines documents enter in the same way.
-fn inside(stage: &Bson) -> Bson {
-    let Some((name, operand)) = stage.as_document().and_then(|stage| stage.iter().next()) else { return stage.clone() };
-    let operand = match (name.as_str(), operand) {
-        ("$lookup" | "$unionWith", Bson::Document(options)) => {
-            let stages = options.get_array("pipeline").map(Vec::as_slice).unwrap_or_default();
-            let mut options = options.clone();
-            options.insert("pipeline", entering(stages));
-            Bson::Document(options)
-        }
-        ("$unionWith", Bson::String(from)) => doc! { "coll": from, "pipeline": entering(&[]) }.into(),
-        ("$facet", Bson::Document(parts)) => {
-            let part = |stages: &Bson| Bson::Array(stages.as_array().into_iter().flatten().map(inside).collect());
-            Bson::Document(parts.iter().map(|(name, stages)| (name.clone(), part(stages))).collect::<Document>())
-        }
-        (_, operand) => operand.clone(),
-    };
-    doc! { name: operand }.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use bson::bson;
-
-    use super::*;
-
-    #[test]
-    fn documents_enter_without_their_id_behind_what_an_index_answers() {
-        let stages = [bson!({ "$match": { "a": 1 } }), bson!({ "$facet": { "x": [{ "$unionWith": "c" }] } })];
-        let expected = vec![
-            bson!({ "$match": { "a": 1 } }),
-            bson!({ "$unset": "_id" }),
-            bson!({ "$facet": { "x": [{ "$unionWith": { "coll": "c", "pipeline": [{ "$unset": "_id" }] } }] } }),
-        ];
-        assert_eq!(entering(&stages), expected);
-        assert_eq!(entering(&[bson!({ "$count": "n" })]), [bson!({ "$count": "n" })]);
-    }
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,14 +1,25 @@
 //! What a list is asked for.
 
 use super::services::Services;
-use crate::query::{Filter, Projection, Sort};
+use crate::query::{Filter, Pipeline, Projection, Sort};
 use crate::store::FindQuery;
+
+/// A pipeline of more than conditions.
+#[derive(Debug, Clone)]
+pub struct Stages {
+    /// What is done with documents.
+    pub pipeline: Pipeline,
+    /// Whether it leaves them as they are.
+    pub selects: bool,
+}
 
 /// Which page of which documents.
 #[derive(Debug, Clone)]
 pub struct ListQuery {
     /// Which documents.
     pub filter: Filter,
+    /// What is done with them before they are ordered and counted.
+    pub stages: Option<Stages>,
     /// In which order; ends with a unique key, so that pages are stable.
     pub sort: Sort,
     /// The page, from 1.

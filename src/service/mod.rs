@@ -52,5 +52,5 @@ mod views;
 pub use self::directory::Caller;
 pub use self::error::ServiceError;
 pub use self::error_code::ErrorCode;
-pub use self::list_query::ListQuery;
+pub use self::list_query::{ListQuery, Stages};
 pub use self::services::Services;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document, doc};
 
+use super::aggregate;
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
@@ -60,11 +61,14 @@ pub async fn list_objects(
     mut query: ListQuery,
     view: Seen,
 ) -> Result<Listed, ServiceError> {
-    let types = services.types.current(&*services.store, services.max_time).await?;
-    query.filter = types.scope(caller, query.filter);
     if view == Seen::Rendered {
         query.projection = None;
     }
+    if let Some(stages) = query.stages.take() {
+        return Ok(Listed::Page(aggregate::page(services, caller, &query, &stages).await?));
+    }
+    let types = services.types.current(&*services.store, services.max_time).await?;
+    query.filter = types.scope(caller, query.filter);
     resource::list::<Objects>(services, &query).await
 }
 

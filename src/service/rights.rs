@@ -119,7 +119,8 @@ mod tests {
 
     fn names(filter: &Document, sort: Sort, page: u64) -> (Vec<String>, u64) {
         let filter = Filter::parse(filter, &Limits::NONE).expect("a filter");
-        let query = ListQuery { filter, sort, page, limit: 10, projection: None, explain: false, keyed: false };
+        let query =
+            ListQuery { filter, stages: None, sort, page, limit: 10, projection: None, explain: false, keyed: false };
         let found = page_of(&query, Duration::from_secs(10), &Means::default()).expect("a page");
         let names = found.documents.iter().map(|right| right.get_str("name").expect("a name").to_owned());
         (names.collect(), found.total)

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use bson::DateTime;
 use bson::raw::{RawDocument, RawDocumentBuf};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -16,7 +17,8 @@ use super::error::ServiceError;
 use super::rights;
 use super::services::Services;
 use crate::admission::{self, Means};
-use crate::query::{Budget, Filter, Pipeline, SortValue};
+use crate::query::pipeline::{Terms, Unseen};
+use crate::query::{Budget, Filter, Limits, Pipeline, SortValue};
 use crate::store::chunks::Chunks;
 use crate::store::collections::{self, CATEGORIES, GROUPS, OBJECTS, SETTINGS, TYPES, USERS};
 use crate::store::{
@@ -41,11 +43,11 @@ pub const COLLECTIONS: [ToolCollection; 6] = [
     ToolCollection { name: SETTINGS, right: VIEW_USERS },
 ];
 
-/// The collection whose documents come without a member `password`.
-pub const WITHOUT_PASSWORDS: &str = USERS;
+/// What pipelines do not see: passwords that another tool stored with users.
+const UNSEEN: Unseen = Unseen { everywhere: None, of: Some((USERS, "password")) };
 
-/// What `$lookup` and `$unionWith` may read.
-const LOOKED_UP: [&str; 3] = [OBJECTS, TYPES, CATEGORIES];
+/// What `$lookup` and `$unionWith` of tools may read.
+pub const LOOKED_UP: [&str; 3] = [OBJECTS, TYPES, CATEGORIES];
 
 /// How many bytes of results that need each other are held at a time.
 const HELD: usize = 64 * 1024 * 1024;
@@ -58,6 +60,12 @@ const SHORT: u64 = 101;
 const SHORT_BYTES: usize = 1024 * 1024;
 /// How many documents tell how large the others are.
 const SAMPLE: u64 = 1000;
+
+/// How a pipeline on a collection is read.
+pub fn terms(collection: &str, limits: Limits, now: DateTime) -> Terms {
+    let collection = ToolCollection::named(collection).map_or("", |collection| collection.name);
+    Terms { place: "pipeline", collection, unseen: UNSEEN, limits, now }
+}
 
 impl ToolCollection {
     /// The one with this name. All others do not exist for tools.
@@ -205,7 +213,7 @@ impl Reach {
         Ok(if self.hides() { explanation.without_counts() } else { explanation })
     }
 
-    /// The results of a pipeline, and what else it reads. A pipeline on [`WITHOUT_PASSWORDS`] begins with `$unset`.
+    /// The results of a pipeline that was read on [`terms`], and what else it reads: of other collections those in `looked_up`.
     ///
     /// # Errors
     /// As [`Store::aggregate`](crate::store::Store::aggregate).
@@ -215,10 +223,11 @@ impl Reach {
         caller: &Caller,
         pipeline: Pipeline,
         max_time: Duration,
+        looked_up: &[&str],
     ) -> Result<(Chunks, Vec<Self>), ServiceError> {
         let (mut others, mut reach) = (Vec::new(), store::Reach::default());
         let named = pipeline.collections().into_iter().filter_map(ToolCollection::named);
-        for other in named.filter(|other| LOOKED_UP.contains(&other.name)) {
+        for other in named.filter(|other| looked_up.contains(&other.name)) {
             let other = other.reach(services, caller).await?;
             reach = reach.with(other.collection.name, other.guard.clone().unwrap_or_default());
             others.push(other);
@@ -258,6 +267,26 @@ impl Found {
             Self::Chunked(chunks) => chunks,
         }
     }
+}
+
+/// What a pipeline makes of documents that describe the store.
+///
+/// # Errors
+/// A pipeline that reads a collection; failures on documents, and too much time or memory for them.
+pub async fn described(
+    documents: Documents,
+    pipeline: Pipeline,
+    max_time: Duration,
+) -> Result<Documents, ServiceError> {
+    AggregateQuery::new(pipeline.clone(), max_time).check_reach()?;
+    if let Some(operator) = pipeline.needs_server() {
+        return Err(StoreError::Unsupported { what: operator.to_owned() }.into());
+    }
+    let work = admission::work(move |means| {
+        let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
+        store::piped((&pipeline, 0), documents.iter(), &budget, store::Results::new(HELD, means.share()))
+    });
+    Ok(work.await.map_err(StoreError::from)??)
 }
 
 /// Users without passwords: the whole collection is read, and the query is answered in memory. Returns the page, and
@@ -313,7 +342,7 @@ mod tests {
 
     use super::*;
     use crate::domain::document::raw;
-    use crate::query::{Limits, Sort};
+    use crate::query::Sort;
 
     #[test]
     fn no_part_of_a_query_sees_a_password() {

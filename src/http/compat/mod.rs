@@ -10,12 +10,10 @@
 mod answer;
 mod body;
 mod items;
-mod lookup;
 mod own;
 mod pipeline;
 mod rendered;
 mod request;
-mod stages;
 
 use actix_web::Route;
 use actix_web::body::{BoxBody, MessageBody};
@@ -73,7 +71,7 @@ async fn around(
     let asked = request.extensions().get::<Asked>().cloned().unwrap_or_default();
     let pattern = request.match_pattern().unwrap_or_default();
     if let Some(pipeline) = &asked.pipeline
-        && let Some(answer) = pipeline::list(&state, request.request(), &pattern, &asked, pipeline).await
+        && let Some(answer) = pipeline::list(&state, request.request(), &pattern, pipeline).await
     {
         let response = answer.unwrap_or_else(|error| error.error_response());
         return answer::translated(&state, request.into_response(response), &pattern, &asked).await;

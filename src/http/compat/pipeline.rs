@@ -5,20 +5,29 @@ use std::sync::Arc;
 
 use actix_web::http::Method;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use bson::raw::RawDocument;
+use bson::{Bson, doc};
+use futures::TryStreamExt;
 
-use super::request::Asked;
-use super::stages::{self, Subject};
+use crate::admission;
 use crate::http::envelope::Wire;
 use crate::http::error::ApiError;
 use crate::http::objects;
 use crate::http::outermost::AsSent;
-use crate::http::params::{ListParams, ListRoute, Parameters};
+use crate::http::params::{ListParams, ListRoute, Parameters, understood};
 use crate::http::state::HttpState;
-use crate::http::{listing, path};
-use crate::query::Filter;
+use crate::http::{listing, path, stages};
+use crate::json;
+use crate::query::pipeline::Terms;
+use crate::query::{Effort, Filter, Limits, Pipeline};
 use crate::service::objects as service;
-use crate::service::resource::{self, Categories, Groups, Objects, Types, Users};
+use crate::service::resource::{self, Categories, Groups, Objects, Resource, Types, Users};
+use crate::service::tools::{self, ToolCollection};
 use crate::service::{Caller, ErrorCode, references};
+
+/// What `$lookup` reads.
+const LOOKED_UP: [&str; 5] =
+    [Objects::COLLECTION, Types::COLLECTION, Categories::COLLECTION, Users::COLLECTION, Groups::COLLECTION];
 
 /// Lists other than those of objects.
 const PLAIN: ListRoute = ListRoute { key: "public_id", views: &[], objects: false, limit: 10, past: false };
@@ -28,13 +37,11 @@ pub(super) async fn list(
     state: &web::Data<HttpState>,
     request: &HttpRequest,
     pattern: &str,
-    asked: &Asked,
     pipeline: &str,
 ) -> Option<Result<HttpResponse, ApiError>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
     }
-    debug_assert!(asked.pipeline.is_some(), "only a pipeline leads here");
     Some(match pattern {
         "/rest/objects/" => of_objects(state, request, pipeline, None).await,
         "/rest/objects/{public_id}/references" => {
@@ -70,7 +77,7 @@ async fn of_objects(
         among = among.and(references::referring_to(services, std::iter::once(&*object)).await?);
         path = format!("/objects/{id}/references");
     }
-    let selected = stages::select(state, &caller, Subject::of::<Objects>(), among, pipeline).await?;
+    let selected = select(state, &caller, Objects::COLLECTION, among, pipeline).await?;
     let params = chosen(request, params, selected, pipeline)?;
     let listed = service::list_objects(services, &caller, params.query.clone(), objects::seen(&params)).await?;
     objects::answer(state, request, &caller, &path, &params, listed).await
@@ -84,10 +91,10 @@ async fn of<W: Wire + 'static>(
     let caller = caller(request)?;
     let params = state.list_params(&caller, Parameters::of(request)?, &PLAIN).await?;
     said_once(request)?;
-    if W::COLLECTION == <Users as crate::service::resource::Resource>::COLLECTION {
+    if W::COLLECTION == Users::COLLECTION {
         crate::service::users::refuse_password(params.query.filter.document(), &params.query.sort)?;
     }
-    let selected = stages::select(state, &caller, Subject::of::<W>(), params.query.filter.clone(), pipeline).await?;
+    let selected = select(state, &caller, W::COLLECTION, params.query.filter.clone(), pipeline).await?;
     let params = chosen(request, params, selected, pipeline)?;
     let listed = resource::list::<W>(&state.services, &params.query).await?;
     listing::answer::<W>(state, request, W::PATH, &params, listed).await
@@ -103,7 +110,7 @@ fn said_once(request: &HttpRequest) -> Result<(), ApiError> {
 fn chosen(
     request: &HttpRequest,
     mut params: ListParams,
-    selected: Vec<bson::Bson>,
+    selected: Vec<Bson>,
     pipeline: &str,
 ) -> Result<ListParams, ApiError> {
     params.query.filter = Filter::one_of("public_id", selected);
@@ -113,4 +120,68 @@ fn chosen(
         params.sent = Parameters::from_query(&sent)?;
     }
     Ok(params)
+}
+
+/// The ids of the documents that a pipeline leaves among those that match.
+///
+/// # Errors
+/// 400 naming what the pipeline cannot have, 403 for a join with what the caller may not see.
+async fn select(
+    state: &HttpState,
+    caller: &Caller,
+    collection: &'static str,
+    among: Filter,
+    pipeline: &str,
+) -> Result<Vec<Bson>, ApiError> {
+    let (services, most) = (&state.services, state.params.max_limit);
+    let reach = ToolCollection::named(collection).ok_or_else(|| ApiError::of(ErrorCode::Internal))?;
+    let reach = reach.reach(services, caller).await?;
+    let terms = Terms { place: "filter", ..tools::terms(collection, state.params.limits, services.now()) };
+    let text = pipeline.to_owned();
+    let read = move |effort: &Effort| read(&text, &terms, effort);
+    let pipeline = understood(pipeline.len(), services.max_time, read).await?;
+    let limit = i64::try_from(most).unwrap_or(i64::MAX).saturating_add(1);
+    let ids = [doc! { "$project": { "_id": 0, "public_id": 1 } }.into(), doc! { "$limit": limit }.into()];
+    let ids = Pipeline::parse(&ids, &Limits::NONE, services.now())?;
+    let pipeline = Pipeline::matching(among).then(pipeline).then(ids);
+    let (mut chunks, _) = reach.aggregate(services, caller, pipeline, services.max_time, &LOOKED_UP).await?;
+    let mut selected = Vec::new();
+    while let Some(chunk) = chunks.try_next().await? {
+        let known = selected.len();
+        selected.extend(chunk.iter().filter_map(id_of).map(Bson::Int64));
+        // The ids, and the condition of the list that they become.
+        admission::current().hold((selected.len() - known) * 2 * size_of::<Bson>())?;
+        if selected.len() as u64 > most {
+            return Err(wrong(format!("the pipeline selects more than {most}; select fewer")));
+        }
+    }
+    Ok(selected)
+}
+
+fn wrong(message: String) -> ApiError {
+    ApiError::parameter("filter", message)
+}
+
+/// The stages of lists, and a `$group` that leaves each document alone.
+fn read(text: &str, terms: &Terms, effort: &Effort) -> Result<Pipeline, ApiError> {
+    let Bson::Array(sent) = json::read::value_from_str(text).map_err(|error| wrong(error.to_string()))? else {
+        return Err(wrong("must be an object or a pipeline".to_owned()));
+    };
+    let pipeline = Pipeline::read_with(&sent, terms, effort)?;
+    let is_alone = |stage: &Bson| {
+        let group = stage.as_document().and_then(|stage| stage.get_document("$group").ok());
+        group.is_some_and(|group| group.get_str("_id").is_ok_and(|id| id == "$_id"))
+    };
+    stages::refuse_others(&sent, is_alone)?;
+    Ok(pipeline)
+}
+
+/// The id of a document; a pipeline may have made it a text.
+fn id_of(document: &RawDocument) -> Option<i64> {
+    match Bson::try_from(document.get("public_id").ok()??).ok()? {
+        Bson::Int64(id) => Some(id),
+        Bson::Int32(id) => Some(i64::from(id)),
+        Bson::String(text) => text.parse().ok(),
+        _ => None,
+    }
 }

@@ -24,6 +24,9 @@ pub(in crate::http) async fn of_list(
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
     let Some(at) = params.sent.get(AT) else { return Ok(state) };
+    if params.query.stages.is_some() {
+        return Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter"));
+    }
     let moment = moment(&state.services, AT, at).await?;
     Ok(as_of(&state, moment, access))
 }

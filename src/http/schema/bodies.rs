@@ -338,8 +338,9 @@ fn object_query() -> Value {
                 "anyOf": [
                     merged(open_map(), &json!({"propertyNames": {"pattern": "^([^$]|$)"}})),
                     {"type": "string", "format": "mongodb-filter"},
+                    {"type": "array", "items": {"type": "object", "minProperties": 1, "maxProperties": 1}},
                 ],
-                "description": "A MongoDB filter: Extended JSON, or a text that holds it. `f.<name>` is the value of that field.",
+                "description": "A MongoDB filter: Extended JSON, or a text that holds it. Or a pipeline, which is an array of stages. `f.<name>` is the value of that field.",
             },
             "sort": {
                 "anyOf": [

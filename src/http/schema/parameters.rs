@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 #[into_params(parameter_in = Query)]
 pub struct Listing {
     /// A MongoDB filter as Extended JSON (relaxed or canonical). On objects `f.<name>` is the value of that field:
-    /// `{"f.city": "Berlin"}`.
+    /// `{"f.city": "Berlin"}`. There it may also be a pipeline: `[{"$match": {"f.city": "Berlin"}}, {"$unwind": "$fields"}]`.
     #[param(required = false, format = "mongodb-filter", default = "{}")]
     pub filter: String,
     /// A path, or several ones separated by commas; `-` before a path means descending. Or a sort document of MongoDB:

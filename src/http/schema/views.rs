@@ -267,7 +267,7 @@ pub enum ListedObject {
     Native(StoredObject),
     /// With `view=render`.
     Rendered(Box<RenderedObject>),
-    /// With `projection`.
+    /// With `projection`, or with a pipeline as the filter.
     Projected(BTreeMap<String, Value>),
 }
 

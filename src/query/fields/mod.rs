@@ -22,6 +22,7 @@ use super::projection::Projection;
 use crate::suggest;
 
 pub use expressions::first_entry;
+pub use pipelines::order_stages;
 
 /// What a path begins with that stands for a field.
 const PREFIX: &str = "f.";

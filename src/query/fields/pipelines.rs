@@ -2,20 +2,29 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{Fields, STORED, conditions, expressions, first_entry, mentions_fields};
+use super::{Fields, STORED, conditions, expressions, first_entry, mentions_fields, unlimited, value_mentions_fields};
+use crate::query::budget::Effort;
 use crate::query::error::{Location, QueryError, code};
+use crate::query::pipeline::{Pipeline, Terms};
+use crate::query::sort::{Sort, SortKey};
 
 /// Where the keys of an order are for the time of a `$sort`.
 const KEYS: &str = "_sort_by_fields";
 
 impl Fields {
-    /// The stages without `f.`: in `$match`, `$sort` and `$project`, and as `$f.<name>` in expressions. Those of pipelines inside
-    /// a stage are read in the same way.
+    /// Compiles a client's pipeline on objects, see [`Pipeline::read_with`]. `f.<name>` may stand in `$match`, `$sort` and
+    /// `$project`, and as `$f.<name>` in expressions. Pipelines inside a stage are read in the same way.
     ///
     /// # Errors
-    /// A name that no type has; what is not offered for a field.
-    pub fn pipeline(&self, stages: &[Bson]) -> Result<Vec<Bson>, QueryError> {
-        self.stages(stages, &mut Location::new("pipeline"))
+    /// As [`Pipeline::read_with`]; a name that no type has; what is not offered for a field.
+    pub fn pipeline(&self, stages: &[Bson], terms: &Terms, effort: &Effort) -> Result<Pipeline, QueryError> {
+        // What is wrong is said of what the client wrote, so this is read first.
+        let as_sent = Pipeline::read_with(stages, terms, effort)?;
+        if !stages.iter().any(value_mentions_fields) {
+            return Ok(as_sent);
+        }
+        let rewritten = self.stages(stages, &mut Location::new(terms.place))?;
+        Pipeline::read_with(&rewritten, &Terms { limits: unlimited(&terms.limits), ..*terms }, effort)
     }
 
     fn stages(&self, stages: &[Bson], at: &mut Location) -> Result<Vec<Bson>, QueryError> {
@@ -77,13 +86,8 @@ impl Fields {
                 None => drop(order.insert(path, direction.clone())),
                 Some(field) if field.rest.is_none() => {
                     let key = format!("k{}", order.len());
-                    let entry = first_entry(STORED, field.name);
-                    // In a document of its own: a value that is an array is ordered as a whole.
-                    let value = doc! { "$let": {
-                        "vars": { "entry": entry }, "in": { "v": { "$ifNull": ["$$entry.value", null] } }
-                    } };
                     order.insert(format!("{KEYS}.{key}"), direction.clone());
-                    beside.insert(key, value);
+                    beside.insert(key, key_of(STORED, field.name));
                 }
                 Some(field) => {
                     let message = format!("sorts by whole values only; sort by f.{}", field.name);
@@ -92,12 +96,7 @@ impl Fields {
             }
             at.leave();
         }
-        if beside.is_empty() {
-            written.push(doc! { "$sort": order }.into());
-        } else {
-            let stages = [doc! { "$set": { KEYS: beside } }, doc! { "$sort": order }, doc! { "$unset": KEYS }];
-            written.extend(stages.map(Bson::from));
-        }
+        ordered(order, beside, written);
         Ok(())
     }
 
@@ -148,4 +147,43 @@ impl Fields {
         }
         Ok(())
     }
+}
+
+/// The stages that order documents as a sort does. With `wholly`, documents with equal keys are ordered by all that they have.
+pub fn order_stages(sort: &Sort, wholly: bool) -> Vec<Bson> {
+    let (mut order, mut beside) = (Document::new(), Document::new());
+    for key in sort.keys() {
+        let direction = if key.descending() { -1 } else { 1 };
+        match key {
+            SortKey::Path { path, .. } => drop(order.insert(path.as_str(), direction)),
+            SortKey::Entry { array, name, .. } => {
+                let key = format!("k{}", order.len());
+                order.insert(format!("{KEYS}.{key}"), direction);
+                beside.insert(key, key_of(array.as_str(), name));
+            }
+        }
+    }
+    if wholly {
+        order.insert(format!("{KEYS}.all"), 1);
+        beside.insert("all", "$$ROOT");
+    }
+    let mut written = Vec::new();
+    ordered(order, beside, &mut written);
+    written
+}
+
+/// The value of a field, null for a missing one. It is in a document of its own: an array is ordered as a whole.
+fn key_of(array: &str, name: &str) -> Document {
+    let value = doc! { "v": { "$ifNull": ["$$entry.value", null] } };
+    doc! { "$let": { "vars": { "entry": first_entry(array, name) }, "in": value } }
+}
+
+/// A `$sort`; its computed keys stand beside the document meanwhile.
+fn ordered(order: Document, beside: Document, written: &mut Vec<Bson>) {
+    if beside.is_empty() {
+        written.push(doc! { "$sort": order }.into());
+        return;
+    }
+    let stages = [doc! { "$set": { KEYS: beside } }, doc! { "$sort": order }, doc! { "$unset": KEYS }];
+    written.extend(stages.map(Bson::from));
 }

@@ -47,7 +47,7 @@ pub(super) struct Union {
 impl PipelineParser {
     pub(super) fn union_with(&mut self, operand: &Bson) -> Result<Union, QueryError> {
         let options = match operand {
-            Bson::String(from) => return Ok(Union { from: from.clone(), pipeline: Pipeline::empty() }),
+            Bson::String(from) => return Ok(Union { from: from.clone(), pipeline: self.inner(&[], Some(from))? }),
             Bson::Document(options) => options,
             _ => return self.fail(code::FAILED_TO_PARSE, "$unionWith takes a collection, or {coll, pipeline}"),
         };
@@ -58,8 +58,12 @@ impl PipelineParser {
             None => return self.fail(code::FAILED_TO_PARSE, "$unionWith needs coll"),
         };
         let pipeline = match options.get("pipeline") {
-            None => Pipeline::empty(),
-            Some(Bson::Array(stages)) => self.within("pipeline", |parser| parser.inner(stages))?,
+            None => self.inner(&[], Some(&from))?,
+            Some(Bson::Array(stages)) => {
+                // The server passes over them here, and nowhere else.
+                let stages: Vec<Bson> = stages.iter().filter(|stage| **stage != Bson::Null).cloned().collect();
+                self.within("pipeline", |parser| parser.inner(&stages, Some(&from)))?
+            }
             Some(_) => return self.fail(code::TYPE_MISMATCH, "pipeline is an array of stages"),
         };
         Ok(Union { from, pipeline })
@@ -76,15 +80,23 @@ impl PipelineParser {
         let there = self.path_option(options, "foreignField")?;
         let sub = match (options.get("pipeline"), options.get("let")) {
             (None, Some(_)) => return self.fail(code::FAILED_TO_PARSE, "$lookup with let needs a pipeline too"),
-            (None, None) => None,
-            (Some(Bson::Array(stages)), variables) => Some(self.sub_pipeline(stages, variables)?),
+            (None, None) => match &from {
+                Some(from) if self.hides_of(from) => Some(self.sub_pipeline(from, &[], None)?),
+                _ => None,
+            },
+            (Some(Bson::Array(stages)), variables) => {
+                Some(self.sub_pipeline(from.as_deref().unwrap_or_default(), stages, variables)?)
+            }
             (Some(_), _) => return self.fail(code::TYPE_MISMATCH, "pipeline is an array of stages"),
         };
         let Some(into) = into else { return self.fail(code::FAILED_TO_PARSE, "$lookup needs as") };
         let Some(from) = from else { return self.fail(code::FAILED_TO_PARSE, "$lookup needs from") };
         let fields = match (here, there, &sub) {
+            (Some(_), Some(there), _) if self.hidden_of(&from) == there.first().map(String::as_str) => {
+                return Err(self.filter.at.refused(format!("nobody may ask for {}", there.join("."))));
+            }
             (Some(here), Some(there), _) => Some((here, there.join("."))),
-            (None, None, Some(_)) => None,
+            (None, None, Some(_)) if options.contains_key("pipeline") => None,
             _ => {
                 let message = "$lookup needs a pipeline, or both localField and foreignField";
                 return self.fail(code::FAILED_TO_PARSE, message);
@@ -107,7 +119,12 @@ impl PipelineParser {
         Ok(Some(text.split('.').map(str::to_owned).collect()))
     }
 
-    fn sub_pipeline(&mut self, stages: &[Bson], variables: Option<&Bson>) -> Result<SubPipeline, QueryError> {
+    fn sub_pipeline(
+        &mut self,
+        from: &str,
+        stages: &[Bson],
+        variables: Option<&Bson>,
+    ) -> Result<SubPipeline, QueryError> {
         let bound = self.filter.at.bindings().to_vec();
         let mut parsed = Vec::new();
         match variables {
@@ -127,9 +144,10 @@ impl PipelineParser {
         for (name, _) in &parsed {
             self.filter.at.bind(name, Binding::Later);
         }
-        let checked = self.within("pipeline", |parser| parser.inner(stages))?;
+        let checked = self.within("pipeline", |parser| parser.inner(stages, Some(from)))?;
         self.filter.at.unbind(parsed.len());
-        Ok(SubPipeline { checked, written: stages.to_vec(), variables: parsed, bound, now: self.filter.at.now() })
+        let written = checked.documents().iter().cloned().map(Bson::from).collect();
+        Ok(SubPipeline { checked, written, variables: parsed, bound, now: self.filter.at.now() })
     }
 }
 
@@ -185,7 +203,7 @@ impl SubPipeline {
         }
         budget.look()?;
         let parser = PipelineParser::new(Limits::NONE, self.now).with_budget(budget.of_parse()).with_bindings(bound);
-        let pipeline = parser.pipeline(&self.written);
+        let pipeline = parser.pipeline(&self.written, None);
         budget.drop_since(mark);
         pipeline.map_err(|error| EvalError::new(error.code, error.message))
     }

@@ -27,10 +27,11 @@ mod unwind;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::budget::{Budget, Effort};
 use super::error::{EvalError, QueryError};
@@ -54,6 +55,36 @@ pub struct Pipeline {
     stages: Vec<Stage>,
 }
 
+/// How a client's pipeline is read.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// What messages call it.
+    pub place: &'static str,
+    /// The collection that it is about.
+    pub collection: &'static str,
+    /// What it does not see.
+    pub unseen: Unseen,
+    /// How large it may be.
+    pub limits: Limits,
+    /// What it calls `$$NOW`.
+    pub now: DateTime,
+}
+
+/// Members of documents that a pipeline does not see.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unseen {
+    /// One that all documents lose, behind what an index answers.
+    pub everywhere: Option<&'static str>,
+    /// One that the documents of a collection lose before anything is evaluated on them, as `(collection, member)`.
+    pub of: Option<(&'static str, &'static str)>,
+}
+
+impl Unseen {
+    fn of_collection(&self, name: &str) -> Option<&'static str> {
+        self.of.filter(|(collection, _)| *collection == name).map(|(_, member)| member)
+    }
+}
+
 /// Where the documents of collections come from.
 pub trait Source {
     /// Why no documents come.
@@ -71,6 +102,23 @@ pub trait Source {
     ) -> Result<(), Self::Error>;
 }
 
+/// A source without collections, for stages that read none.
+pub struct Nothing<E>(PhantomData<E>);
+
+impl<E> Default for Nothing<E> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E: From<EvalError>> Source for Nothing<E> {
+    type Error = E;
+
+    fn each(&self, _: &str, _: &Front, _: &mut dyn FnMut(&RawDocument) -> Result<Flow, E>) -> Result<(), E> {
+        Ok(())
+    }
+}
+
 impl Pipeline {
     /// Compiles a client's pipeline; `now` is `$$NOW`.
     ///
@@ -78,15 +126,45 @@ impl Pipeline {
     /// Everything that MongoDB refuses before it reads a document, exceeded `limits`, and stages that are not offered, with the
     /// place.
     pub fn parse(stages: &[Bson], limits: &Limits, now: DateTime) -> Result<Self, QueryError> {
-        PipelineParser::new(*limits, Some(now)).pipeline(stages)
+        PipelineParser::new(*limits, Some(now)).pipeline(stages, None)
     }
 
-    /// The same, with no more effort than that.
+    /// The same on these terms, with no more effort than that.
     ///
     /// # Errors
     /// As [`Pipeline::parse`]; when it takes too long or too much.
-    pub fn parse_with(stages: &[Bson], limits: &Limits, now: DateTime, effort: &Effort) -> Result<Self, QueryError> {
-        PipelineParser::new(*limits, Some(now)).with_effort(effort).pipeline(stages)
+    pub fn read_with(stages: &[Bson], terms: &Terms, effort: &Effort) -> Result<Self, QueryError> {
+        let parser = PipelineParser::at(terms.place, terms.limits, Some(terms.now)).without(terms.unseen);
+        parser.with_effort(effort).pipeline(stages, Some(terms.collection))
+    }
+
+    /// The documents for which a filter holds.
+    pub fn matching(filter: Filter) -> Self {
+        if filter.document().is_empty() {
+            return Self::empty();
+        }
+        Self { documents: vec![doc! { "$match": filter.document() }], stages: vec![Stage::Match(filter)] }
+    }
+
+    /// These stages, and behind them those of another pipeline.
+    #[must_use]
+    pub fn then(mut self, more: Self) -> Self {
+        self.documents.extend(more.documents);
+        self.stages.extend(more.stages);
+        self
+    }
+
+    /// The filter that selects the same documents, if its stages are filters and orders.
+    pub fn as_filter(&self) -> Option<Filter> {
+        let mut filters = Vec::new();
+        for stage in &self.stages {
+            match stage {
+                Stage::Match(filter) => filters.push(filter.clone()),
+                Stage::Sort(_) => {}
+                _ => return None,
+            }
+        }
+        Some(Filter::all_of(filters))
     }
 
     /// The stages as MongoDB is sent them.

@@ -1,9 +1,9 @@
 //! Parses a pipeline. Every refusal of one happens here and in the files of the stages.
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::stage::Stage;
-use super::{Filter, Pipeline, QueryError, Sort};
+use super::{Filter, Pipeline, QueryError, Sort, Unseen};
 use crate::query::budget::{Budget, Effort};
 use crate::query::compare::number;
 use crate::query::error::{Binding, code};
@@ -77,16 +77,27 @@ pub(super) struct PipelineParser {
     stages: usize,
     depth: usize,
     within_facet: bool,
+    unseen: Unseen,
 }
 
 impl PipelineParser {
     pub(super) fn new(limits: Limits, now: Option<DateTime>) -> Self {
-        let filter = FilterParser::at(limits, "pipeline");
+        Self::at("pipeline", limits, now)
+    }
+
+    /// A parser of what messages call that.
+    pub(super) fn at(place: &'static str, limits: Limits, now: Option<DateTime>) -> Self {
+        let filter = FilterParser::at(limits, place);
         let filter = match now {
             Some(now) => filter.with_now(now),
             None => filter,
         };
-        Self { filter, stages: 0, depth: 0, within_facet: false }
+        Self { filter, stages: 0, depth: 0, within_facet: false, unseen: Unseen::default() }
+    }
+
+    /// The same parser; documents enter its pipelines without these members.
+    pub(super) fn without(self, unseen: Unseen) -> Self {
+        Self { unseen, ..self }
     }
 
     /// The same parser with no more effort than that.
@@ -107,30 +118,56 @@ impl PipelineParser {
         self
     }
 
-    /// The whole pipeline.
-    pub(super) fn pipeline(mut self, stages: &[Bson]) -> Result<Pipeline, QueryError> {
+    /// The whole pipeline, on a collection.
+    pub(super) fn pipeline(mut self, stages: &[Bson], collection: Option<&str>) -> Result<Pipeline, QueryError> {
         for (index, stage) in stages.iter().enumerate() {
             if let Bson::Document(stage) = stage {
                 self.within(&index.to_string(), |parser| parser.filter.check_size(stage))?;
             }
         }
-        self.inner(stages)
+        self.inner(stages, collection)
     }
 
-    /// A pipeline in whatever place.
-    pub(super) fn inner(&mut self, stages: &[Bson]) -> Result<Pipeline, QueryError> {
+    /// A pipeline in whatever place; without a collection, on what another stage gives.
+    pub(super) fn inner(&mut self, stages: &[Bson], collection: Option<&str>) -> Result<Pipeline, QueryError> {
         self.depth += 1;
         if self.depth > MAX_PIPELINES {
             return self.fail(5_107_000, "pipelines are nested too deeply");
         }
         let mut pipeline = Pipeline::empty();
+        self.leave_out(collection.and_then(|name| self.unseen.of_collection(name)), &mut pipeline)?;
+        let mut everywhere = collection.and(self.unseen.everywhere);
         for (index, stage) in stages.iter().enumerate() {
             let parsed = self.within(&index.to_string(), |parser| parser.stage(stage))?;
+            match parsed.first() {
+                Some(stage) if stage.is_selection() => {}
+                // A number of documents is the same without the member.
+                Some(Stage::Count(_)) => everywhere = None,
+                _ => self.leave_out(everywhere.take(), &mut pipeline)?,
+            }
+            pipeline.documents.extend(parsed.first().and_then(|first| first.written(stage)));
             pipeline.stages.extend(parsed);
-            pipeline.documents.extend(stage.as_document().cloned());
         }
+        self.leave_out(everywhere, &mut pipeline)?;
         self.depth -= 1;
         Ok(pipeline)
+    }
+
+    fn leave_out(&mut self, member: Option<&'static str>, pipeline: &mut Pipeline) -> Result<(), QueryError> {
+        let Some(member) = member else { return Ok(()) };
+        pipeline.stages.push(self.unset(&member.into())?);
+        pipeline.documents.push(doc! { "$unset": member });
+        Ok(())
+    }
+
+    /// Whether documents of a collection lose a member before stages see them.
+    pub(super) fn hides_of(&self, collection: &str) -> bool {
+        self.unseen.everywhere.is_some() || self.unseen.of_collection(collection).is_some()
+    }
+
+    /// The member that nobody may ask a collection for.
+    pub(super) fn hidden_of(&self, collection: &str) -> Option<&'static str> {
+        self.unseen.of_collection(collection)
     }
 
     fn stage(&mut self, stage: &Bson) -> Result<Vec<Stage>, QueryError> {
@@ -257,7 +294,7 @@ impl PipelineParser {
                 })?;
                 let Bson::Array(stages) = stages else { return parser.fail(40170, "a facet is an array of stages") };
                 parser.within_facet = true;
-                let pipeline = parser.inner(stages)?;
+                let pipeline = parser.inner(stages, None)?;
                 parser.within_facet = false;
                 Ok(pipeline)
             })?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use bson::{Bson, Document, doc};
+
 use super::group::Group;
 use super::lookup::{Lookup, Union};
 use super::redact::Redact;
@@ -47,6 +49,33 @@ impl Stage {
     /// Whether what it makes of a document depends on that document alone, and on no order.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self, Self::Match(_) | Self::Project(_) | Self::Replace(_) | Self::Unwind(_) | Self::Redact(_))
+    }
+
+    /// The stage as MongoDB is sent it: the pipelines in it may have more stages than those of the client.
+    pub(super) fn written(&self, as_sent: &Bson) -> Option<Document> {
+        match self {
+            Self::Lookup(lookup) => {
+                let mut stage = as_sent.as_document()?.clone();
+                if let (Some(pipeline), Ok(options)) = (lookup.pipeline(), stage.get_document_mut("$lookup")) {
+                    options.insert("pipeline", pipeline.documents.clone());
+                }
+                Some(stage)
+            }
+            Self::Union(union) if !union.pipeline.documents.is_empty() => {
+                let options = doc! { "coll": &union.from, "pipeline": union.pipeline.documents.clone() };
+                Some(doc! { "$unionWith": options })
+            }
+            Self::Facet(parts) => {
+                let part = |(name, part): &(String, Pipeline)| (name.clone(), Bson::from(part.documents.clone()));
+                Some(doc! { "$facet": parts.iter().map(part).collect::<Document>() })
+            }
+            _ => as_sent.as_document().cloned(),
+        }
+    }
+
+    /// Whether it leaves documents as they are.
+    pub(super) fn is_selection(&self) -> bool {
+        matches!(self, Self::Match(_) | Self::Sort(_) | Self::Skip(_) | Self::Limit(_))
     }
 
     pub(super) fn needs_server(&self) -> Option<&str> {

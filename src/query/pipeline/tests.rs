@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, bson, doc};
 
-use super::{Budget, EvalError, Flow, Front, Pipeline, Source};
+use super::{Budget, EvalError, Flow, Front, Pipeline, Source, Terms, Unseen};
 use crate::admission::{Admission, Bounds};
-use crate::query::error::QueryErrorKind;
+use crate::query::budget::Effort;
+use crate::query::error::{QueryError, QueryErrorKind};
 use crate::query::filter::Limits;
 
 /// A collection of numbered documents.
@@ -147,4 +148,78 @@ fn the_front_of_a_pipeline_is_one_query() {
     let front = pipeline.front();
     assert_eq!((front.stages, front.skip, front.limit), (6, 2, 5));
     assert!(!pipeline.is_streaming(front.stages) && pipeline.is_streaming(7));
+}
+
+/// Read where nobody sees `_id`, nor `secret` of people.
+fn unseeing(stages: &Bson) -> Result<Vec<Document>, QueryError> {
+    let terms = Terms {
+        place: "filter",
+        collection: "numbers",
+        unseen: Unseen { everywhere: Some("_id"), of: Some(("people", "secret")) },
+        limits: Limits::default(),
+        now: DateTime::from_millis(0),
+    };
+    let stages = stages.as_array().expect("a pipeline is an array");
+    Ok(Pipeline::read_with(stages, &terms, &Effort::Brief)?.documents().to_vec())
+}
+
+#[test]
+fn what_nobody_sees_is_taken_out_wherever_documents_enter() {
+    let without = doc! { "$unset": "_id" };
+    for (stages, expected) in [
+        (
+            bson!([{ "$match": { "a": 1 } }, { "$facet": { "x": [{ "$unionWith": "c" }] } }]),
+            vec![
+                doc! { "$match": { "a": 1 } },
+                without.clone(),
+                doc! { "$facet": { "x": [{ "$unionWith": { "coll": "c", "pipeline": [&without] } }] } },
+            ],
+        ),
+        (bson!([{ "$count": "n" }]), vec![doc! { "$count": "n" }]),
+        (bson!([{ "$limit": 1 }]), vec![doc! { "$limit": 1 }, without.clone()]),
+        (
+            bson!([{ "$lookup": { "from": "people", "localField": "a", "foreignField": "b", "as": "c" } }]),
+            vec![
+                without.clone(),
+                doc! { "$lookup": {
+                    "from": "people", "localField": "a", "foreignField": "b", "as": "c",
+                    "pipeline": [{ "$unset": "secret" }, &without],
+                } },
+            ],
+        ),
+        (
+            bson!([{ "$lookup": { "from": "people", "let": { "v": "$a" }, "pipeline": [{ "$match": { "secret": 1 } }], "as": "c" } }]),
+            vec![
+                without.clone(),
+                doc! { "$lookup": {
+                    "from": "people", "let": { "v": "$a" },
+                    "pipeline": [{ "$unset": "secret" }, { "$match": { "secret": 1 } }, &without], "as": "c",
+                } },
+            ],
+        ),
+    ] {
+        assert_eq!(unseeing(&stages).expect("a pipeline"), expected, "{stages}");
+    }
+    let asked = bson!([{ "$lookup": { "from": "people", "localField": "a", "foreignField": "secret.b", "as": "c" } }]);
+    assert_eq!(unseeing(&asked).expect_err("refused").kind, QueryErrorKind::Refused);
+}
+
+#[test]
+fn places_are_those_of_what_the_client_wrote() {
+    let wrong =
+        bson!([{ "$lookup": { "from": "people", "pipeline": [{ "$set": { "a": { "$foo": 1 } } }], "as": "c" } }]);
+    let error = unseeing(&wrong).expect_err("it is wrong");
+    assert_eq!(
+        (error.pointer.as_str(), error.path.starts_with("filter.0.")),
+        ("/0/$lookup/pipeline/0/$set/a/$foo", true)
+    );
+}
+
+#[test]
+fn a_pipeline_of_conditions_and_orders_is_a_filter() {
+    let filter = |stages| parsed(&stages).as_filter().map(|filter| filter.document().clone());
+    let both = bson!([{ "$match": { "a": 1 } }, { "$sort": { "b": 1 } }, { "$match": { "c": 2 } }]);
+    assert_eq!(filter(both), Some(doc! { "$and": [{ "a": 1 }, { "c": 2 }] }));
+    assert_eq!(filter(bson!([])), Some(doc! {}));
+    assert_eq!(filter(bson!([{ "$match": { "a": 1 } }, { "$limit": 1 }])), None);
 }

@@ -190,7 +190,7 @@ on_each_store! {
     async fn a_query_in_the_body_has_members_of_the_right_kind(app) {
         let wrong = [
             json!({"sort": []}), json!({"view": true}), json!({"order": "1"}), json!({"page": null}), json!({"limit": "5"}),
-            json!({"active": "true"}), json!({"filter": 7}), json!({"filter": []}), json!({"projection": 1}), json!({"projection": ["a\u{0}b"]}), json!({"colour": 1}),
+            json!({"active": "true"}), json!({"filter": 7}), json!({"filter": [{"$group": {"_id": 1}}]}), json!({"projection": 1}), json!({"projection": ["a\u{0}b"]}), json!({"colour": 1}),
         ];
         for body in wrong {
             let error = app.post("/objects/query", &body).await.error(400, "parameter_invalid");

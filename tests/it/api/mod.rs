@@ -23,6 +23,7 @@ mod rendering;
 mod rights;
 mod sent_back;
 mod settings;
+mod stages;
 mod tokens;
 mod types;
 mod users;

@@ -1,7 +1,7 @@
 //! The setting weakens no right.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{COMPATIBLE, ask, on_each_compatible_store, web_created, web_object, web_type};
 use crate::api::people::{PASSWORD, Person};
@@ -62,13 +62,21 @@ on_each_compatible_store! {
     }
 
     async fn passwords_of_other_tools_are_not_found_by_pipelines(app) {
-        let find = async |text: &str| {
-            let stages = json!([{"$unset": "nothing"}, {"$match": {"password": {"$regex": text}}}]);
-            let request = app.request(Method::GET, "/users/").query(&[("filter", stages.to_string())]);
+        let find = async |path: &str, stages: Value| {
+            let request = app.request(Method::GET, path).query(&[("filter", stages.to_string())]);
             ask(request).await.body["total"].clone()
         };
-        let (every, none) = (find("argon2id").await, find("^\\$argon2id").await);
-        assert_eq!((every, none), (json!(1), json!(0)));
+        for (condition, total) in [(json!({"$regex": "argon2id"}), 0), (json!({"$exists": true}), 0), (json!({"$exists": false}), 1)] {
+            let behind = json!([{"$unset": "nothing"}, {"$match": {"password": condition}}]);
+            assert_eq!(find("/users/", behind).await, total, "{condition}");
+            let first = json!([{"$match": {"password": condition}}, {"$limit": 9}]);
+            assert_eq!(find("/users/", first).await, total, "{condition}");
+            let joined = json!([
+                {"$lookup": {"from": "management.users", "localField": "public_id", "foreignField": "group_id", "as": "users"}},
+                {"$match": {"users": {"$elemMatch": {"password": condition}}}},
+            ]);
+            assert_eq!(find("/groups/", joined).await, total, "{condition}");
+        }
     }
 
     async fn a_second_filter_beside_a_pipeline_asks_nothing(app) {

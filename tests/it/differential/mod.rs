@@ -9,6 +9,7 @@
 
 mod bench;
 mod case;
+mod culprit;
 mod documents;
 mod expressions;
 mod fields;

@@ -147,7 +147,7 @@ struct Generator(Random);
 impl Generator {
     fn asked(&mut self) -> Asked {
         let filter = self.filter(2);
-        match self.0.weighted(&[50, 8, 8, 6, 8, 5, 5, 12]) {
+        match self.0.weighted(&[50, 8, 8, 6, 8, 5, 5, 12, 12]) {
             0 => {
                 let mut asked = Asked::get("/objects/").with("filter", &filter);
                 if self.0.percent(40) {
@@ -179,10 +179,46 @@ impl Generator {
                 Asked::new(Method::PATCH, "/objects/").with("filter", &filter).with("expected_count", 77).json(&patch)
             }
             6 => Asked::new(Method::DELETE, "/objects/").with("filter", &filter).with("expected_count", 77),
+            7 => {
+                let stages = self.stages(filter);
+                let mut asked = Asked::get("/objects/").with("filter", &stages);
+                if self.0.percent(40) {
+                    asked = asked.with("limit", self.0.pick(&[1, 3])).with("page", self.0.pick(&[1, 2]));
+                }
+                if self.0.percent(30) {
+                    asked = asked.with("sort", self.0.pick(&["views", "-fields.size", "made", "-n"]));
+                }
+                if self.0.percent(25) {
+                    asked = asked.with("projection", self.projection());
+                }
+                if self.0.percent(15) {
+                    asked = asked.with("view", "render");
+                }
+                if self.0.percent(10) {
+                    asked = asked.with("explain", "true");
+                }
+                asked
+            }
             _ => {
                 let pipeline = self.pipeline(filter);
                 Asked::new(Method::POST, "/objects/aggregate").json(&json!({"pipeline": pipeline}))
             }
+        }
+    }
+
+    /// Stages of lists.
+    fn stages(&mut self, filter: Value) -> Value {
+        let order = json!({"$sort": {"public_id": -1}});
+        match self.0.below(5) {
+            0 => json!([{"$match": filter}, {"$match": self.filter(1)}, order]),
+            1 => json!([order, {"$limit": 3}, {"$match": filter}]),
+            2 => json!([{"$match": filter}, {"$set": {"made": self.failing()}}]),
+            3 => json!([{"$unwind": "$fields"}, {"$project": {"fields": 1, "made": self.failing()}}]),
+            _ => json!([
+                {"$match": filter},
+                {"$lookup": {"from": "framework.objects", "localField": "fields.value", "foreignField": "public_id", "as": "x"}},
+                {"$addFields": {"n": {"$size": "$x"}}},
+            ]),
         }
     }
 

@@ -1,0 +1,93 @@
+//! `filter` as a pipeline, on lists of objects: docs/filters.md, Pipelines.
+
+use bson::{Bson, DateTime};
+
+use super::error::ApiError;
+use crate::json;
+use crate::query::pipeline::{Terms, Unseen};
+use crate::query::{Effort, Fields, Filter, Limits, Pipeline};
+use crate::service::{Stages, aggregate};
+
+/// The stages that a list takes: they leave documents what they are.
+const OFFERED: [&str; 10] =
+    ["$match", "$sort", "$skip", "$limit", "$project", "$addFields", "$set", "$unset", "$lookup", "$unwind"];
+/// The first ones of these leave documents as they are.
+const SELECTING: usize = 4;
+
+/// Whether the text of a filter is that of a pipeline.
+pub(super) fn is_pipeline(text: &str) -> bool {
+    text.trim_start().starts_with('[')
+}
+
+/// Reads a pipeline. One that selects by conditions alone is a filter: everything that goes with a filter goes with it.
+///
+/// # Errors
+/// 400 naming what is wrong and where.
+pub(super) fn read(
+    text: &str,
+    limits: &Limits,
+    fields: Option<&Fields>,
+    (now, effort): (DateTime, &Effort),
+) -> Result<(Filter, Option<Stages>), ApiError> {
+    let wrong = |message: String| ApiError::parameter("filter", message);
+    let Bson::Array(mut stages) = json::read::value_from_str(text).map_err(|error| wrong(error.to_string()))? else {
+        return Err(wrong("must be an object, or a pipeline: an array of stages".to_owned()));
+    };
+    let selects = stages.iter().all(|stage| OFFERED[..SELECTING].contains(&name_of(stage)));
+    let terms = aggregate::terms("filter", *limits, now);
+    let terms = if selects { Terms { unseen: Unseen::default(), ..terms } } else { terms };
+    let parse = |stages: &[Bson]| match fields {
+        Some(fields) => fields.pipeline(stages, &terms, effort),
+        None => Pipeline::read_with(stages, &terms, effort),
+    };
+    let mut pipeline = parse(&stages)?;
+    refuse_others(&stages, |_| false)?;
+    // The list has an order of its own, behind which the last one would not show.
+    let sent = stages.len();
+    while stages.pop_if(|stage| name_of(stage) == "$sort").is_some() {}
+    if stages.len() < sent {
+        pipeline = parse(&stages)?;
+    }
+    Ok(match pipeline.as_filter() {
+        Some(filter) => (filter, None),
+        None => (Filter::all(), Some(Stages { pipeline, selects })),
+    })
+}
+
+/// Refuses stages that a list does not take, apart from those that are wanted as well.
+///
+/// # Errors
+/// 400 naming the first one.
+pub(super) fn refuse_others(stages: &[Bson], is_wanted: impl Fn(&Bson) -> bool) -> Result<(), ApiError> {
+    let is_other = |stage: &Bson| !OFFERED.contains(&name_of(stage)) && !is_wanted(stage);
+    let Some(place) = stages.iter().position(is_other) else { return Ok(()) };
+    let message = format!(
+        "{place}.{}: a list takes {}; other stages go to POST /rest/objects/aggregate",
+        name_of(&stages[place]),
+        OFFERED.join(" ")
+    );
+    Err(ApiError::parameter("filter", message))
+}
+
+/// The parameter that does not go with a pipeline of more than conditions, and the reason. The list is rendered, explained or
+/// follows a cursor.
+pub(super) fn conflict(
+    stages: &Stages,
+    (renders, explains, follows): (bool, bool, bool),
+) -> Option<(&'static str, &'static str)> {
+    let rendered = "with view=render a pipeline takes $match, $sort, $skip and $limit alone, as only whole objects can be \
+                    rendered; use view=native";
+    let explained = "explains filters and pipelines of $match alone; leave the other stages out";
+    let followed = "follows filters and pipelines of $match alone; use page with other stages";
+    let all = [
+        (renders && !stages.selects, "filter", rendered),
+        (explains, "explain", explained),
+        (follows, "after", followed),
+    ];
+    all.into_iter().find(|(is_there, ..)| *is_there).map(|(_, name, message)| (name, message))
+}
+
+fn name_of(stage: &Bson) -> &str {
+    let name = stage.as_document().and_then(|stage| stage.keys().next());
+    name.map_or("", String::as_str)
+}
