@@ -43,6 +43,10 @@ schemathesis.openapi.format(
     ).map(json.dumps),
 )
 schemathesis.openapi.format("sort-keys", st.sampled_from(PATHS + ["name,-public_id", "-label"]))
+# The first entries of the log are there; other moments may be in the future.
+schemathesis.openapi.format("moment", st.sampled_from(["1", "2", "3"]))
+schemathesis.openapi.format("cursor", st.sampled_from(["0", "1", "2"]))
+schemathesis.openapi.format("resources", st.sampled_from(["objects", "types", "categories", "objects,types"]))
 schemathesis.openapi.format("field-pattern", st.sampled_from(["[a-z]+", "\\d{2,4}", "(a|b)*", ".*"]))
 
 
@@ -70,7 +74,7 @@ VIOLATIONS = re.compile(
     # To a schema 1.0 is a whole number.
     r"|must be a whole number without a fraction"
 )
-PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|of \$match alone")
+PARAMETERS = re.compile(r"cannot be used with (the view tree|after)|cannot be used behind a cursor|is no cursor of this list|must be from 1 to \d+ with after|has two paths below|must be 1 to 255 characters of ASCII, with or without quotes|is not offered for|too long for a cursor|is another name of view|is needed with (action|format)=|goes? with (format=|tables only)|must be left out (when sort has|beside a sort document)|a tag stands in quotes|a list takes|a pipeline takes|is no member by which log entries|is not known for log entries|is in the future|neither a time of RFC 3339|explains lists of the present|reads the present|is about objects; add|is for pages of JSON|no cursor (of changes|that this service)|too large for a sequence|of \$match alone")
 
 
 def breaks_a_rule(answer: dict, operation: str) -> bool:

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::app;
+use crate::history::entry::hexadecimal;
 use crate::plural::counted;
 use crate::service::history::verify::verify;
 use crate::settings::Settings;
@@ -53,7 +54,7 @@ impl VerifyCommand {
         }
         let (entries, resources) = (counted(verified.entries, "change"), counted(verified.resources, "resource"));
         say!("{entries} of {resources}");
-        let root: String = verified.root.iter().map(|byte| format!("{byte:02x}")).collect();
+        let root = hexadecimal(&verified.root);
         say!("root {root} up to sequence {}", verified.last);
         if !verified.broken.is_empty() {
             return Err("the history was changed".into());

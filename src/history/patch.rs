@@ -103,9 +103,10 @@ fn at<'a>(document: &'a mut Document, pointer: &str) -> Result<&'a mut Bson, Mis
 
 fn item_mut<'a>(items: &'a mut Array, segment: &str) -> Result<&'a mut Bson, Misfit> {
     let name = |item: &Bson| item.as_document()?.get_str("name").ok().map(ToOwned::to_owned);
-    let index = match is_named(items.iter().map(name)) {
-        true => items.iter().position(|item| name(item).as_deref() == Some(segment)),
-        false => segment.parse().ok(),
+    let index = if is_named(items.iter().map(name)) {
+        items.iter().position(|item| name(item).as_deref() == Some(segment))
+    } else {
+        segment.parse().ok()
     };
     items.get_mut(index.ok_or(Misfit)?).ok_or(Misfit)
 }
@@ -180,10 +181,8 @@ impl Patch {
         let alike = |one: usize, other: usize| {
             if by_name { old_names[one] == new_names[other] } else { is_same(old[one], new[other]) }
         };
-        let (front, back) = match by_name || old.len() != new.len() {
-            true => ends(old.len(), new.len(), alike),
-            false => (old.len(), 0),
-        };
+        let (front, back) =
+            if by_name || old.len() != new.len() { ends(old.len(), new.len(), alike) } else { (old.len(), 0) };
         // What the place is looked for in: the restored array, in which items by number may still have other names.
         let kept = new_names[..front].iter().chain(&old_names[front..old.len() - back]);
         let kept = kept.chain(&new_names[new.len() - back..]).copied();

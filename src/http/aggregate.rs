@@ -30,15 +30,15 @@ pub(super) async fn aggregate_objects(
 ) -> Result<HttpResponse, ApiError> {
     state.no_parameters(&request)?;
     let stages = stages(body)?;
-    let sent = stages.clone();
     let fields = field_names::fields(&state.services, &caller.0).await?;
     let (limits, now) = (state.params.limits, state.services.now());
     let terms = service::terms("pipeline", limits, now);
     let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
     // Pipelines are read as work: how long they are does not tell how long that takes.
     let pipeline = understood(usize::MAX, state.services.max_time, read).await?;
+    let asked: Vec<Bson> = pipeline.documents().iter().cloned().map(Bson::Document).collect();
     let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
-    let advice = advice::of_pipeline(&state.services, &caller.0, &sent, found.is_empty()).await?;
+    let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
     let items = Items::of_results(&found)?;
     let beside = json!({"count": found.len()});
     let response = envelope::collection::<Objects>(&state, StatusCode::OK, "results", &items, &beside, "GET");

@@ -46,7 +46,7 @@ impl Services {
     #[must_use]
     pub fn as_of(&self, moment: Moment, access: AccessLists) -> Self {
         Self {
-            store: AsOf::new(Arc::clone(&self.store), moment, access, self.max_time),
+            store: AsOf::over(Arc::clone(&self.store), moment, access, self.max_time),
             feed: Arc::clone(&self.feed),
             types: TypeCatalog::default(),
             companions: Arc::clone(&self.companions),

@@ -477,7 +477,7 @@ pub struct LogEntry {
     /// The version after the change, of what has versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// CREATE, EDIT, DELETE, ACTIVE_CHANGE, CLEAN, IMPORT, REVERT or OUTSIDE.
+    /// `CREATE`, `EDIT`, `DELETE`, `ACTIVE_CHANGE`, `CLEAN`, `IMPORT`, `REVERT` or `OUTSIDE`.
     pub action: String,
     /// The user who did it, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ type Changed = BTreeMap<i64, Past>;
 
 impl AsOf {
     /// The store as it was at `moment`.
-    pub fn new(inner: Arc<dyn Store>, moment: Moment, access: AccessLists, max_time: Duration) -> Arc<dyn Store> {
+    pub fn over(inner: Arc<dyn Store>, moment: Moment, access: AccessLists, max_time: Duration) -> Arc<dyn Store> {
         Arc::new(Self { inner, moment, access, max_time, changed: Default::default() })
     }
 
@@ -84,9 +84,10 @@ impl AsOf {
             let mut different = Vec::new();
             for past in changed.values() {
                 let PastState::Document(document) = &past.state else { continue };
-                let document = match access_of_today {
-                    true => with_access_list(document, past.newest.as_deref())?,
-                    false => document.clone(),
+                let document = if access_of_today {
+                    with_access_list(document, past.newest.as_deref())?
+                } else {
+                    document.clone()
                 };
                 if filter.matches_within(&document, &budget)? {
                     different.push(Old { key: sort.key_of(&document)?, document });
@@ -99,9 +100,11 @@ impl AsOf {
     }
 
     async fn answer(&self, collection: &str, query: &FindQuery, counted: bool) -> Result<Page, StoreError> {
-        let ask = async |query: &FindQuery| match counted {
-            true => self.inner.page(collection, query).await,
-            false => self.inner.find(collection, query).await.map(|documents| Page { documents, ..Page::default() }),
+        let ask = async |query: &FindQuery| {
+            if counted {
+                return self.inner.page(collection, query).await;
+            }
+            self.inner.find(collection, query).await.map(|documents| Page { documents, ..Page::default() })
         };
         let Some(changed) = self.changed(collection, &query.filter).await? else { return ask(query).await };
         if changed.is_empty() {

@@ -16,7 +16,7 @@ use super::resources::{resource_of, unreadable};
 use crate::domain::acl::{Acl, Permission};
 use crate::domain::document::{integer, raw, text};
 use crate::domain::object_type::ObjectType;
-use crate::history::entry::Action;
+use crate::history::entry::{Action, hexadecimal};
 use crate::history::patch::unescaped;
 use crate::query::{Filter, Sort};
 use crate::service::directory::Caller;
@@ -80,9 +80,10 @@ pub async fn history_of<R: Resource>(
     let is_visible = found.is_some_and(|found| !is_object || types.shows(caller, &found));
     let any = FindQuery::new(seen, services.max_time).limited(1);
     if !is_visible && services.store.find(LOGS, &any).await?.is_empty() {
-        return Err(match is_object {
-            true => types.absent(caller, public_id),
-            false => ServiceError::not_found(R::NOT_FOUND, public_id),
+        return Err(if is_object {
+            types.absent(caller, public_id)
+        } else {
+            ServiceError::not_found(R::NOT_FOUND, public_id)
         });
     }
     query.filter = own.and(query.filter);
@@ -190,8 +191,7 @@ fn shown(types: &Types, entry: &RawDocument) -> Result<RawDocumentBuf, StoreErro
         document.remove(hidden);
     }
     if let Ok(Some(RawBsonRef::Binary(hash))) = entry.get("hash") {
-        let hex: String = hash.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        document.insert("hash", hex);
+        document.insert("hash", hexadecimal(hash.bytes));
     }
     if text(entry, "resource") == Some("objects")
         && let Ok(changes) = document.get_document_mut("changes")

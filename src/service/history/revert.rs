@@ -95,9 +95,10 @@ async fn carried_out<T>(revert: Revert<'_>, work: impl Future<Output = T>) -> T 
 pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Result<Shown, ServiceError> {
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(present) = resource::find::<Objects>(services, id).await? {
-        return Err(match types.shows(caller, &present) {
-            true => resource::taken::<Objects>("public_id"),
-            false => types.absent(caller, id),
+        return Err(if types.shows(caller, &present) {
+            resource::taken::<Objects>("public_id")
+        } else {
+            types.absent(caller, id)
         });
     }
     let own = doc! { "public_id": id, "action": Action::Delete.name() };

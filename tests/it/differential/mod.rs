@@ -9,7 +9,6 @@
 
 mod bench;
 mod case;
-mod culprit;
 mod documents;
 mod expressions;
 mod fields;

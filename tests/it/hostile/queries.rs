@@ -68,7 +68,10 @@ on_each_store! {
             json!({"$merge": {"into": "framework.objects"}}),
             json!({"$set": {"active": false}}),
             json!({"$text": {"$search": "a"}, "$where": "1"}),
-            json!([{"$match": {}}]),
+            json!([{"$lookup": {"from": "service.credentials", "localField": "a", "foreignField": "b", "as": "a"}}]),
+            json!([{"$lookup": {"from": "management.users", "as": "a", "pipeline": []}}]),
+            json!([{"$unionWith": "service.credentials"}]),
+            json!([{"$out": "framework.objects"}]),
             json!("active"),
         ] {
             let filter = filter.to_string();
