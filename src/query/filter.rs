@@ -167,6 +167,24 @@ impl Filter {
         }
     }
 
+    /// All hold, as parts of one `$and`. None of them has a guard.
+    pub(super) fn all_of(filters: Vec<Self>) -> Self {
+        let (mut parts, mut documents, mut server, mut names_no_element) = (Vec::new(), Vec::new(), None, None);
+        for filter in filters.iter().filter(|filter| !filter.document().is_empty()) {
+            parts.push(filter.tree().clone());
+            documents.push(filter.document().clone());
+            server = server.or(filter.inner.server);
+            names_no_element = names_no_element.or(filter.inner.names_no_element);
+        }
+        let document = match documents.len() {
+            0 => return Self::all(),
+            1 => documents.remove(0),
+            _ => doc! { "$and": documents },
+        };
+        let tree = if parts.len() == 1 { parts.remove(0) } else { Node::all_of(parts) };
+        Self::made(Inner { server, names_no_element, ..Inner::of(document, tree) })
+    }
+
     /// The same filter, evaluated only on documents for which `guard` holds. On all others no part of it is evaluated,
     /// so it can neither fail nor take time there.
     ///

@@ -206,6 +206,9 @@ pub(super) fn check_field_name(at: &Location, name: &str) -> Result<(), QueryErr
     if name.is_empty() {
         return Err(at.malformed(15998, "a name in a path must not be empty"));
     }
+    if name.contains('\0') {
+        return Err(at.malformed(16411, "a name in a path must not contain a zero byte"));
+    }
     if name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db") {
         return Err(at.malformed(16410, "a name in a path must not begin with $; use $getField for such members"));
     }

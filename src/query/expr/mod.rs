@@ -76,12 +76,17 @@ impl Expression {
         Ok(Self { node })
     }
 
-    /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document.
+    /// As [`Expression::parse`], for an expression whose paths begin at a value that comes with the document, and so do the
+    /// values of these variables.
     ///
     /// # Errors
     /// As there.
-    pub(in crate::query) fn parse_on_current(value: &Bson, location: &mut Location) -> Result<Self, QueryError> {
-        let node = parse::ExprParser::on_current(location).expression(value)?;
+    pub(in crate::query) fn parse_on_current(
+        value: &Bson,
+        variables: &[&str],
+        location: &mut Location,
+    ) -> Result<Self, QueryError> {
+        let node = parse::ExprParser::on_current(location, variables).expression(value)?;
         let node =
             fold::fold(node, location.budget()).map_err(|error| location.malformed(error.code, error.message))?;
         Ok(Self { node })
@@ -95,10 +100,11 @@ impl Expression {
         &self,
         document: &RawDocument,
         current: &Bson,
+        variables: &[Bson],
         budget: &Budget,
     ) -> Result<Option<Bson>, EvalError> {
         let root = Root::new(document, budget);
-        let frame = [Some(current.clone())];
+        let frame: Vec<_> = std::iter::once(current).chain(variables).map(|value| Some(value.clone())).collect();
         self.node.evaluate(&Scope::inside(&Scope::top(&root), &frame))
     }
 

@@ -26,9 +26,10 @@ impl<'a> ExprParser<'a> {
         Self { location, frames: Vec::new(), depth: 0 }
     }
 
-    /// The same, where `$$CURRENT` is bound.
-    pub(super) fn on_current(location: &'a mut Location) -> Self {
-        Self { frames: vec![vec!["CURRENT".to_owned()]], ..Self::new(location) }
+    /// The same, where `$$CURRENT` is bound, and other variables behind it.
+    pub(super) fn on_current(location: &'a mut Location, others: &[&str]) -> Self {
+        let names = std::iter::once("CURRENT").chain(others.iter().copied());
+        Self { frames: vec![names.map(str::to_owned).collect()], ..Self::new(location) }
     }
 
     /// A refusal with MongoDB's number.

@@ -28,7 +28,7 @@ impl Front {
             rest.next();
         }
         front.stages = filters.len();
-        front.filter = filters.into_iter().fold(Filter::all(), Filter::and);
+        front.filter = Filter::all_of(filters);
         if let Some(Stage::Sort(sort)) = rest.peek() {
             front.sort = sort.clone();
             front.stages += 1;

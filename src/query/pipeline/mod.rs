@@ -27,6 +27,7 @@ mod unwind;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
 use bson::raw::RawDocument;
@@ -101,6 +102,23 @@ pub trait Source {
     ) -> Result<(), Self::Error>;
 }
 
+/// A source without collections, for stages that read none.
+pub struct Nothing<E>(PhantomData<E>);
+
+impl<E> Default for Nothing<E> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E: From<EvalError>> Source for Nothing<E> {
+    type Error = E;
+
+    fn each(&self, _: &str, _: &Front, _: &mut dyn FnMut(&RawDocument) -> Result<Flow, E>) -> Result<(), E> {
+        Ok(())
+    }
+}
+
 impl Pipeline {
     /// Compiles a client's pipeline; `now` is `$$NOW`.
     ///
@@ -138,15 +156,15 @@ impl Pipeline {
 
     /// The filter that selects the same documents, if its stages are filters and orders.
     pub fn as_filter(&self) -> Option<Filter> {
-        let mut filter = Filter::all();
+        let mut filters = Vec::new();
         for stage in &self.stages {
             match stage {
-                Stage::Match(more) => filter = filter.and(more.clone()),
+                Stage::Match(filter) => filters.push(filter.clone()),
                 Stage::Sort(_) => {}
                 _ => return None,
             }
         }
-        Some(filter)
+        Some(Filter::all_of(filters))
     }
 
     /// The stages as MongoDB is sent them.

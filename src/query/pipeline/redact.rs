@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 use super::grouping::encoded;
 use super::parse::PipelineParser;
 use super::{Budget, EvalError, QueryError};
-use crate::query::error::{Binding, code};
+use crate::query::error::code;
 use crate::query::expr::Expression;
 
 /// What the expression answers, and the variables of these values.
@@ -18,17 +18,15 @@ const DESCEND: &str = "descend";
 #[derive(Debug, Clone)]
 pub(super) struct Redact {
     expression: Expression,
+    /// The values of the variables.
+    words: [Bson; 3],
 }
 
 impl PipelineParser {
     pub(super) fn redact(&mut self, operand: &Bson) -> Result<Redact, QueryError> {
-        let names = [("KEEP", KEEP), ("PRUNE", PRUNE), ("DESCEND", DESCEND)];
-        for (name, value) in names {
-            self.filter.at.bind(name, Binding::Known(Some(value.into())));
-        }
-        let expression = Expression::parse_on_current(operand, &mut self.filter.at)?;
-        self.filter.at.unbind(names.len());
-        Ok(Redact { expression })
+        // They are no constants, so nothing is computed of them before there is a document.
+        let expression = Expression::parse_on_current(operand, &["KEEP", "PRUNE", "DESCEND"], &mut self.filter.at)?;
+        Ok(Redact { expression, words: [KEEP, PRUNE, DESCEND].map(Bson::from) })
     }
 }
 
@@ -50,7 +48,7 @@ impl Redact {
     fn left_of(&self, level: Document, root: &RawDocument, budget: &Budget) -> Result<Option<Document>, EvalError> {
         let mark = budget.mark();
         let current = Bson::Document(level);
-        let decision = self.expression.evaluate_on(root, &current, budget)?;
+        let decision = self.expression.evaluate_on(root, &current, &self.words, budget)?;
         budget.drop_since(mark);
         let Bson::Document(level) = current else { return Ok(None) };
         match decision.as_ref().and_then(Bson::as_str) {

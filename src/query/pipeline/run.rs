@@ -53,6 +53,8 @@ struct Part<'p> {
     name: &'p str,
     run: Run<'p>,
     found: Found,
+    /// Whether it needs no more documents: none is evaluated for it then.
+    is_full: bool,
 }
 
 /// The results of a facet, as the elements of an array.
@@ -216,8 +218,9 @@ fn push<S: Source>(
         }
         Running::Facet(parts) => {
             let mut flow = Flow::Break(());
-            for part in parts {
-                if part.push(document, source)?.is_continue() {
+            for part in parts.iter_mut().filter(|part| !part.is_full) {
+                part.is_full = part.push(document, source)?.is_break();
+                if !part.is_full {
                     flow = Flow::Continue(());
                 }
             }
@@ -313,7 +316,7 @@ impl<'p> Part<'p> {
         let mut bytes = Vec::new();
         begin(&mut bytes);
         let found = Found { bytes, count: 0, held: Held::new(budget) };
-        Self { name, run: pipeline.run(0, budget), found }
+        Self { name, run: pipeline.run(0, budget), found, is_full: false }
     }
 
     fn push<S: Source>(&mut self, document: &RawDocument, source: &S) -> Result<Flow, S::Error> {
@@ -325,7 +328,7 @@ impl<'p> Part<'p> {
     }
 
     fn finish<S: Source>(self, source: &S) -> Result<(&'p str, Found), S::Error> {
-        let Self { name, run, mut found } = self;
+        let Self { name, run, mut found, .. } = self;
         run.finish(source, &mut |document| {
             found.push(document)?;
             Ok(Flow::Continue(()))

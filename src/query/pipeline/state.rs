@@ -27,7 +27,7 @@ pub(super) enum State {
     Set(Vec<Bson>, HashSet<Key>),
     Deviation(Deviation),
     Merged(Document),
-    FirstN(Vec<Bson>, usize),
+    FirstN { values: Vec<Bson>, count: usize, is_full: bool },
     LastN(VecDeque<Bson>, usize),
     BestN(Extremes),
     Ranked(Ranked),
@@ -64,7 +64,7 @@ impl State {
             Kind::AddToSet => Self::Set(Vec::new(), HashSet::new()),
             Kind::Deviation(lost) => Self::Deviation(Deviation::new(*lost)),
             Kind::Merge => Self::Merged(Document::new()),
-            Kind::Ends { last: false } => Self::FirstN(Vec::new(), count),
+            Kind::Ends { last: false } => Self::FirstN { values: Vec::new(), count, is_full: false },
             Kind::Ends { last: true } => Self::LastN(VecDeque::new(), count),
             Kind::Extremes { largest } => Self::BestN(Extremes::new(count, *largest)),
             Kind::Ranked { from_bottom, single, .. } => Self::Ranked(Ranked::new(count, *from_bottom, *single)),
@@ -134,12 +134,12 @@ impl State {
                 }
                 Some(_) => return Err(EvalError::new(40400, "$mergeObjects takes documents alone")),
             },
-            Self::FirstN(values, count) => {
-                if values.len() < *count {
-                    let value = value.unwrap_or(Bson::Null);
-                    held.take(weight(&value)?)?;
-                    values.push(value);
-                }
+            // As in MongoDB one value more is looked at.
+            Self::FirstN { values, count, is_full } if values.len() >= *count => *is_full = true,
+            Self::FirstN { values, .. } => {
+                let value = value.unwrap_or(Bson::Null);
+                held.take(weight(&value)?)?;
+                values.push(value);
             }
             Self::LastN(values, count) => {
                 let value = value.unwrap_or(Bson::Null);
@@ -170,6 +170,7 @@ impl State {
     fn is_full(&self) -> bool {
         match self {
             Self::First { seen, .. } => *seen,
+            Self::FirstN { is_full, .. } => *is_full,
             _ => false,
         }
     }
@@ -180,7 +181,7 @@ impl State {
             Self::Sum(total) => total.sum_value(),
             Self::Average(total, count) => total.average_value(count),
             Self::Best { value, .. } | Self::First { value, .. } | Self::Last(value) => value.unwrap_or(Bson::Null),
-            Self::List(values) | Self::Set(values, _) | Self::FirstN(values, _) => Bson::Array(values),
+            Self::List(values) | Self::Set(values, _) | Self::FirstN { values, .. } => Bson::Array(values),
             Self::BestN(extremes) => Bson::Array(extremes.into_values()),
             Self::Deviation(deviation) => deviation.value(),
             Self::Merged(merged) => Bson::Document(merged),
