@@ -269,6 +269,26 @@ impl Found {
     }
 }
 
+/// What a pipeline makes of documents that describe the store.
+///
+/// # Errors
+/// A pipeline that reads a collection; failures on documents, and too much time or memory for them.
+pub async fn described(
+    documents: Documents,
+    pipeline: Pipeline,
+    max_time: Duration,
+) -> Result<Documents, ServiceError> {
+    AggregateQuery::new(pipeline.clone(), max_time).check_reach()?;
+    if let Some(operator) = pipeline.needs_server() {
+        return Err(StoreError::Unsupported { what: operator.to_owned() }.into());
+    }
+    let work = admission::work(move |means| {
+        let budget = Budget::until(Instant::now().checked_add(max_time)).within(means);
+        store::piped((&pipeline, 0), documents.iter(), &budget, store::Results::new(HELD, means.share()))
+    });
+    Ok(work.await.map_err(StoreError::from)??)
+}
+
 /// Users without passwords: the whole collection is read, and the query is answered in memory. Returns the page, and
 /// how many users match.
 async fn users(services: &Services, query: FindQuery) -> Result<(Documents, u64), ServiceError> {

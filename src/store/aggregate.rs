@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bson::raw::RawDocument;
 use futures::TryStreamExt;
 
 use super::chunks::Chunks;
 use super::{Documents, StoreError};
-use crate::query::{Filter, Pipeline};
+use crate::admission::Share;
+use crate::query::pipeline::{Flow, Nothing};
+use crate::query::{Budget, Filter, Pipeline};
 
 /// A pipeline to run on a collection.
 #[derive(Debug, Clone)]
@@ -87,4 +90,60 @@ pub async fn gathered(mut chunks: Chunks, max_bytes: usize) -> Result<Documents,
         chunk.iter().for_each(|document| all.push(document));
     }
     Ok(all)
+}
+
+/// What the stages behind the first `done` make of some documents. They read no collection.
+///
+/// # Errors
+/// Failures on documents, and those of [`Results::push`].
+pub(crate) fn piped<'d>(
+    (pipeline, done): (&Pipeline, usize),
+    documents: impl Iterator<Item = &'d RawDocument>,
+    budget: &Budget,
+    mut results: Results,
+) -> Result<Documents, StoreError> {
+    let mut give = |document: &RawDocument| results.push(document);
+    let mut run = pipeline.run(done, budget);
+    for document in documents {
+        if run.push(document, &Nothing::default(), &mut give)?.is_break() {
+            break;
+        }
+    }
+    run.finish(&Nothing::default(), &mut give)?;
+    Ok(results.documents)
+}
+
+/// Results that are held until all are there.
+pub(crate) struct Results {
+    documents: Documents,
+    max_bytes: usize,
+    share: Share,
+    covered: usize,
+}
+
+impl Results {
+    /// None yet; their memory comes from the share.
+    pub(crate) fn new(max_bytes: usize, share: Share) -> Self {
+        Self { documents: Documents::new(), max_bytes, share, covered: 0 }
+    }
+
+    /// One more.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`], and [`StoreError::Busy`] when there is no memory.
+    pub(crate) fn push(&mut self, document: &RawDocument) -> Result<Flow, StoreError> {
+        self.documents.push(document);
+        let bytes = self.documents.bytes();
+        if bytes > self.max_bytes {
+            return Err(StoreError::TooLarge);
+        }
+        if bytes > self.covered {
+            self.covered = self.share.cover(bytes)?;
+        }
+        Ok(Flow::Continue(()))
+    }
+
+    pub(crate) fn into_documents(self) -> Documents {
+        self.documents
+    }
 }

@@ -32,6 +32,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use crate::query::{Filter, Projection, Sort, Update};
 
 pub use self::aggregate::{AggregateQuery, Reach, gathered};
+pub(crate) use self::aggregate::{Results, piped};
 pub use self::chunks::{ChunkedPage, Chunks};
 pub use self::collections::{CollectionSpec, Equals, IndexKey, IndexSpec, Literal};
 pub use self::copying::{Copying, Dump};

@@ -1,19 +1,18 @@
 //! `aggregate`: a pipeline on a collection, as far as its caller sees it.
 
-use std::sync::Arc;
-
 use bson::{Bson, Document, doc};
 
 use super::options::Options;
 use super::question::{self, understood};
 use super::{Reading, done, explain, finding};
 use crate::query::Pipeline;
-use crate::service::tools;
+use crate::service::tools::{self, Reach};
 use crate::store::{Documents, FindQuery};
 use crate::wire::cursors::Rest;
 use crate::wire::error::{WireError, code};
 
-/// All options of `aggregate`. That a disk may be used changes nothing.
+/// All options of `aggregate`. That a disk may be used changes nothing, and neither does how safe writes are: drivers say so
+/// with each pipeline, for those that write.
 const KNOWN: &[&str] = &[
     "allowDiskUse",
     "bypassDocumentValidation",
@@ -24,6 +23,7 @@ const KNOWN: &[&str] = &[
     "let",
     "pipeline",
     "readConcern",
+    "writeConcern",
 ];
 
 /// Options of `aggregate` that this server does not offer, with the reason.
@@ -49,10 +49,10 @@ pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
         return Err(WireError::new(code::UNKNOWN_FIELD, format!("BSON field 'cursor.{name}' is an unknown field.")));
     }
     let size = finding::first_size(Options::cursor_size(cursor)?);
-    if let Some(rest) = stats(reading).await? {
+    if let Some(rest) = described(reading).await? {
         return finding::first_batch(reading, rest, size, (false, options.namespace()?, Vec::new())).await;
     }
-    let pipeline = pipeline(reading, options).await?;
+    let pipeline = pipeline(reading, options, None).await?;
     let max_time = options.max_time(reading.services().max_time)?;
     let (rest, reached) = match question::reach(reading, options).await? {
         None => (finding::rest_of(Documents::new()), Vec::new()),
@@ -66,8 +66,8 @@ pub(super) async fn aggregate(reading: &Reading<'_>) -> Result<Vec<u8>, WireErro
     finding::first_batch(reading, rest, size, (false, options.namespace()?, reached)).await
 }
 
-/// Reads the pipeline of a command.
-async fn pipeline(reading: &Reading<'_>, options: &Options) -> Result<Pipeline, WireError> {
+/// Reads the pipeline of a command, with another stage in place of the first one.
+async fn pipeline(reading: &Reading<'_>, options: &Options, first: Option<Document>) -> Result<Pipeline, WireError> {
     options.only(KNOWN)?;
     options.refuse(REFUSED)?;
     options.simple_collation()?;
@@ -79,35 +79,71 @@ async fn pipeline(reading: &Reading<'_>, options: &Options) -> Result<Pipeline, 
         return Err(WireError::new(code::MISSING_FIELD, message));
     };
     let terms = tools::terms(options.collection()?, question::limits(reading), reading.services().now());
-    let stages = Arc::new(stages.to_vec());
+    let mut stages = stages.to_vec();
+    if let (Some(first), Some(place)) = (first, stages.first_mut()) {
+        *place = first.into();
+    }
     let max_time = reading.services().max_time;
     understood(stages.len(), max_time, move |effort| Pipeline::read_with(&stages, &terms, effort)).await
 }
 
-/// `$collStats` alone, which tools ask to learn how large a collection is.
-async fn stats(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
+/// Stages that describe a collection and stand in front of all others.
+const DESCRIBING: [&str; 2] = ["$collStats", "$indexStats"];
+
+/// What a pipeline makes of the description of a collection, if it begins with one of [`DESCRIBING`].
+async fn described(reading: &Reading<'_>) -> Result<Option<Rest>, WireError> {
     let options = &reading.options;
-    let stages = options.array("pipeline")?.unwrap_or_default();
-    let [Bson::Document(stage)] = stages else { return Ok(None) };
-    let Ok(wanted) = stage.get_document("$collStats") else { return Ok(None) };
-    options.only(KNOWN)?;
+    let Some(Bson::Document(first)) = options.array("pipeline")?.and_then(|stages| stages.first()) else {
+        return Ok(None);
+    };
+    let Some((name, wanted)) = first.iter().next().filter(|(name, _)| DESCRIBING.contains(&name.as_str())) else {
+        return Ok(None);
+    };
+    let Bson::Document(wanted) = wanted else {
+        let message = format!("{name} must take a nested object but found: {wanted}");
+        return Err(WireError::new(code::FAILED_TO_PARSE, message));
+    };
+    // The stages behind it keep their places.
+    let pipeline = pipeline(reading, options, Some(doc! { "$match": {} })).await?;
     let Some(reach) = question::reach(reading, options).await? else {
         let message = format!("Collection [{}] not found.", options.namespace()?);
         return Err(WireError::new(code::NAMESPACE_NOT_FOUND, message));
     };
+    let documents =
+        if name == "$collStats" { vec![sizes(reading, &reach, wanted).await?] } else { index_stats(&reach, wanted)? };
+    let encoded: Vec<_> = documents.iter().map(super::listing::encoded).collect();
+    let all: Documents = encoded.iter().map(|document| &**document).collect();
+    let max_time = options.max_time(reading.services().max_time)?;
+    Ok(Some(finding::rest_of(tools::described(all, pipeline, max_time).await?)))
+}
+
+/// How large a collection is.
+async fn sizes(reading: &Reading<'_>, reach: &Reach, wanted: &Document) -> Result<Document, WireError> {
     if let Some(name) = wanted.keys().find(|name| !["count", "storageStats"].contains(&name.as_str())) {
         let message = format!("$collStats.{name}: this server tells count and storageStats");
         return Err(WireError::new(code::INVALID_OPTIONS, message));
     }
     let size = reach.size(reading.services()).await?;
-    let mut found = doc! { "ns": options.namespace()?, "localTime": reading.services().now() };
+    let mut found = doc! { "ns": reading.options.namespace()?, "localTime": reading.services().now() };
     if wanted.contains_key("storageStats") {
         found.insert("storageStats", super::listing::sizes(size, 1, reach.collection.indexes().len() + 1));
     }
     if wanted.contains_key("count") {
         found.insert("count", super::counting::number(size.documents));
     }
-    Ok(Some(finding::rest_of(Documents::of_one(&super::listing::encoded(&found)))))
+    Ok(found)
+}
+
+/// The indexes of a collection. How often each was used is not counted.
+fn index_stats(reach: &Reach, wanted: &Document) -> Result<Vec<Document>, WireError> {
+    if let Some(name) = wanted.keys().next() {
+        return Err(WireError::new(code::INVALID_OPTIONS, format!("$indexStats takes no options, such as {name}")));
+    }
+    let described = super::listing::described_indexes(reach.collection).into_iter().map(|spec| {
+        let (name, key) = (spec.get("name").cloned(), spec.get("key").cloned());
+        doc! { "name": name, "key": key, "spec": spec }
+    });
+    Ok(described.collect())
 }
 
 pub(super) async fn explain(reading: &Reading<'_>, options: &Options, with_stats: bool) -> Result<Document, WireError> {
@@ -116,7 +152,7 @@ pub(super) async fn explain(reading: &Reading<'_>, options: &Options, with_stats
 
 /// How the front of a pipeline is answered, and the stages behind it.
 async fn explained(reading: &Reading<'_>, options: &Options, with_stats: bool) -> Result<Document, WireError> {
-    let pipeline = pipeline(reading, options).await?;
+    let pipeline = pipeline(reading, options, None).await?;
     let (front, max_time) = (pipeline.front(), options.max_time(reading.services().max_time)?);
     let query = FindQuery {
         skip: front.skip,

@@ -9,8 +9,8 @@ use super::finding::{self, exists, first_size, listed, rest_of};
 use super::options::Options;
 use super::question::{limits, understood};
 use super::{Reading, done};
-use crate::query::Filter;
-use crate::service::tools::{COLLECTIONS, Size, ToolCollection};
+use crate::query::{Filter, Pipeline};
+use crate::service::tools::{self, COLLECTIONS, Size, ToolCollection};
 use crate::store::{Documents, FindQuery, IndexSpec};
 use crate::wire::error::{WireError, code};
 
@@ -64,8 +64,7 @@ pub(super) async fn indexes(reading: &Reading<'_>) -> Result<Vec<u8>, WireError>
     let Some(collection) = exists(reading, options.collection()?) else {
         return Err(WireError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
     };
-    let all = std::iter::once(id_index()).chain(collection.indexes().iter().map(index));
-    as_cursor(reading, all.collect(), namespace).await
+    as_cursor(reading, described_indexes(collection), namespace).await
 }
 
 pub(super) async fn collection_stats(reading: &Reading<'_>) -> Result<Vec<u8>, WireError> {
@@ -171,6 +170,8 @@ pub(super) fn sizes(size: Size, scale: i64, indexes: usize) -> Document {
         "avgObjSize": average(size),
         "storageSize": divided(size.bytes, scale),
         "nindexes": i32::try_from(indexes).unwrap_or(i32::MAX),
+        // How large each is, is not told. Tools take it that there is such a list.
+        "indexSizes": {},
     };
     sizes.extend(estimated(size));
     sizes
@@ -205,39 +206,18 @@ fn long(number: u64) -> Bson {
     Bson::Int64(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Whether one of the operators is anywhere in the document.
-fn names(document: &Document, operators: &[&str]) -> bool {
-    document.iter().any(|(name, value)| operators.contains(&name.as_str()) || is_named_in(value, operators))
-}
-
-fn is_named_in(value: &Bson, operators: &[&str]) -> bool {
-    match value {
-        Bson::Document(document) => names(document, operators),
-        Bson::Array(items) => items.iter().any(|item| is_named_in(item, operators)),
-        _ => false,
-    }
-}
-
 /// Those of the documents that the command's `filter` matches.
 async fn filtered(reading: &Reading<'_>, documents: Vec<Document>) -> Result<Vec<Document>, WireError> {
     let Some(filter) = reading.options.document("filter")?.filter(|filter| !filter.is_empty()) else {
         return Ok(documents);
     };
-    // It runs on the thread of the connection, so nothing that can take long is in it.
-    if names(filter, &["$expr", "$jsonSchema"]) {
-        return Err(WireError::new(code::BAD_VALUE, "filter: takes no $expr and no $jsonSchema here"));
-    }
     let (filter, limits, now) = (filter.clone(), limits(reading), reading.services().now());
     let parse = move |effort: &_| Filter::parse_with(&filter, &limits, now, effort);
-    let filter = understood(1, reading.services().max_time, parse).await?;
-    let mut found = Vec::new();
-    for document in documents {
-        let matches = filter.matches(&encoded(&document));
-        if matches.map_err(|error| WireError::new(error.code, error.message))? {
-            found.push(document);
-        }
-    }
-    Ok(found)
+    let max_time = reading.services().max_time;
+    let pipeline = Pipeline::matching(understood(1, max_time, parse).await?);
+    let all: Documents = documents.iter().map(encoded).collect::<Vec<_>>().iter().map(|raw| &**raw).collect();
+    let found = tools::described(all, pipeline, max_time).await?;
+    found.iter().map(|document| Ok(Document::try_from(document).expect("it is BSON"))).collect()
 }
 
 async fn as_cursor(reading: &Reading<'_>, found: Vec<Document>, namespace: String) -> Result<Vec<u8>, WireError> {
@@ -253,6 +233,11 @@ async fn as_cursor(reading: &Reading<'_>, found: Vec<Document>, namespace: Strin
 
 pub(super) fn encoded(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).expect("a description of ours is BSON")
+}
+
+/// The indexes of a collection, as MongoDB describes them.
+pub(super) fn described_indexes(collection: ToolCollection) -> Vec<Document> {
+    std::iter::once(id_index()).chain(collection.indexes().iter().map(index)).collect()
 }
 
 /// The description of an index, as MongoDB gives it.

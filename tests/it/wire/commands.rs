@@ -1,6 +1,8 @@
 //! What tools ask beside documents, and how options are honoured or refused.
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
+use futures::TryStreamExt;
+use mongodb::Database;
 use serde_json::json;
 
 use super::support::{DATABASE, ToolApp, refused};
@@ -56,10 +58,17 @@ async fn the_inventory_is_the_one_database() {
 async fn collections_and_indexes_are_described_as_in_mongodb() {
     let tools = ToolApp::start().await;
     let database = tools.admin().await;
-    for slow in [doc! { "$expr": { "$eq": [1, 1] } }, doc! { "$and": [{ "$jsonSchema": {} }] }] {
-        let (code, message) = refused(&database, doc! { "listCollections": 1, "filter": slow }).await;
-        assert_eq!((code, message.contains("takes no $expr")), (2, true), "{message}");
+    for (filter, count) in [
+        (doc! { "$expr": { "$eq": [{ "$strLenCP": "$name" }, 17] } }, 2),
+        (doc! { "$jsonSchema": { "properties": { "name": { "pattern": "^management" } } } }, 3),
+    ] {
+        let command = doc! { "listCollections": 1, "nameOnly": true, "filter": filter.clone() };
+        let listed = database.run_command(command).await.expect("a list");
+        let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
+        assert_eq!(batch.len(), count, "{filter}");
     }
+    let fails = doc! { "listCollections": 1, "filter": { "$expr": { "$divide": [1, { "$size": [[]] }] } } };
+    assert_eq!(refused(&database, fails).await.0, 2);
     let listed = database.run_command(doc! { "listCollections": 1, "filter": { "name": "framework.types" } });
     let listed = listed.await.expect("a list");
     let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
@@ -92,6 +101,49 @@ async fn sizes_are_those_of_the_documents() {
     let all = database.run_command(doc! { "dbStats": 1 }).await.expect("figures");
     assert_eq!(all.get_i64("collections").ok(), Some(6));
     assert!(all.get_i64("dataSize").expect("a size") > stats.get_i64("size").expect("a size"));
+}
+
+/// The results of a pipeline on objects.
+async fn aggregated(database: &Database, pipeline: Vec<Document>) -> Vec<Document> {
+    let collection = database.collection::<Document>("framework.objects");
+    collection.aggregate(pipeline).await.expect("results").try_collect().await.expect("results")
+}
+
+#[tokio::test]
+async fn stages_that_describe_a_collection_stand_in_front_of_others() {
+    let tools = ToolApp::start().await;
+    let database = tools.admin().await;
+    let type_id = tools.app.create_type("rack", &[]).await;
+    tools.app.create_object(type_id, &json!({})).await;
+    let stats = doc! { "$collStats": { "storageStats": {}, "count": {} } };
+    let sums = doc! { "$group": {
+        "_id": Bson::Null, "objects": { "$sum": "$storageStats.count" }, "indexes": { "$max": "$storageStats.nindexes" }
+    } };
+    assert_eq!(
+        aggregated(&database, vec![stats.clone(), sums]).await,
+        [doc! { "_id": Bson::Null, "objects": 1_i64, "indexes": 4 }]
+    );
+    let names =
+        vec![doc! { "$indexStats": {} }, doc! { "$sort": { "name": 1 } }, doc! { "$project": { "name": 1, "key": 1 } }];
+    let expected = [
+        doc! { "name": "_id_", "key": { "_id": 1 } },
+        doc! { "name": "fields", "key": { "fields.name": 1, "fields.value": 1 } },
+        doc! { "name": "public_id", "key": { "public_id": 1 } },
+        doc! { "name": "type_id", "key": { "type_id": 1, "public_id": 1 } },
+    ];
+    assert_eq!(aggregated(&database, names).await, expected);
+    let asked = |pipeline: Vec<Document>| doc! { "aggregate": "framework.objects", "pipeline": pipeline, "cursor": {} };
+    let join = doc! { "$lookup": { "from": "framework.types", "localField": "a", "foreignField": "b", "as": "c" } };
+    for (pipeline, code) in [
+        (vec![stats.clone(), join], 13),
+        (vec![doc! { "$limit": 1 }, stats], 224),
+        (vec![doc! { "$indexStats": { "a": 1 } }], 72),
+        (vec![doc! { "$collStats": 1 }], 9),
+    ] {
+        assert_eq!(refused(&database, asked(pipeline.clone())).await.0, code, "{pipeline:?}");
+    }
+    let (_, message) = refused(&database, asked(vec![doc! { "$collStats": {} }, doc! { "$foo": 1 }])).await;
+    assert!(message.contains("pipeline.1.$foo"), "{message}");
 }
 
 #[tokio::test]

@@ -3,14 +3,13 @@
 use bson::doc;
 use bson::raw::{RawDocument, RawDocumentBuf};
 
-use crate::admission::Share;
 use crate::query::pipeline::{Flow, Front, Source};
 use crate::query::{Filter, Pipeline};
 use crate::store::embedded::plan::planner::Wanted;
 use crate::store::embedded::read::execute::{CollectionReader, Deadline};
 use crate::store::embedded::read::find::Question;
 use crate::store::embedded::read::snapshot::Snapshot;
-use crate::store::{AggregateQuery, Documents, FindQuery, Reach, StoreError};
+use crate::store::{AggregateQuery, Documents, FindQuery, Reach, Results, StoreError, piped};
 
 /// The collections of a snapshot, as far as the caller may see them.
 pub(crate) struct Reading<'a> {
@@ -94,23 +93,7 @@ pub(crate) fn run(reading: &Reading<'_>, name: &str, query: &AggregateQuery) -> 
         reading.read(name, &asked, &mut |document| run.push(document, reading, &mut give))?;
         run.finish(reading, &mut give)?;
     }
-    Ok(results.documents)
-}
-
-/// A source without collections, for stages that read none.
-struct Nothing;
-
-impl Source for Nothing {
-    type Error = StoreError;
-
-    fn each(
-        &self,
-        _: &str,
-        _: &Front,
-        _: &mut dyn FnMut(&RawDocument) -> Result<Flow, StoreError>,
-    ) -> Result<(), StoreError> {
-        Ok(())
-    }
+    Ok(results.into_documents())
 }
 
 /// What the stages behind the front make of some documents; each gives its own results.
@@ -119,41 +102,5 @@ pub(crate) fn apply(
     (pipeline, done): (&Pipeline, usize),
     documents: &Documents,
 ) -> Result<Documents, StoreError> {
-    let budget = deadline.budget();
-    let mut results = Results::new(usize::MAX, deadline.share());
-    let mut give = |document: &RawDocument| results.push(document);
-    let mut run = pipeline.run(done, &budget);
-    for document in documents.iter() {
-        if run.push(document, &Nothing, &mut give)?.is_break() {
-            break;
-        }
-    }
-    run.finish(&Nothing, &mut give)?;
-    Ok(results.documents)
-}
-
-/// Results that are held until all are there.
-struct Results {
-    documents: Documents,
-    max_bytes: usize,
-    share: Share,
-    covered: usize,
-}
-
-impl Results {
-    fn new(max_bytes: usize, share: Share) -> Self {
-        Self { documents: Documents::new(), max_bytes, share, covered: 0 }
-    }
-
-    fn push(&mut self, document: &RawDocument) -> Result<Flow, StoreError> {
-        self.documents.push(document);
-        let bytes = self.documents.bytes();
-        if bytes > self.max_bytes {
-            return Err(StoreError::TooLarge);
-        }
-        if bytes > self.covered {
-            self.covered = self.share.cover(bytes)?;
-        }
-        Ok(Flow::Continue(()))
-    }
+    piped((pipeline, done), documents.iter(), &deadline.budget(), Results::new(usize::MAX, deadline.share()))
 }
