@@ -37,6 +37,14 @@ attempt("a long cursor", () => {
     objects.find().batchSize(500).forEach(one => { count += 1; sum += Number(one.public_id); });
     return [count, sum];
 });
+attempt("a cursor of 100,000 documents", () => {
+    let count = 0, sum = 0;
+    objects.aggregate([{ $limit: 1 }, { $set: { n: { $range: [0, 100000] } } }, { $unwind: "$n" }, { $project: { _id: 0, n: 1 } }], { cursor: { batchSize: 1000 } })
+        .forEach(one => { count += 1; sum += Number(one.n); });
+    return [count, sum];
+});
+attempt("statistics", () => objects.aggregate([{ $collStats: { storageStats: {} } }, { $project: { _id: 0, count: { $toLong: "$storageStats.count" }, indexes: "$storageStats.nindexes" } }]).toArray());
+attempt("index statistics", () => objects.aggregate([{ $indexStats: {} }, { $sort: { name: 1 } }, { $project: { _id: 0, name: 1, key: 1 } }]).toArray());
 attempt("an unknown operator", () => objects.find({ a: { $foo: 1 } }).toArray());
 attempt("a wrong type", () => objects.find({ $expr: { $divide: [1, "$version"] } }).toArray());
 attempt("an unknown stage", () => objects.aggregate([{ $foo: 1 }]).toArray());

@@ -162,6 +162,12 @@ impl PipelineParser {
         let Some(order) = options.get("sortBy") else { return self.fail(5_788_005, "needs sortBy") };
         let order = self.within("sortBy", |parser| match order {
             Bson::Document(order) => parser.order(order),
+            // As in MongoDB, which takes it for a document from positions to directions.
+            Bson::Array(directions) => {
+                let by_position = directions.iter().enumerate();
+                let order = by_position.map(|(place, direction)| (place.to_string(), direction.clone()));
+                parser.order(&order.collect())
+            }
             _ => parser.fail(10065, "an order is a document"),
         })?;
         let input = self.needed(options, "output", 5_788_004)?;

@@ -110,9 +110,32 @@ fn with_guards(stage: &Document, reach: &Reach) -> Result<Document, StoreError> 
             }
             Bson::Document(guarded_parts)
         }
+        ("$group", Bson::Document(members)) => Bson::Document(without_undefined(members)),
+        ("$bucket", Bson::Document(options)) => {
+            let mut options = options.clone();
+            if let Ok(members) = options.get_document("output") {
+                options.insert("output", without_undefined(members));
+            }
+            Bson::Document(options)
+        }
         (_, operand) => operand.clone(),
     };
     Ok(doc! { name: operand })
+}
+
+/// Accumulators where `$mergeObjects` meets null in place of the deprecated kind "undefined", which counts as null there:
+/// MongoDB 6.0.5 ends itself on it.
+fn without_undefined(members: &Document) -> Document {
+    let member = |(name, accumulator): (&String, &Bson)| {
+        let operand = accumulator.as_document().filter(|one| one.len() == 1).and_then(|one| one.get("$mergeObjects"));
+        let accumulator = match operand {
+            // The server refuses a list.
+            None | Some(Bson::Array(_)) => accumulator.clone(),
+            Some(operand) => doc! { "$mergeObjects": { "$ifNull": [operand.clone(), null] } }.into(),
+        };
+        (name.clone(), accumulator)
+    };
+    members.iter().map(member).collect()
 }
 
 /// The options of a stage that reads a collection, with its guard in the pipeline.
@@ -147,6 +170,19 @@ mod tests {
         let expected =
             vec![doc! { "$match": { "$and": [guard, { "a": 1 }] } }, doc! { "$limit": i64::MAX }, stages[1].clone()];
         assert_eq!(guarded(&stages, &hidden(), &Reach::default()).expect("nothing is out of reach"), expected);
+    }
+
+    #[test]
+    fn undefined_values_are_kept_from_what_ends_the_server() {
+        let group = doc! { "_id": "$mergeObjects", "a": { "$mergeObjects": "$a" }, "b": { "$push": { "$mergeObjects": "$a" } } };
+        let output = doc! { "a": group.get("a").cloned() };
+        let sent = doc! { "_id": "$mergeObjects", "a": { "$mergeObjects": { "$ifNull": ["$a", null] } }, "b": group.get("b").cloned() };
+        let stages = [doc! { "$group": &group }, doc! { "$bucket": { "groupBy": "$a", "output": output } }];
+        let expected = [
+            doc! { "$group": &sent },
+            doc! { "$bucket": { "groupBy": "$a", "output": { "a": sent.get("a").cloned() } } },
+        ];
+        assert_eq!(guarded(&stages, &Filter::all(), &Reach::default()).expect("nothing is read"), expected);
     }
 
     #[test]

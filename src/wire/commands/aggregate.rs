@@ -11,7 +11,8 @@ use crate::store::{Documents, FindQuery};
 use crate::wire::cursors::Rest;
 use crate::wire::error::{WireError, code};
 
-/// All options of `aggregate`. That a disk may be used changes nothing.
+/// All options of `aggregate`. That a disk may be used changes nothing, and neither does how safe writes are: drivers say so
+/// with each pipeline, for those that write.
 const KNOWN: &[&str] = &[
     "allowDiskUse",
     "bypassDocumentValidation",
@@ -22,6 +23,7 @@ const KNOWN: &[&str] = &[
     "let",
     "pipeline",
     "readConcern",
+    "writeConcern",
 ];
 
 /// Options of `aggregate` that this server does not offer, with the reason.

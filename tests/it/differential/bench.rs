@@ -71,6 +71,8 @@ pub(super) enum Asked {
     AsItIs,
     /// Without its index on `_id`; a pipeline stage by stage.
     ByScan,
+    /// A pipeline as it is, without the index on `_id`.
+    Naturally,
     /// With a limit that takes nothing away.
     WithLimit,
     /// A pipeline one stage at a time, and what each gives is stored: nothing is kept between stages that no document holds.
@@ -249,6 +251,9 @@ impl Bench {
             let stages = about(stages, self.plain);
             let stages = if asked == Asked::ByScan { unmoved(&stages) } else { stages };
             command = doc! { "aggregate": self.plain, "pipeline": stages, "cursor": { "batchSize": 1_000_000 } };
+            if asked == Asked::Naturally {
+                command.insert("hint", doc! { "$natural": 1 });
+            }
         } else if asked == Asked::ByScan {
             command.insert("hint", doc! { "$natural": 1 });
         }

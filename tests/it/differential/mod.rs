@@ -9,6 +9,7 @@
 
 mod bench;
 mod case;
+mod culprit;
 mod documents;
 mod expressions;
 mod fields;
@@ -16,7 +17,7 @@ mod filters;
 mod generator;
 mod lanes;
 mod operators;
-mod pipelines;
+pub(crate) mod pipelines;
 mod projections;
 mod questions;
 pub(crate) mod random;

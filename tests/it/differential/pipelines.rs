@@ -215,7 +215,7 @@ impl Generator<'_> {
 }
 
 /// The pipeline with the name of a collection where it says [`ITSELF`].
-pub(super) fn about(stages: &[Bson], collection: &str) -> Vec<Bson> {
+pub(crate) fn about(stages: &[Bson], collection: &str) -> Vec<Bson> {
     stages.iter().map(|stage| named(stage, collection)).collect()
 }
 

@@ -4,6 +4,8 @@ use bson::{Bson, Document, doc};
 
 use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
+use super::culprit::{fails_in_match, is_refused_with_a_document, looks_up_by_id};
+use super::generator::Question;
 
 /// What the answers come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,19 +46,22 @@ pub(super) enum Known {
     /// A query that fails on a document does not look at it when an index of the embedded store leads past it, as that on `_id` may.
     FailurePassedByIndex,
     /// With an index MongoDB asks conditions in another order and passes documents by, so that it meets other failures than
-    /// without one. The collection here has one on `_id`. Told to scan, it answers as the embedded store does.
+    /// without one. The collection here has one on `_id`. Told to scan, it answers as the embedded store does. A `$lookup` by `_id`
+    /// cannot be told.
     FailureByPlan,
     /// The server's second engine answers otherwise than its first: it moves members, keeps another one of equal values, and wraps
     /// the largest key. What is not given to it, the server answers as the embedded store does.
     OtherEngine,
-    /// A `$match` behind other stages asks its conditions in the order in which they are written; here in that of filters.
+    /// A `$match` behind other stages asks its conditions in the order in which they are written; here in that of filters. The
+    /// store that fails begins to fail at such a stage.
     FailureInMatch,
     /// A member that one stage takes out and a later one sets comes back to its place in the server; here it comes last.
     PlaceOfMembers,
     /// Between stages the server keeps elements that a projection dropped from an array, and its answers show it: a later stage
     /// counts or sets them. When each stage reads what the one before it has given, it answers as the embedded store does.
     KeptBetweenStages,
-    /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document.
+    /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document, and
+    /// refuses then.
     RefusedAhead,
     /// A schema beside an expression that fails, in one `$or`: MongoDB asks their parts in an order of its own; here the schema
     /// decides first. docs/filters.md, What differs between the stores.
@@ -91,6 +96,10 @@ impl Known {
 const CANNOT_INVERT_BOUNDS: i32 = 4_457_011;
 /// What its second engine says of some groups by a decimal: "duplicate field".
 const DUPLICATE_FIELD: i32 = 4_822_806;
+/// What it says of an `$ifNull` of `$$REMOVE` and one more, of which it has taken the first out itself.
+const LEFT_ALONE: i32 = 5_868_001;
+/// All of these.
+const FAULTS: [i32; 3] = [CANNOT_INVERT_BOUNDS, DUPLICATE_FIELD, LEFT_ALONE];
 
 /// Functions of decimals whose last digits may differ.
 const TRANSCENDENTAL: [&str; 21] = [
@@ -139,7 +148,7 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if plain.as_ref().is_err_and(|refusal| refusal.words.contains("regular expression: ")) && mongo.is_ok() {
         return Some(Known::RegularExpression);
     }
-    if mongo.as_ref().is_err_and(|refusal| matches!(refusal.code, Some(CANNOT_INVERT_BOUNDS | DUPLICATE_FIELD))) {
+    if mongo.as_ref().is_err_and(|refusal| refusal.code.is_some_and(|code| FAULTS.contains(&code))) {
         return Some(Known::ServerFault);
     }
     if mongo.as_ref().is_ok_and(|found| found.documents.iter().any(|document| Document::try_from(document).is_err())) {
@@ -155,6 +164,12 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if mongo.is_ok() != plain.is_ok() && is_same_answer(&bench.ask_server(question, Asked::ByScan).await, plain) {
         return Some(Known::FailureByPlan);
     }
+    if let Some(stages) = question.pipeline.as_deref().filter(|_| mongo.is_ok() != plain.is_ok()) {
+        let by_scan = bench.ask_server(question, Asked::Naturally).await;
+        if is_same_answer(&by_scan, plain) || (mongo.is_err() && looks_up_by_id(stages, has_bounds_of_id)) {
+            return Some(Known::FailureByPlan);
+        }
+    }
     if mongo.is_err() && plain.is_ok() && has_bounds_of_id(&question.filter) {
         return Some(Known::FailurePassedByIndex);
     }
@@ -164,7 +179,7 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::Stored).await, plain) {
         return Some(Known::KeptBetweenStages);
     }
-    if let Some(known) = known_of_pipeline(question.pipeline.as_deref(), mongo, plain) {
+    if let Some(known) = known_of_pipeline(bench, question, mongo, plain).await {
         return Some(known);
     }
     if mongo.is_ok() != plain.is_ok() && has_schema_beside_expression(&question.filter) {
@@ -186,12 +201,14 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     }
 }
 
-fn known_of_pipeline(stages: Option<&[Bson]>, mongo: &Answer, plain: &Answer) -> Option<Known> {
-    let written = doc! { "pipeline": stages? };
+async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, plain: &Answer) -> Option<Known> {
+    let written = doc! { "pipeline": question.pipeline.as_deref()? };
     match (mongo, plain) {
-        (Ok(_), Err(refusal)) if refusal.words.contains(".$lookup.") => Some(Known::RefusedAhead),
-        (Ok(_), Err(_)) | (Err(_), Ok(_)) if names(&written, &["$match"]) && names(&written, &["$expr"]) => {
-            Some(Known::FailureInMatch)
+        (Ok(_), Err(refusal)) if is_refused_with_a_document(bench, question, refusal).await => {
+            Some(Known::RefusedAhead)
+        }
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => {
+            fails_in_match(bench, question, mongo.is_err()).await.then_some(Known::FailureInMatch)
         }
         (Ok(mongo), Ok(plain)) if names(&written, &["$set", "$addFields", "$lookup"]) => {
             let in_order = |found: &Found| -> Option<Vec<Bson>> {
@@ -199,7 +216,8 @@ fn known_of_pipeline(stages: Option<&[Bson]>, mongo: &Answer, plain: &Answer) ->
                 Some(documents.into_iter().map(|document| by_name(document.into())).collect())
             };
             let (mongo, plain) = (Bson::Array(in_order(mongo)?), Bson::Array(in_order(plain)?));
-            is_same(&mongo, &plain).then_some(Known::PlaceOfMembers)
+            let is_near = names(&written, &TRANSCENDENTAL) && is_near(&mongo, &plain);
+            (is_same(&mongo, &plain) || is_near).then_some(Known::PlaceOfMembers)
         }
         _ => None,
     }

