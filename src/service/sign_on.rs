@@ -125,6 +125,9 @@ impl Newcomer<'_> {
                 return Ok(as_bearer(&account.caller, bearer));
             }
             if !self.move_user(link.user_id, group_id).await? {
+                // Another request of this instance may have moved the user since the account was read.
+                let account = services.directory.account(link.user_id).await?;
+                let account = account.filter(|account| account.active).ok_or(AuthError::InvalidToken)?;
                 return Ok(as_bearer(&account.caller, bearer));
             }
         }
