@@ -44,27 +44,19 @@ pub enum Action {
     Outside,
 }
 
-/// All actions with the names that entries have for them.
-const ACTIONS: [(Action, &str); 8] = [
-    (Action::Create, "CREATE"),
-    (Action::Edit, "EDIT"),
-    (Action::Delete, "DELETE"),
-    (Action::ActiveChange, "ACTIVE_CHANGE"),
-    (Action::Clean, "CLEAN"),
-    (Action::Import, "IMPORT"),
-    (Action::Revert, "REVERT"),
-    (Action::Outside, "OUTSIDE"),
-];
-
 impl Action {
     /// Its name in entries.
     pub fn name(self) -> &'static str {
-        ACTIONS.iter().find(|(action, _)| *action == self).map_or("", |(_, name)| name)
-    }
-
-    /// The action of this name.
-    pub fn of(name: &str) -> Option<Self> {
-        ACTIONS.iter().find(|(_, known)| *known == name).map(|(action, _)| *action)
+        match self {
+            Self::Create => "CREATE",
+            Self::Edit => "EDIT",
+            Self::Delete => "DELETE",
+            Self::ActiveChange => "ACTIVE_CHANGE",
+            Self::Clean => "CLEAN",
+            Self::Import => "IMPORT",
+            Self::Revert => "REVERT",
+            Self::Outside => "OUTSIDE",
+        }
     }
 }
 
@@ -77,7 +69,7 @@ pub enum Changes {
     Patched(Document),
     /// The document that was removed, whole: `{"deleted": {...}}`.
     Deleted(Document),
-    /// Nobody knows: another tool changed the document. `{"unknown": true}`.
+    /// Nobody knows: another tool changed the document, or stored it as no patch can restore it. `{"unknown": true}`.
     Unknown,
 }
 

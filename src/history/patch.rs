@@ -129,7 +129,8 @@ fn is_named<T: AsRef<str> + Eq + std::hash::Hash>(names: impl Iterator<Item = Op
     is_any
 }
 
-fn escaped(segment: &str) -> String {
+/// A name as a segment of a JSON pointer.
+pub fn escaped(segment: &str) -> String {
     segment.replace('~', "~0").replace('/', "~1")
 }
 

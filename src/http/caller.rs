@@ -75,7 +75,11 @@ pub(super) async fn authorize<B: MessageBody + 'static>(
                     Err(error) => return Ok(refused(request, &error)),
                 };
                 let ticket = admit(&request, &state, caller);
-                Ok(ticket.scope(history::by(author, next.call(request))).await?.map_into_left_body())
+                let answered = match author {
+                    Some(author) => ticket.scope(history::by(author, next.call(request))).await,
+                    None => ticket.scope(next.call(request)).await,
+                };
+                Ok(answered?.map_into_left_body())
             }
             Err(error) => Ok(refused(request, &error)),
         }

@@ -92,7 +92,9 @@ pub async fn outermost(
     let _under_way = under_way(request.request());
     let _counted = settings.metrics.begin();
     let id = request_id(&request);
-    request.extensions_mut().insert(RequestId(id.clone()));
+    if !request.method().is_safe() {
+        request.extensions_mut().insert(RequestId(id.clone()));
+    }
     use_plural_path(&mut request);
     let mut response = next.call(request).await?.map_into_boxed_body();
     let ticket = response.request().extensions().get::<Ticket>().cloned().unwrap_or_default();

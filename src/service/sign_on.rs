@@ -10,8 +10,8 @@
 //! | is the last active administrator, and the claims name another group | refused |
 //!
 //! A user is found by issuer and `sub`, which the credential of the user holds ([`credentials`]); names decide nothing.
-//! Nothing is written unless a user is made or moved. A token decides once about the group, so that two tokens with
-//! different claims do not move a user to and fro, and an old token brings no group back.
+//! Nothing is written unless a user is made or moved. A token decides once about the group. So two tokens with
+//! different claims do not move a user to and fro. An old token brings no group back.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use bson::raw::RawDocument;
 
 use super::accounts::AccountError;
 use super::credentials::{self, Credential};
-use super::directory::Caller;
+use super::directory::{Account, Caller};
 use super::error::ServiceError;
 use super::error_code::ErrorCode;
 use super::identities::Identities;
@@ -105,7 +105,7 @@ struct Newcomer<'a> {
 
 impl Newcomer<'_> {
     async fn caller(&self) -> Result<Arc<Caller>, SignOnError> {
-        let Self { services, identities, bearer, .. } = *self;
+        let Self { identities, bearer, .. } = *self;
         let Some(group) = &bearer.group else {
             let message = "the issuer knows you, but none of your groups has a place here: see auth.oidc.groups";
             return Err(self.refusal(message).into());
@@ -119,19 +119,22 @@ impl Newcomer<'_> {
                 self.make_user(group_id).await?;
                 continue;
             };
-            let account = services.directory.account(link.user_id).await?;
-            let account = account.filter(|account| account.active).ok_or(AuthError::InvalidToken)?;
+            let account = self.account(link.user_id).await?;
             if account.caller.group_id == group_id || bearer.issued_at <= link.claims_at() {
                 return Ok(as_bearer(&account.caller, bearer));
             }
             if !self.move_user(link.user_id, group_id).await? {
                 // Another request of this instance may have moved the user since the account was read.
-                let account = services.directory.account(link.user_id).await?;
-                let account = account.filter(|account| account.active).ok_or(AuthError::InvalidToken)?;
-                return Ok(as_bearer(&account.caller, bearer));
+                return Ok(as_bearer(&self.account(link.user_id).await?.caller, bearer));
             }
         }
         Err(ServiceError::Contended(format!("the user of {:?}", bearer.subject)).into())
+    }
+
+    /// The account of an active user.
+    async fn account(&self, user_id: i64) -> Result<Arc<Account>, SignOnError> {
+        let account = self.services.directory.account(user_id).await?;
+        Ok(account.filter(|account| account.active).ok_or(AuthError::InvalidToken)?)
     }
 
     /// Makes the user, unless another request was faster.

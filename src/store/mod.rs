@@ -409,6 +409,19 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The collection that it is about.
+    pub fn collection(&self) -> &'static str {
+        match self {
+            Self::Insert { collection, .. }
+            | Self::Replace { collection, .. }
+            | Self::Delete { collection, .. }
+            | Self::DeleteMany { collection, .. }
+            | Self::UpdateMany { collection, .. } => collection,
+        }
+    }
+}
+
 /// The collection that holds the counters of [`Condition::Unchanged`]: `{_id: scope, at: Int64}`.
 pub const SCOPES: &str = "service.scopes";
 

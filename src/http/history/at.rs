@@ -20,10 +20,10 @@ pub(in crate::http) async fn of_list(
     params: &ListParams,
     access: AccessLists,
 ) -> Result<web::Data<HttpState>, ApiError> {
-    if params.query.explain && params.sent.get(AT).is_some() {
+    let Some(at) = params.sent.get(AT) else { return Ok(state) };
+    if params.query.explain {
         return Err(ApiError::parameter(EXPLAIN, "explains lists of the present; leave out at"));
     }
-    let Some(at) = params.sent.get(AT) else { return Ok(state) };
     if params.query.stages.is_some() {
         return Err(ApiError::parameter(AT, "a pipeline reads the present; send a filter"));
     }

@@ -18,18 +18,21 @@ const LONGEST_COMMENT: usize = 500;
 /// The id of a request, among its extensions.
 pub(in crate::http) struct RequestId(pub String);
 
-/// The author of what `caller` changes by this request.
+/// The author of what `caller` changes by this request; nobody where its method changes nothing.
 ///
 /// # Errors
 /// A comment that cannot be read or is too long.
-pub(in crate::http) fn author_of(request: &ServiceRequest, caller: &Caller) -> Result<Author, ApiError> {
+pub(in crate::http) fn author_of(request: &ServiceRequest, caller: &Caller) -> Result<Option<Author>, ApiError> {
     let comment = request.headers().get(&COMMENT).map(|value| comment(value.as_bytes())).transpose()?;
-    Ok(Author {
+    if request.method().is_safe() {
+        return Ok(None);
+    }
+    Ok(Some(Author {
         user_id: Some(caller.user_id),
         user_name: Some(caller.user_name.clone()),
         comment: comment.filter(|comment| !comment.is_empty()),
         request_id: request.extensions().get::<RequestId>().map(|id| id.0.clone()),
-    })
+    }))
 }
 
 fn comment(sent: &[u8]) -> Result<String, ApiError> {

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use bson::raw::RawDocumentBuf;
 use serde_json::{Map, Value, json};
 
+use crate::history::patch::escaped;
 use crate::http::caller::Authenticated;
 use crate::http::envelope::{self, Wire};
 use crate::http::error::ApiError;
@@ -92,10 +93,6 @@ fn difference(place: &str, before: &Value, after: &Value, patch: &mut Vec<Value>
         }
         _ => patch.push(json!({ "op": "replace", "path": place, "value": after })),
     }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

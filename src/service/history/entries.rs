@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 use futures::TryStreamExt;
+use futures::future::ready;
 
 use super::feed::DeletedTypes;
 use super::heads::of_kind;
@@ -110,31 +111,32 @@ async fn list(
     if let Some(visible) = visible {
         query.filter = query.filter.guarded_by(visible);
     }
-    let shown =
-        |documents: &Documents| documents.iter().map(|entry| shown(types, entry)).collect::<Result<Vec<_>, _>>();
-    let all = |documents: &Documents| {
-        Ok::<_, StoreError>(shown(documents)?.iter().map(|entry| &**entry).collect::<Documents>())
-    };
     Ok(match resource::list::<Logs>(services, &query).await? {
         Listed::Page(mut page) => {
-            page.documents = all(&page.documents)?;
+            page.documents = all_shown(types, &page.documents)?;
             Listed::Page(page)
         }
         Listed::Keyed(mut page, behind) => {
-            page.documents = all(&page.documents)?;
+            page.documents = all_shown(types, &page.documents)?;
             Listed::Keyed(page, behind)
         }
         Listed::Chunked(mut chunks) => {
             let types = Arc::clone(types);
-            let documents = chunks.documents.and_then(move |chunk| {
-                let entries: Result<Vec<_>, _> = chunk.iter().map(|entry| self::shown(&types, entry)).collect();
-                std::future::ready(entries.map(|entries| entries.iter().map(|entry| &**entry).collect()))
-            });
+            let documents = chunks.documents.and_then(move |chunk| ready(all_shown(&types, &chunk)));
             chunks.documents = Box::pin(documents);
             Listed::Chunked(chunks)
         }
         explained @ Listed::Explained(_) => explained,
     })
+}
+
+/// What clients see of each of these entries.
+fn all_shown(types: &Types, entries: &Documents) -> Result<Documents, StoreError> {
+    let mut all = Documents::new();
+    for entry in entries.iter() {
+        all.push(&shown(types, entry)?);
+    }
+    Ok(all)
 }
 
 /// The condition on entries that leaves out those of objects that are hidden from the caller; nothing if none are.

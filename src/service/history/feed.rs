@@ -19,13 +19,13 @@ use tokio::sync::{OnceCell, broadcast};
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
 use super::past::{Moment, PastState, changed_since, changes_of};
-use super::resources::{RESOURCES, unreadable};
+use super::resources::{RESOURCES, condition, unreadable};
 use crate::clock::Clock;
 use crate::domain::acl::Acl;
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::state_of;
 use crate::history::patch::apply;
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::LOGS;
 use crate::store::{FindQuery, Store, StoreError};
 
@@ -181,7 +181,7 @@ impl Feed {
         self.settle().await
     }
 
-    /// Since when entries are kept, and the smallest position that can be gone on from.
+    /// The smallest position that can be gone on from.
     ///
     /// # Errors
     /// Errors of the store.
@@ -246,8 +246,7 @@ impl Feed {
             };
         }
         let since = self.clock.now().timestamp_millis() - i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX);
-        let recent = Filter::parse(&doc! { "time": { "$gt": DateTime::from_millis(since) } }, &Limits::NONE)
-            .map_err(StoreError::backend)?;
+        let recent = condition(&doc! { "time": { "$gt": DateTime::from_millis(since) } });
         let query = FindQuery::new(has_sequence().and(recent), self.max_time).sorted(Sort::by("sequence", false));
         let found = self.store.find(LOGS, &query).await?;
         let sequences: Vec<i64> = found.iter().filter_map(|entry| integer(entry, "sequence")).collect();
@@ -364,7 +363,7 @@ impl Feed {
     ) -> Result<Vec<RawDocumentBuf>, StoreError> {
         let mut bounds = doc! { "$gt": position };
         bounds.extend(until.map(|until| ("$lte".to_owned(), until.into())));
-        let behind = Filter::parse(&doc! { "sequence": bounds }, &Limits::NONE).map_err(StoreError::backend)?;
+        let behind = condition(&doc! { "sequence": bounds });
         let query = FindQuery::new(has_sequence().and(behind), self.max_time).sorted(Sort::by("sequence", false));
         let found = self.store.find(LOGS, &query.limited(most)).await?;
         Ok(found.iter().map(RawDocument::to_owned).collect())

@@ -4,7 +4,7 @@
 use bson::doc;
 
 use super::heads::of_this_service;
-use crate::query::{Filter, Limits};
+use super::resources::condition;
 use crate::service::error::ServiceError;
 use crate::service::resource;
 use crate::service::services::Services;
@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 500;
 /// Errors of the store.
 pub async fn forget(services: &Services, user_id: i64) -> Result<(), ServiceError> {
     let named = doc! { "user_id": user_id, "user_name": { "$exists": true, "$ne": FORGOTTEN } };
-    let named = of_this_service().and(Filter::parse(&named, &Limits::NONE)?);
+    let named = of_this_service().and(condition(&named));
     loop {
         let query = FindQuery::new(named.clone(), services.max_time).limited(AT_ONCE);
         let found = services.store.find(LOGS, &query).await?;

@@ -7,6 +7,7 @@ use bson::raw::RawDocument;
 use bson::{Bson, DateTime, bson, doc};
 use futures::TryStreamExt;
 
+use super::resources::condition;
 use crate::domain::document::integer;
 use crate::history::entry::Head;
 use crate::query::{Filter, Limits, Pipeline, Sort};
@@ -70,6 +71,5 @@ pub(super) fn of_kind(kind: &str) -> Filter {
 
 /// The entries of this service; DATAGERRY's have no resource.
 pub(super) fn of_this_service() -> Filter {
-    let has_resource = Filter::parse(&doc! { "resource": { "$exists": true } }, &Limits::NONE);
-    has_resource.expect("the condition is made of known operators")
+    condition(&doc! { "resource": { "$exists": true } })
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
-use bson::{DateTime, Document, doc};
+use bson::{DateTime, doc};
 
+use super::resources::condition;
 use crate::domain::document::raw;
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
@@ -47,7 +48,7 @@ pub(super) async fn last_before(
     limit: DateTime,
     max_time: Duration,
 ) -> Result<Option<i64>, StoreError> {
-    let before = Filter::parse(&doc! { "time": { "$lt": limit } }, &Limits::NONE).map_err(StoreError::backend)?;
+    let before = condition(&doc! { "time": { "$lt": limit } });
     let query = FindQuery::new(has_sequence().and(before), max_time).sorted(Sort::by("time", true));
     // Times of different resources need not follow the sequences exactly.
     let found = store.find(LOGS, &query.limited(1000)).await?;
@@ -63,6 +64,5 @@ pub(super) async fn last(store: &dyn Store, max_time: Duration) -> Result<i64, S
 
 /// The entries of this service, for their index: DATAGERRY's have no sequence.
 pub(super) fn has_sequence() -> Filter {
-    let document: Document = doc! { "sequence": { "$exists": true } };
-    Filter::parse(&document, &Limits::NONE).expect("the condition is made of known operators")
+    condition(&doc! { "sequence": { "$exists": true } })
 }

@@ -7,11 +7,11 @@ use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, doc};
 
 use super::heads::of_kind;
-use super::resources::{resource_of, unreadable};
+use super::resources::{condition, resource_of, unreadable};
 use crate::domain::document::{integer, raw};
 use crate::history::entry::{Head, state_of};
 use crate::history::patch::apply;
-use crate::query::{Filter, Limits};
+use crate::query::Filter;
 use crate::store::collections::LOGS;
 use crate::store::{Documents, FindQuery, Store, StoreError};
 
@@ -38,7 +38,7 @@ impl Moment {
             Self::Sequence(sequence) => doc! { "sequence": { "$gt": sequence } },
             Self::Time(time) => doc! { "time": { "$gt": time } },
         };
-        Filter::parse(&document, &Limits::NONE).expect("the condition is made of known operators")
+        condition(&document)
     }
 }
 

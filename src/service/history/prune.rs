@@ -11,10 +11,10 @@ use bson::{Binary, Bson, DateTime, Document, doc};
 
 use super::heads::{self, Key, of_kind, of_this_service};
 use super::kept::{kept_document, last_before};
-use super::resources::{RESOURCES, unreadable};
+use super::resources::{RESOURCES, condition, unreadable};
 use crate::domain::document::{integer, raw, text};
 use crate::history::entry::Head;
-use crate::query::{Filter, Limits, Sort};
+use crate::query::{Filter, Sort};
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::{Change, FindQuery, Store, StoreError, Unit};
 
@@ -29,11 +29,10 @@ const AT_ONCE: u64 = 500;
 pub async fn prune(store: &dyn Store, limit: DateTime, max_time: Duration) -> Result<u64, StoreError> {
     let Some(last) = last_before(store, limit, max_time).await? else { return Ok(0) };
     move_limit(store, limit, last, max_time).await?;
-    let old = Filter::parse(&doc! { "time": { "$lt": limit } }, &Limits::NONE).map_err(StoreError::backend)?;
+    let old = condition(&doc! { "time": { "$lt": limit } });
     let (mut position, mut removed) = (0_i64, 0);
     loop {
-        let behind = doc! { "sequence": { "$gt": position, "$lte": last } };
-        let behind = Filter::parse(&behind, &Limits::NONE).map_err(StoreError::backend)?;
+        let behind = condition(&doc! { "sequence": { "$gt": position, "$lte": last } });
         let query = FindQuery::new(of_this_service().and(old.clone()).and(behind), max_time);
         let found = store.find(LOGS, &query.sorted(Sort::by("sequence", false)).limited(AT_ONCE)).await?;
         let Some(end) = found.iter().last().and_then(|entry| integer(entry, "sequence")) else { return Ok(removed) };

@@ -17,7 +17,7 @@ use super::resources::resource_of;
 use crate::clock::Clock;
 use crate::domain::document::{integer, raw};
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};
-use crate::history::patch::reverse;
+use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
 use crate::store::collections::{HISTORY, LOGS};
 use crate::store::inspection::Finding;
@@ -258,13 +258,16 @@ impl<'a> Recorded<'a> {
     where
         'a: 'd,
     {
-        let damaged = |_| StoreError::Corrupt { what: format!("a document of {}", self.key.0) };
         let (usual, changes) = match (self.before, self.after) {
             (None, _) => (Action::Create, Changes::Created),
             (Some(before), None) => (Action::Delete, Changes::Deleted(decoded(self.key.0, before)?)),
             (Some(before), Some(after)) => {
-                let Some(patch) = reverse(before, after).map_err(damaged)? else { return Ok(None) };
-                (usual_action(&patch), Changes::Patched(patch))
+                match reverse(before, after) {
+                    Ok(None) => return Ok(None),
+                    Ok(Some(patch)) => (usual_action(&patch), Changes::Patched(patch)),
+                    // Another tool stored two members of one name, and no patch can restore that.
+                    Err(Misfit) => (Action::Edit, Changes::Unknown),
+                }
             }
         };
         let action = author::action().filter(|_| usual != Action::Delete).unwrap_or(usual);
@@ -317,13 +320,7 @@ impl Store for Recorder {
     }
 
     async fn commit(&self, unit: Unit) -> Result<Vec<u64>, StoreError> {
-        let is_recorded = |change: &Change| match change {
-            Change::Insert { collection, .. }
-            | Change::Replace { collection, .. }
-            | Change::Delete { collection, .. }
-            | Change::DeleteMany { collection, .. }
-            | Change::UpdateMany { collection, .. } => resource_of(collection).is_some(),
-        };
+        let is_recorded = |change: &Change| resource_of(change.collection()).is_some();
         if author::is_rehearsal() {
             return Ok(vec![1; unit.changes.len()]);
         }

@@ -1,7 +1,7 @@
 //! Going back: a new version that equals an old one, and a deleted object that comes back. Today's rules decide.
 
+use bson::Document;
 use bson::raw::RawDocumentBuf;
-use bson::{Document, doc};
 
 use super::as_of::AccessLists;
 use super::author::{as_action, rehearse};
@@ -101,8 +101,7 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
             types.absent(caller, id)
         });
     }
-    let own = doc! { "public_id": id, "action": Action::Delete.name() };
-    let own = Filter::parse(&own, &crate::query::Limits::NONE).map_err(ServiceError::Query)?;
+    let own = Filter::equals("public_id", id).and(Filter::equals("action", Action::Delete.name()));
     let last = FindQuery::new(of_kind("objects").and(own), services.max_time);
     let found = services.store.find(LOGS, &last.sorted(Sort::by("number", true)).limited(1)).await?;
     let deleted = found.first().map(changes_of).transpose()?.map(|changes| changes.get_document("deleted"));

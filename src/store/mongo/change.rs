@@ -57,17 +57,6 @@ pub(super) fn at(collection: &'static str) -> impl Fn(Error) -> Failure {
     move |error| Failure::Driver { error, collection }
 }
 
-/// The collection that a change is about.
-pub(super) fn collection_of(change: &Change) -> &'static str {
-    match change {
-        Change::Insert { collection, .. }
-        | Change::Replace { collection, .. }
-        | Change::Delete { collection, .. }
-        | Change::DeleteMany { collection, .. }
-        | Change::UpdateMany { collection, .. } => collection,
-    }
-}
-
 /// The changes in groups of one command each: neighbouring inserts into one collection go together.
 pub(super) fn commands(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
     changes.chunk_by(|one, next| match (one, next) {
@@ -98,7 +87,7 @@ pub(super) async fn apply_with(
     journal: Durability,
 ) -> Result<Vec<u64>, Failure> {
     let Some(change) = command.first() else { return Ok(Vec::new()) };
-    let name = collection_of(change);
+    let name = change.collection();
     let collection = match journal {
         Durability::Now => inner.collection(name),
         Durability::Later => inner.unjournaled(name),

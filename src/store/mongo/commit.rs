@@ -47,7 +47,7 @@ use std::sync::Arc;
 use bson::Bson;
 use mongodb::ClientSession;
 
-use super::change::{Failure, apply, collection_of, commands, id_of};
+use super::change::{Failure, apply, commands, id_of};
 use super::conditions::{Scopes, advance_scopes, broken, check};
 use super::connect::Topology;
 use super::counters::{catch_up, raise, whole_number};
@@ -80,7 +80,7 @@ pub(super) async fn commit(inner: &Arc<Inner>, unit: Unit) -> Result<Vec<u64>, S
 
 /// The collections in which the unit may change something.
 fn concerned(unit: &Unit) -> BTreeSet<&'static str> {
-    let mut concerned: BTreeSet<_> = unit.changes.iter().map(collection_of).collect();
+    let mut concerned: BTreeSet<_> = unit.changes.iter().map(Change::collection).collect();
     if unit.conditions.iter().any(|condition| matches!(condition, Condition::Unchanged { .. })) {
         concerned.insert(SCOPES);
     }
@@ -96,7 +96,7 @@ async fn raise_counters(inner: &Inner, changes: &[Change]) -> Result<(), StoreEr
             _ => None,
         });
         if let (Some(change), Some(id)) = (command.first(), ids.max()) {
-            highest.push((collection_of(change), id));
+            highest.push((change.collection(), id));
         }
     }
     for (collection, id) in highest {
@@ -259,7 +259,7 @@ async fn keys_of(inner: &Inner, session: &mut ClientSession, unit: &Unit) -> Res
     let mut keys = Vec::new();
     for change in &unit.changes {
         if let Some(document) = removed(change) {
-            keys.push(Marked { collection: collection_of(change).to_owned(), document: id_of(document)? });
+            keys.push(Marked { collection: change.collection().to_owned(), document: id_of(document)? });
         }
     }
     if relies(&unit.conditions) {

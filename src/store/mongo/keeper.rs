@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::change::collection_of;
 use super::indexes::{self, missing};
 use super::{Inner, error::unavailable};
 use crate::store::{Change, CollectionSpec, StoreError, Unit};
@@ -50,7 +49,7 @@ impl Keeper {
             return Ok(());
         }
         let stores = |change: &&Change| !matches!(change, Change::Delete { .. } | Change::DeleteMany { .. });
-        let lack = unit.changes.iter().filter(stores).find_map(|change| lacking.get(collection_of(change)));
+        let lack = unit.changes.iter().filter(stores).find_map(|change| lacking.get(change.collection()));
         lack.map_or(Ok(()), |reason| Err(unavailable(reason.clone())))
     }
 

@@ -19,7 +19,7 @@ use mongodb::ClientSession;
 
 use super::Inner;
 use super::batch::{BatchKind, send};
-use super::change::{Failure, at, collection_of, id_of};
+use super::change::{Failure, at, id_of};
 use super::error::{DUPLICATE_KEY, unavailable};
 use crate::store::{Change, SCOPES, StoreError};
 
@@ -177,7 +177,7 @@ impl Marks {
         let age = self.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         let own = match step {
             [change @ (Change::Replace { before, .. } | Change::Delete { before, .. })] if age < RENEWED_AFTER => {
-                let (collection, document) = (collection_of(change), id_of(before)?);
+                let (collection, document) = (change.collection(), id_of(before)?);
                 self.keys.iter().find(|key| key.collection == collection && key.document == document)
             }
             _ => None,

@@ -8,7 +8,7 @@
 use bson::{Bson, doc};
 use mongodb::ClientSession;
 
-use super::change::{Failure, at, collection_of, id_of, is_unchanged};
+use super::change::{Failure, at, id_of, is_unchanged};
 use super::conditions::{Scopes, check};
 use super::marks::Marks;
 use super::{Inner, progress};
@@ -54,7 +54,7 @@ pub(super) async fn thin_out(
 /// Whether earlier changes of the unit affect what the removal finds. It must then wait for them.
 fn depends_on_earlier(earlier: &[Change], collection: &str) -> bool {
     let changes_members = |change: &&Change| matches!(change, Change::UpdateMany { .. } | Change::Replace { .. });
-    earlier.iter().filter(changes_members).any(|change| collection_of(change) == collection)
+    earlier.iter().filter(changes_members).any(|change| change.collection() == collection)
 }
 
 /// Some of the matching documents, if they are too many.
@@ -80,7 +80,7 @@ async fn surplus(
 async fn check_documents(inner: &Inner, session: &mut ClientSession, changes: &[Change]) -> Result<(), Failure> {
     for change in changes {
         if let Change::Replace { before, .. } | Change::Delete { before, .. } = change
-            && !is_unchanged(inner, session, collection_of(change), before).await?
+            && !is_unchanged(inner, session, change.collection(), before).await?
         {
             return Err(StoreError::Stale.into());
         }

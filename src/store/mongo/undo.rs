@@ -12,7 +12,7 @@ use mongodb::ClientSession;
 use mongodb::error::{Error, ErrorKind};
 
 use super::batch::{BatchKind, send};
-use super::change::{Failure, apply, at, collection_of, unchanged};
+use super::change::{Failure, apply, at, unchanged};
 use super::error::refused;
 use super::indexes::IndexNames;
 use super::{Inner, progress};
@@ -46,7 +46,7 @@ pub(super) async fn take_back(
     undo.reverse();
     let mut left = None;
     for batch in batches(&undo) {
-        let collection = collection_of(&batch[0]);
+        let collection = batch[0].collection();
         let undone = match &batch[0] {
             Change::Insert { .. } => put_back(inner, session, collection, batch).await,
             // There are few of them there, and the driver repeats each under its number.
@@ -65,9 +65,8 @@ pub(super) async fn take_back(
 
 /// The changes in groups of one command each.
 fn batches(changes: &[Change]) -> Vec<&[Change]> {
-    let alike = |one: &Change, next: &Change| {
-        discriminant(one) == discriminant(next) && collection_of(one) == collection_of(next)
-    };
+    let alike =
+        |one: &Change, next: &Change| discriminant(one) == discriminant(next) && one.collection() == next.collection();
     let mut batches = Vec::new();
     for mut rest in changes.chunk_by(alike) {
         while !rest.is_empty() {

@@ -2,13 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, on_each_store};
-
-/// The sequence of the last entry.
-async fn now(app: &TestApp) -> i64 {
-    let list = app.get("/logs/?sort=-sequence&limit=1").await;
-    list.results("/sequence")[0].as_i64().expect("a number")
-}
+use super::now;
+use crate::support::app::on_each_store;
 
 /// The value of a field of a native object.
 fn value<'a>(object: &'a Value, name: &str) -> &'a Value {

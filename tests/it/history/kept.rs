@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bson::raw::cstr;
 use bson::{DateTime, Document};
 use inventory_service::domain::document::raw;
 use inventory_service::query::Filter;
@@ -10,7 +11,7 @@ use inventory_service::service::history::verify::verify;
 use inventory_service::store::collections::{LOGS, OBJECTS};
 use inventory_service::store::{Change, FindQuery, Unit};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::app::{TestApp, on_each_store, send};
 
@@ -150,4 +151,25 @@ on_each_store! {
         let entries = app.get_with("/logs/", &[("filter", r#"{"resource": "objects", "action": "DELETE"}"#), ("limit", "1")]).await;
         assert_eq!(entries.json()["total"], 1500);
     }
+}
+
+/// On the embedded store alone: MongoDB does not find such a document again by its content.
+#[tokio::test]
+async fn what_another_tool_stored_with_a_name_twice_can_still_be_changed() {
+    let app = &TestApp::embedded().await;
+    let kind = app.create_type("server", &[("hostname", "text")]).await;
+    let id = app.create_object(kind, &json!({"hostname": "a"})).await;
+    let path = format!("/objects/{id}");
+    let before = raw(&stored(app, OBJECTS, Filter::equals("public_id", id)).await.remove(0));
+    let mut after = before.clone();
+    after.append(cstr!("note"), 1);
+    after.append(cstr!("note"), 2);
+    let change = Change::Replace { collection: OBJECTS, before, after };
+    app.store.commit(Unit::of(change)).await.expect("stored");
+    let patched = app.patch(&path, &json!({"fields": {"hostname": "b"}})).await;
+    assert_eq!(patched.status, 202, "{}", patched.text);
+    assert_eq!(app.delete(&path).await.status, 200);
+    let history = app.get(&format!("{path}/history?limit=0")).await;
+    assert_eq!(history.results("/action"), ["CREATE", "OUTSIDE", "EDIT", "DELETE"]);
+    assert_eq!(history.results("/changes/unknown"), [Value::Null, true.into(), true.into(), Value::Null]);
 }

@@ -6,3 +6,11 @@ mod entries;
 mod hidden;
 mod kept;
 mod past;
+
+use crate::support::app::TestApp;
+
+/// The sequence of the last entry.
+pub(crate) async fn now(app: &TestApp) -> i64 {
+    let list = app.get("/logs/?sort=-sequence&limit=1").await;
+    list.results("/sequence")[0].as_i64().expect("a number")
+}

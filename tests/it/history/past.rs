@@ -3,13 +3,8 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::app::{TestApp, fields, on_each_store, send};
-
-/// The sequence of the last entry.
-async fn now(app: &TestApp) -> i64 {
-    let list = app.get("/logs/?sort=-sequence&limit=1").await;
-    list.results("/sequence")[0].as_i64().expect("a number")
-}
+use super::now;
+use crate::support::app::{fields, on_each_store, send};
 
 /// A rendered view without the moment at which it was made.
 fn timeless(mut view: Value) -> Value {
