@@ -153,7 +153,7 @@ pub(super) fn operations(code: ErrorCode) -> &'static [Of] {
         ErrorCode::BodyUnreadable => &[Bodies],
         ErrorCode::BodyUnexpected => &[Gets],
         ErrorCode::JsonMalformed => &[Bodies],
-        ErrorCode::ValidationFailed => &[Bodies],
+        ErrorCode::ValidationFailed => &[Bodies, Operations(&["restore_object"])],
         ErrorCode::BodyUnencodable => &[Bodies],
         ErrorCode::PatchNotAnObject => &[Patches],
         ErrorCode::PatchUnreadable => &[Patches],

@@ -108,7 +108,10 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
 
 fn revert_rules() -> Value {
     let to = json!({
-        "type": ["string", "integer"],
+        "anyOf": [
+            {"type": "string", "minLength": 1, "format": "moment"},
+            {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+        ],
         "description": "A moment: a time of RFC 3339, or the sequence of a log entry.",
         "example": 1,
     });

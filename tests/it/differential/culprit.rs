@@ -50,6 +50,24 @@ fn is_expression_beside_others(filter: &Document) -> bool {
     expressions > 0 && all > 1
 }
 
+/// All pipelines in the stages, those in them included.
+pub(super) fn inner_pipelines(stages: &[Bson]) -> Vec<Vec<Bson>> {
+    let mut found = Vec::new();
+    for (name, operand) in stages.iter().filter_map(Bson::as_document).flatten() {
+        let Bson::Document(options) = operand else { continue };
+        let is_inner = |member: &str| match name.as_str() {
+            "$facet" => true,
+            "$lookup" | "$unionWith" => member == "pipeline",
+            _ => false,
+        };
+        for inner in options.iter().filter(|(member, _)| is_inner(member)).filter_map(|(_, value)| value.as_array()) {
+            found.extend(inner_pipelines(inner));
+            found.push(inner.clone());
+        }
+    }
+    found
+}
+
 /// Whether a `$lookup` or a `$unionWith` begins with conditions on `_id`, on which the server has an index.
 pub(super) fn looks_up_by_id(stages: &[Bson], has_bounds: fn(&Document) -> bool) -> bool {
     let begins_by_id = |stages: &[Bson]| {

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use super::bench::{Answer, Answers, Asked, Bench, Found, Refusal};
 use super::case::Case;
-use super::culprit::{fails_in_match, is_refused_with_a_document, looks_up_by_id};
+use super::culprit::{fails_in_match, inner_pipelines, is_refused_with_a_document, looks_up_by_id};
 use super::generator::Question;
 
 /// What the answers come to.
@@ -58,7 +58,8 @@ pub(super) enum Known {
     /// A member that one stage takes out and a later one sets comes back to its place in the server; here it comes last.
     PlaceOfMembers,
     /// Between stages the server keeps elements that a projection dropped from an array, and its answers show it: a later stage
-    /// counts or sets them. When each stage reads what the one before it has given, it answers as the embedded store does.
+    /// counts or sets them. When each stage reads what the one before it has given, it answers as the embedded store does; or so it
+    /// does for a pipeline inside of this one, asked by itself.
     KeptBetweenStages,
     /// What always fails in the pipeline of a `$lookup` is refused here ahead; the server notices with the first document, and
     /// refuses then.
@@ -66,6 +67,8 @@ pub(super) enum Known {
     /// A schema beside an expression that fails, in one `$or`: MongoDB asks their parts in an order of its own; here the schema
     /// decides first. docs/filters.md, What differs between the stores.
     FailureBesideSchema,
+    /// Behind other stages the conditions of the server find no member whose name is empty.
+    EmptyName,
     /// The server takes texts apart between the bytes of a character: what it answers is no BSON.
     NotText,
 }
@@ -87,6 +90,7 @@ impl Known {
             Self::KeptBetweenStages => "what the server keeps between stages and gives nobody",
             Self::RefusedAhead => "a constant failure in the pipeline of a $lookup",
             Self::FailureBesideSchema => "a failing expression beside a schema in one $or",
+            Self::EmptyName => "a condition on an empty name behind other stages",
             Self::NotText => "a text of the server's that is no text",
         }
     }
@@ -179,6 +183,15 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     if question.pipeline.is_some() && is_same_answer(&bench.ask_server(question, Asked::Stored).await, plain) {
         return Some(Known::KeptBetweenStages);
     }
+    for inner in question.pipeline.iter().flat_map(|stages| inner_pipelines(stages)) {
+        let asked = Question { pipeline: Some(inner), ..question.clone() };
+        let answers = bench.ask(&asked).await;
+        if !is_same_answer(&answers.mongo, &answers.plain)
+            && is_same_answer(&bench.ask_server(&asked, Asked::Stored).await, &answers.plain)
+        {
+            return Some(Known::KeptBetweenStages);
+        }
+    }
     if let Some(known) = known_of_pipeline(bench, question, mongo, plain).await {
         return Some(known);
     }
@@ -196,7 +209,11 @@ async fn known(bench: &Bench, case: &Case, answers: &Answers) -> Option<Known> {
     let parts = [Some(&question.filter), question.projection.as_ref(), stages.as_ref()];
     let transcendental = parts.into_iter().flatten().any(|part| names(part, &TRANSCENDENTAL));
     match (mongo, plain) {
-        (Ok(mongo), Ok(plain)) if transcendental && is_near_found(mongo, plain) => Some(Known::LastDigits),
+        (Ok(mongo), Ok(plain)) if transcendental => {
+            // What is left of a division by a number is as far off as that number was, often.
+            let divides = parts.into_iter().flatten().any(|part| names(part, &["$mod"]));
+            is_near_found(mongo, plain, if divides { u128::MAX } else { OFF_BY }).then_some(Known::LastDigits)
+        }
         _ => None,
     }
 }
@@ -210,13 +227,14 @@ async fn known_of_pipeline(bench: &Bench, question: &Question, mongo: &Answer, p
         (Ok(_), Err(_)) | (Err(_), Ok(_)) => {
             fails_in_match(bench, question, mongo.is_err()).await.then_some(Known::FailureInMatch)
         }
+        (Ok(_), Ok(_)) if asks_for_empty_name(question.pipeline.as_deref()?) => Some(Known::EmptyName),
         (Ok(mongo), Ok(plain)) if names(&written, &["$set", "$addFields", "$lookup"]) => {
             let in_order = |found: &Found| -> Option<Vec<Bson>> {
                 let documents = found.documents.iter().map(Document::try_from).collect::<Result<Vec<_>, _>>().ok()?;
                 Some(documents.into_iter().map(|document| by_name(document.into())).collect())
             };
             let (mongo, plain) = (Bson::Array(in_order(mongo)?), Bson::Array(in_order(plain)?));
-            let is_near = names(&written, &TRANSCENDENTAL) && is_near(&mongo, &plain);
+            let is_near = names(&written, &TRANSCENDENTAL) && is_near(&mongo, &plain, OFF_BY);
             (is_same(&mongo, &plain) || is_near).then_some(Known::PlaceOfMembers)
         }
         _ => None,
@@ -237,29 +255,32 @@ fn by_name(value: Bson) -> Bson {
 }
 
 /// Whether only the last digits of decimals differ.
-fn is_near_found(left: &Found, right: &Found) -> bool {
+fn is_near_found(left: &Found, right: &Found, off_by: u128) -> bool {
     left.documents.len() == right.documents.len()
         && left.documents.iter().zip(&right.documents).all(|(left, right)| {
             match (Document::try_from(left), Document::try_from(right)) {
-                (Ok(left), Ok(right)) => is_near(&left.into(), &right.into()),
+                (Ok(left), Ok(right)) => is_near(&left.into(), &right.into(), off_by),
                 _ => false,
             }
         })
 }
 
-fn is_near(left: &Bson, right: &Bson) -> bool {
+fn is_near(left: &Bson, right: &Bson, off_by: u128) -> bool {
     match (left, right) {
         (Bson::Decimal128(left), Bson::Decimal128(right)) => {
-            left == right || are_near(&left.to_string(), &right.to_string())
+            left == right || are_near(&left.to_string(), &right.to_string(), off_by)
         }
         // What was made of a decimal.
-        (Bson::String(left), Bson::String(right)) => left == right || are_near(left, right),
+        (Bson::String(left), Bson::String(right)) => left == right || are_near(left, right, off_by),
         (Bson::Document(left), Bson::Document(right)) => {
             left.len() == right.len()
-                && left.iter().zip(right).all(|((name, left), (other, right))| name == other && is_near(left, right))
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|((name, left), (other, right))| name == other && is_near(left, right, off_by))
         }
         (Bson::Array(left), Bson::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_near(left, right))
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_near(left, right, off_by))
         }
         (left, right) => is_same(left, right),
     }
@@ -268,14 +289,14 @@ fn is_near(left: &Bson, right: &Bson) -> bool {
 /// How many units of the last of 34 digits MongoDB may be off.
 const OFF_BY: u128 = 1000;
 
-fn are_near(left: &str, right: &str) -> bool {
+fn are_near(left: &str, right: &str, off_by: u128) -> bool {
     let same_sign = left.starts_with('-') == right.starts_with('-');
     match (digits(left), digits(right)) {
         (Some((left, left_exponent)), Some((right, right_exponent))) => {
             // In units of the 34th digit; of two neighbours one may have a digit more.
             let shift = |number: u128, by: i64| if by == 1 { number * 10 } else { number };
             let by = left_exponent - right_exponent;
-            same_sign && by.abs() <= 1 && shift(left, by).abs_diff(shift(right, -by)) <= OFF_BY
+            off_by == u128::MAX || same_sign && by.abs() <= 1 && shift(left, by).abs_diff(shift(right, -by)) <= off_by
         }
         _ => false,
     }
@@ -311,6 +332,19 @@ fn has_schema_beside_expression(filter: &Document) -> bool {
         let is_mixed =
             matches!(name.as_str(), "$or" | "$nor") && parts.len() > 1 && some("$jsonSchema") && some("$expr");
         is_mixed || parts.into_iter().any(has_schema_beside_expression)
+    })
+}
+
+/// Whether a `$match` anywhere has a condition on an empty name.
+fn asks_for_empty_name(stages: &[Bson]) -> bool {
+    stages.iter().any(|stage| match stage {
+        Bson::Document(members) => members.iter().any(|(name, operand)| match (name.as_str(), operand) {
+            ("$match", Bson::Document(filter)) => names(filter, &[""]),
+            (_, Bson::Array(inner)) => asks_for_empty_name(inner),
+            (_, Bson::Document(_)) => asks_for_empty_name(std::slice::from_ref(operand)),
+            _ => false,
+        }),
+        _ => false,
     })
 }
 
