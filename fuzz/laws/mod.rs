@@ -3,6 +3,7 @@
 //! Each takes any bytes and panics when a law does not hold.
 
 pub mod bodies;
+pub mod commands;
 pub mod filter;
 pub mod frames;
 pub mod heads;

@@ -12,10 +12,12 @@
 use std::fmt::Write;
 
 use bson::oid::ObjectId;
-use bson::raw::{RawBsonRef, RawDocument};
+use bson::raw::{BindRawBsonRef, CStr, RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, DateTime, Document, doc};
+use bson::{DateTime, Document, doc};
 use sha2::{Digest, Sha256};
+
+use crate::domain::document::raw;
 
 /// The members that the hash of an entry leaves out. Pruning stores `previous`, the hash of a removed entry.
 pub const NOT_HASHED: [&str; 4] = ["_id", "user_name", "previous", "hash"];
@@ -143,38 +145,42 @@ pub struct Draft<'a> {
 
 impl Draft<'_> {
     /// The entry behind `head`, with the head that it makes. Its time is later than that of `head`, whatever `now` is.
-    pub fn entry(self, head: Option<&Head>, sequence: i64, now: DateTime) -> (Document, Head) {
+    pub fn entry(self, head: Option<&Head>, sequence: i64, now: DateTime) -> (RawDocumentBuf, Head) {
         let time = head.map_or(now, |head| {
             DateTime::from_millis(now.timestamp_millis().max(head.time.timestamp_millis().saturating_add(1)))
         });
         let number = head.map_or(1, |head| head.number.saturating_add(1));
         let state = self.after.map(state_of);
-        let text = |value: &Option<String>| value.clone().map(Bson::String);
-        let version = self.after.and_then(|after| after.get_str("version").ok()).map(Bson::from);
-        let mut entry = doc! { "_id": ObjectId::new(), "sequence": sequence, "time": time };
-        let members = [
-            ("resource", Some(Bson::from(self.resource))),
-            ("public_id", Some(self.public_id.into())),
-            ("type_id", self.type_id.map(Bson::from)),
-            ("number", Some(number.into())),
-            ("version", version),
-            ("action", Some(self.action.name().into())),
-            ("user_id", self.author.user_id.map(Bson::from)),
-            ("user_name", text(&self.author.user_name)),
-            ("comment", text(&self.author.comment)),
-            ("request_id", text(&self.author.request_id)),
-            ("changes", Some(self.changes.into_document().into())),
-            ("state", state.map(|state| binary(&state))),
-        ];
-        entry.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        let hash = hash_of_document(&entry, head.map(|head| &head.hash));
-        entry.insert("hash", binary(&hash));
+        let mut entry = RawDocumentBuf::new();
+        entry.append(cstr!("_id"), ObjectId::new());
+        entry.append(cstr!("sequence"), sequence);
+        entry.append(cstr!("time"), time);
+        entry.append(cstr!("resource"), self.resource);
+        entry.append(cstr!("public_id"), self.public_id);
+        add(&mut entry, cstr!("type_id"), self.type_id);
+        entry.append(cstr!("number"), number);
+        add(&mut entry, cstr!("version"), self.after.and_then(|after| after.get_str("version").ok()));
+        entry.append(cstr!("action"), self.action.name());
+        add(&mut entry, cstr!("user_id"), self.author.user_id);
+        add(&mut entry, cstr!("user_name"), self.author.user_name.as_deref());
+        add(&mut entry, cstr!("comment"), self.author.comment.as_deref());
+        add(&mut entry, cstr!("request_id"), self.author.request_id.as_deref());
+        entry.append(cstr!("changes"), &*raw(&self.changes.into_document()));
+        add(&mut entry, cstr!("state"), state.as_ref().map(|state| generic(state)));
+        let hash = hash_of(&entry, head.map(|head| &head.hash)).unwrap_or_default();
+        entry.append(cstr!("hash"), generic(&hash));
         (entry, Head { number, time, hash, state })
     }
 }
 
-fn binary(bytes: &[u8]) -> Bson {
-    Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
+fn add(entry: &mut RawDocumentBuf, name: &CStr, value: Option<impl BindRawBsonRef>) {
+    if let Some(value) = value {
+        entry.append(name, value);
+    }
+}
+
+fn generic(bytes: &[u8]) -> RawBinaryRef<'_> {
+    RawBinaryRef { subtype: BinarySubtype::Generic, bytes }
 }
 
 fn bytes<const N: usize>(entry: &RawDocument, name: &str) -> Option<[u8; N]> {
@@ -201,23 +207,17 @@ pub fn state_of(document: &RawDocument) -> [u8; STATE_BYTES] {
     state
 }
 
-fn hash_of_document(entry: &Document, previous: Option<&[u8; 32]>) -> [u8; 32] {
-    let hashed: Document = entry
-        .iter()
-        .filter(|(name, _)| !NOT_HASHED.contains(&name.as_str()))
-        .map(|(n, v)| (n.clone(), v.clone()))
-        .collect();
-    let bytes = hashed.to_vec().unwrap_or_default();
-    digest(&bytes, previous)
-}
-
-fn digest(bytes: &[u8], previous: Option<&[u8; 32]>) -> [u8; 32] {
-    Sha256::new().chain_update(previous.unwrap_or(&[0; 32])).chain_update(bytes).finalize().into()
-}
-
-/// The hash that a stored entry ought to have behind the entry with the hash `previous`; nothing if it is damaged.
+/// The hash that an entry ought to have behind the entry with the hash `previous`; nothing if it is damaged.
 pub fn hash_of(entry: &RawDocument, previous: Option<&[u8; 32]>) -> Option<[u8; 32]> {
-    Some(hash_of_document(&Document::try_from(entry).ok()?, previous))
+    let mut hashed = RawDocumentBuf::new();
+    for member in entry {
+        let (name, value) = member.ok()?;
+        if !NOT_HASHED.contains(&name.as_str()) {
+            hashed.append(name, value);
+        }
+    }
+    let hash = Sha256::new().chain_update(previous.unwrap_or(&[0; 32])).chain_update(hashed.as_bytes());
+    Some(hash.finalize().into())
 }
 
 /// The hash of the entry before this one that pruning has removed.

@@ -168,7 +168,7 @@ impl Patch {
         }
         let pairs = old[..front].iter().zip(&new[..front]);
         let behind = old[old.len() - back..].iter().zip(&new[new.len() - back..]);
-        for ((name, old), (_, new)) in pairs.chain(behind) {
+        for ((name, old), (_, new)) in pairs.chain(behind).filter(|((_, old), (_, new))| !is_same(*old, *new)) {
             self.value(&format!("{place}/{}", escaped(name)), *old, *new)?;
         }
         Ok(())
@@ -198,7 +198,7 @@ impl Patch {
         }
         let pairs = (0..front).map(|index| (index, index));
         let behind = (0..back).map(|index| (old.len() - back + index, new.len() - back + index));
-        for (one, other) in pairs.chain(behind) {
+        for (one, other) in pairs.chain(behind).filter(|(one, other)| !is_same(old[*one], new[*other])) {
             let segment = match old_names[one] {
                 Some(name) if by_name => escaped(name),
                 _ => one.to_string(),
@@ -208,10 +208,8 @@ impl Patch {
         Ok(())
     }
 
+    /// Two values of one place that differ.
     fn value(&mut self, place: &str, before: RawBsonRef<'_>, after: RawBsonRef<'_>) -> Result<(), Misfit> {
-        if is_same(before, after) {
-            return Ok(());
-        }
         match (before, after) {
             (RawBsonRef::Document(before), RawBsonRef::Document(after)) => self.members(place, before, after),
             (RawBsonRef::Array(before), RawBsonRef::Array(after)) => self.items(place, before, after),

@@ -71,3 +71,8 @@ fn the_laws_of_heads_hold_for_every_seed() {
 fn the_laws_of_packages_hold_for_every_seed() {
     each_holds("packages", laws::packages::hold);
 }
+
+#[test]
+fn the_laws_of_commands_hold_for_every_seed() {
+    each_holds("commands", laws::commands::hold);
+}

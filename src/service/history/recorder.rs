@@ -15,7 +15,7 @@ use super::heads::{self, Key};
 use super::kept::last;
 use super::resources::resource_of;
 use crate::clock::Clock;
-use crate::domain::document::{integer, raw};
+use crate::domain::document::integer;
 use crate::history::entry::{Action, Author, Changes, Draft, state_of};
 use crate::history::patch::{Misfit, reverse};
 use crate::query::Filter;
@@ -146,7 +146,7 @@ impl Recorder {
             let (entry, head) = draft.entry(heads.get(&key), sequence, now);
             heads.insert(key, head);
             sequence += 1;
-            entries.push(Change::Insert { collection: LOGS, document: raw(&entry) });
+            entries.push(Change::Insert { collection: LOGS, document: entry });
         }
         Ok((entries, Some(flight)))
     }
