@@ -124,6 +124,11 @@ impl Rights {
         self.held.iter().map(AsRef::as_ref).find(|held| covers(held, right))
     }
 
+    /// Whether the holder could do what `right` allows, but for the names here: a token has fewer rights than its user.
+    pub fn is_withheld(&self, right: &str) -> bool {
+        !self.grants(right) && self.within.as_ref().is_some_and(|bound| bound.grants(right))
+    }
+
     /// The `wanted` rights that the holder lacks, and so cannot grant to others.
     pub fn missing<'a>(&self, wanted: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         wanted.into_iter().filter(|right| !self.grants(right)).collect()

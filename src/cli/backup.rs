@@ -101,7 +101,8 @@ fn copy(
     options: &Options,
     to: &mut dyn Write,
 ) -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
-    if let Some(sending) = ask_for_backup(directory)? {
+    let place = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+    if let Some(sending) = ask_for_backup(directory).map_err(place)? {
         return Ok(sending.receive(to)?);
     }
     let mut made = maintenance::backup(directory, options)?;

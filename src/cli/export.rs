@@ -8,7 +8,7 @@ use clap::Args;
 use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::exchange::csv::CsvStyle;
-use crate::moving::export::{Tables, export};
+use crate::moving::export::{DIRECTORY, Tables, export};
 use crate::plural::counted;
 use crate::progress;
 use crate::settings::Settings;
@@ -78,6 +78,10 @@ impl ExportCommand {
         };
         for file in &manifest.files {
             say!("{}: {}, {}", file.name, counted(file.documents, "document"), counted(file.bytes, "byte"));
+        }
+        if self.csv {
+            let tables = std::fs::read_dir(self.directory.join(DIRECTORY))?.count();
+            say!("{DIRECTORY}: {}, one for each type", counted(tables, "table"));
         }
         if !manifest.of_one_moment {
             say!("this server keeps no history, so what others wrote meanwhile may be in it or not");

@@ -194,7 +194,10 @@ impl Schema {
             (Unknown::Refused, _) | (Unknown::Dropped, None) => None,
             (_, Some(meant)) => Some(Violation::new(pointer, format!("is unknown here; did you mean {meant}?"))),
             (Unknown::RefusedUnlessRead, None) => {
-                Some(Violation::new(pointer, format!("is unknown here; known are {}", known.join(", "))))
+                let has_entries = self.members.iter().any(|member| matches!(member.kind, Kind::Entries(_)));
+                let field =
+                    if has_entries { format!("; a field is sent as fields: {{{name:?}: ...}}") } else { String::new() };
+                Some(Violation::new(pointer, format!("is unknown here; known are {}{field}", known.join(", "))))
             }
         }
     }
@@ -314,7 +317,13 @@ impl Kind {
             _ => None,
         };
         accepted.unwrap_or_else(|| {
-            violations.push(Violation::new(pointer.as_str(), format!("must be {}", self.expectation())));
+            let meant = match (self, value) {
+                (Self::Integer, Bson::String(text)) if text.parse::<i64>().is_ok() => {
+                    format!("; write {text} without quotes")
+                }
+                _ => String::new(),
+            };
+            violations.push(Violation::new(pointer.as_str(), format!("must be {}{meant}", self.expectation())));
             Bson::Null
         })
     }

@@ -47,8 +47,20 @@ pub enum Action {
 }
 
 impl Action {
+    /// All names in entries.
+    pub const NAMES: [&str; 8] = [
+        Self::Create.name(),
+        Self::Edit.name(),
+        Self::Delete.name(),
+        Self::ActiveChange.name(),
+        Self::Clean.name(),
+        Self::Import.name(),
+        Self::Revert.name(),
+        Self::Outside.name(),
+    ];
+
     /// Its name in entries.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Edit => "EDIT",

@@ -36,7 +36,7 @@ pub(super) async fn aggregate_objects(
     let read = move |effort: &Effort| Ok(fields.pipeline(&stages, &terms, effort)?);
     // Pipelines are read as work: how long they are does not tell how long that takes.
     let pipeline = understood(usize::MAX, state.services.max_time, read).await?;
-    let asked: Vec<Bson> = pipeline.documents().iter().cloned().map(Bson::Document).collect();
+    let asked = pipeline.documents().to_vec();
     let found = service::aggregate_objects(&state.services, &caller.0, pipeline, state.params.max_limit).await?;
     let advice = advice::of_pipeline(&state.services, &caller.0, &asked, found.is_empty()).await?;
     let items = Items::of_results(&found)?;

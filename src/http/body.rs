@@ -38,13 +38,14 @@ impl FromRequest for JsonBody {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let text = read_text(request, payload);
-        let takes_lists =
-            request.method() == Method::POST && request.match_pattern().as_deref() == Some("/rest/objects/");
-        let read = move |text: &str| {
-            if takes_lists && text.trim_start().starts_with('[') {
-                return Err(malformed("it is an array; several objects go to POST /rest/objects/bulk".to_owned()));
-            }
-            document(text)
+        let of_lists = match (request.method(), request.match_pattern().as_deref()) {
+            (&Method::POST, Some("/rest/objects/")) => Some("several objects go to POST /rest/objects/bulk"),
+            (&Method::POST, Some("/rest/objects/aggregate")) => Some("send {\"pipeline\": [...]}"),
+            _ => None,
+        };
+        let read = move |text: &str| match of_lists.filter(|_| text.trim_start().starts_with('[')) {
+            Some(meant) => Err(malformed(format!("it is an array; {meant}"))),
+            None => document(text),
         };
         Box::pin(async move { Ok(Self(parsed(text.await?, read).await?)) })
     }
@@ -58,6 +59,9 @@ impl FromRequest for JsonValue {
         let text = read_text(request, payload);
         Box::pin(async move {
             let read = |text: &str| {
+                if text.trim_ascii().is_empty() {
+                    return Err(malformed("it is empty; send a JSON value".to_owned()));
+                }
                 // Only this reader counts values and sees duplicate keys.
                 json::read::value_from_str(text).map_err(|error| malformed(error.to_string()))?;
                 serde_json::from_str(text).map_err(|error| malformed(error.to_string()))

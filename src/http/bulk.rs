@@ -18,10 +18,11 @@ use super::schema::{
 };
 use super::state::HttpState;
 use crate::domain::document::integer;
-use crate::service::Caller;
+use crate::query::Sort;
 use crate::service::bulk::{self as service, Outcome, Selection};
 use crate::service::once::{Hash, Once};
 use crate::service::resource::Objects;
+use crate::service::{Caller, ServiceError, advice};
 
 operation! {
     /// Create several objects, each on its own or all together.
@@ -88,13 +89,15 @@ pub(super) async fn patch_selected_objects(
     let sent = Parameters::of(&request)?;
     sent.only(&["filter", "expected_count"], state.params.unknown)?;
     let selection = selection(&state, &caller.0, &sent).await?;
+    let advice = advice_on(&state, &caller.0, &selection).await?;
     let said =
         sent.iter().fold(Hash::default(), |said, (name, value)| said.with(name.as_bytes()).with(value.as_bytes()));
     let once = key.of(said.with(patch.0.to_string().as_bytes()));
     let work = service::patch_selected(&state.services, &caller.0, &selection, &patch.0);
     let again = async |outcome| Ok(service::patched_before(&outcome));
-    let ids = Once::carry_out(once, &state.services, work, again).await?;
-    Ok(ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE"))
+    let ids = Once::carry_out(once, &state.services, work, again).await.map_err(|error| advised(error, &advice))?;
+    let response = ids_of(&state, StatusCode::ACCEPTED, "result_ids", ids.into_iter(), "UPDATE");
+    Ok(envelope::advised(response, &advice))
 }
 
 operation! {
@@ -112,9 +115,21 @@ pub(super) async fn delete_selected_objects(
     sent.only(&["filter", "expected_count", "on_references"], state.params.unknown)?;
     let selection = selection(&state, &caller.0, &sent).await?;
     let on_references = read_on_references(&sent)?;
-    let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await?;
+    let advice = advice_on(&state, &caller.0, &selection).await?;
+    let removed = service::delete_selected(&state.services, &caller.0, &selection, on_references).await;
+    let removed = removed.map_err(|error| advised(error, &advice))?;
     let ids = removed.iter().filter_map(|object| integer(object, "public_id"));
-    Ok(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"))
+    Ok(envelope::advised(ids_of(&state, StatusCode::OK, "deleted_ids", ids, "DELETE"), &advice))
+}
+
+/// What is to be said of the filter. It is found out before the change, which may leave no object with such a path.
+async fn advice_on(state: &HttpState, caller: &Caller, selection: &Selection) -> Result<Vec<String>, ApiError> {
+    Ok(advice::of_selection(&state.services, caller, &selection.filter, &Sort::default()).await?)
+}
+
+/// The refusal, which may be due to a filter that finds nothing, with the advice.
+fn advised(error: ServiceError, advice: &[String]) -> ApiError {
+    advice.iter().fold(ApiError::from(error), |error, text| error.with_hint(text))
 }
 
 /// Both are required: a missing filter must not mean "everything".

@@ -47,7 +47,7 @@ pub(super) async fn list_categories(
     let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     if params.view != Some("tree") {
         let listed = resource::list::<Categories>(&state.services, &params.query).await?;
-        return listing::advised::<Categories>(&state, &request, &params, listed).await;
+        return listing::advised::<Categories>(&state, &request, Categories::PATH, &params, listed).await;
     }
     if params.after.is_some() {
         return Err(ApiError::parameter("after", "cannot be used with the view tree; use page"));

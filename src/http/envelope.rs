@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::conditional;
 use super::edge::headers::NO_STORE;
-use super::error::ApiError;
+use super::error::{ApiError, QUERY_HINT};
 use super::links::{encode_query, resource_url};
 use super::outermost::AsSent;
 use super::params::ListParams;
@@ -27,7 +27,6 @@ use crate::store::{Documents, Explanation, Hint, StoreError};
 pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
 /// The header with the hint at a missing index of a list.
-const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
 
 /// The wire format of a [`Resource`].
 pub trait Wire: Resource {

@@ -29,6 +29,9 @@ const UNFINISHED: ErrorCode = ErrorCode::Query(262);
 /// The page that explains the codes.
 pub const ERRORS_PAGE: &str = "/docs/errors";
 
+/// Advice about a question.
+pub const QUERY_HINT: HeaderName = HeaderName::from_static("inventory-query-hint");
+
 /// Longer paths are left out of `instance`.
 const LONGEST_PATH: usize = 1000;
 
@@ -202,6 +205,14 @@ impl ApiError {
     pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
+    }
+
+    /// The same error with advice about the question.
+    pub fn with_hint(self, advice: &str) -> Self {
+        match HeaderValue::try_from(advice) {
+            Ok(text) => self.with(QUERY_HINT, text),
+            Err(_) => self,
+        }
     }
 
     /// The same error with the wrong places.

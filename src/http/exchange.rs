@@ -22,7 +22,7 @@ use crate::plural::counted;
 use crate::query::Filter;
 use crate::service::export::{self as service, ExportAccess, ExportForm, ExportQuery};
 use crate::service::import::{self, ImportQuery, ImportReport, Importer, Repeat};
-use crate::service::{Caller, ErrorCode};
+use crate::service::{Caller, ErrorCode, advice};
 use crate::store::StoreError;
 
 /// What an export knows.
@@ -73,6 +73,7 @@ pub(super) async fn export_objects(
     let sent = Parameters::of(&request)?;
     sent.only(&EXPORT, state.params.unknown)?;
     let query = export_query(&state, &caller.0, &sent).await?;
+    let advice = advice::of_selection(&state.services, &caller.0, &query.filter, &query.sort).await?;
     let (media_type, extension) = match query.form {
         ExportForm::Csv(style) => (format!("text/csv; charset={}; header=present", charset(style.encoding)), "csv"),
         ExportForm::Ndjson => ("application/x-ndjson".to_owned(), "ndjson"),
@@ -89,10 +90,11 @@ pub(super) async fn export_objects(
             Err(StoreError::backend("the export ends early"))
         }
     });
-    Ok(HttpResponse::Ok()
+    let response = HttpResponse::Ok()
         .content_type(media_type)
         .insert_header((header::CONTENT_DISPOSITION, disposition))
-        .streaming(bytes))
+        .streaming(bytes);
+    Ok(envelope::advised(response, &advice))
 }
 
 async fn export_query(state: &HttpState, caller: &Caller, sent: &Parameters) -> Result<ExportQuery, ApiError> {

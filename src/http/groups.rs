@@ -43,7 +43,7 @@ pub(super) async fn list_groups(
 ) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let listed = resource::list::<Groups>(&state.services, &params.query).await?;
-    listing::advised::<Groups>(&state, &request, &params, listed).await
+    listing::advised::<Groups>(&state, &request, Groups::PATH, &params, listed).await
 }
 
 operation! {

@@ -59,12 +59,13 @@ pub async fn answer<W: Wire + 'static>(
 pub async fn advised<W: Wire + 'static>(
     state: &HttpState,
     request: &HttpRequest,
+    list_path: &str,
     params: &ListParams,
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
     let advice = advice::of_list::<W>(&state.services, &params.query, listed.is_empty()).await?;
     let listed = if advice.is_empty() { listed } else { listed.without_hint() };
-    Ok(envelope::advised(answer::<W>(state, request, W::PATH, params, listed).await?, &advice))
+    Ok(envelope::advised(answer::<W>(state, request, list_path, params, listed).await?, &advice))
 }
 
 /// The list envelope around documents that come in chunks; `write` makes the items of a chunk.

@@ -152,7 +152,8 @@ pub(super) async fn answer(
     params: &ListParams,
     listed: Listed,
 ) -> Result<HttpResponse, ApiError> {
-    let advice = advice::of(&state.services, caller, &params.query, listed.is_empty()).await?;
+    let advice =
+        advice::of(&state.services, caller, &params.query, seen(params) == Seen::Rendered, listed.is_empty()).await?;
     let listed = if advice.is_empty() { listed } else { listed.without_hint() };
     Ok(envelope::advised(list(state, request, caller, path, params, listed).await?, &advice))
 }

@@ -566,7 +566,10 @@ fn decoded(text: &str) -> Result<String, ApiError> {
 }
 
 /// Names that other interfaces have for parameters of ours.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("after", "since"),
+    ("cursor", "after"),
+    ("cursor", "since"),
     ("skip", "page"),
     ("offset", "page"),
     ("per_page", "limit"),
@@ -580,6 +583,25 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("where", "filter"),
     ("fields", "projection"),
     ("select", "projection"),
+];
+
+/// Parameters of ours that are no names of members, and the routes that take them.
+const TAKEN_BY: [(&str, &str); 15] = [
+    ("after", "lists take it"),
+    ("at", "lists and single reads of objects, types and categories take it"),
+    ("atomic", "POST /rest/objects/bulk takes it"),
+    ("expected_count", "PATCH and DELETE of /rest/objects/ take it"),
+    ("explain", "lists take it"),
+    ("filter", "lists, GET /rest/export/objects and GET /rest/changes/ take it"),
+    ("format", "GET /rest/export/objects and POST /rest/import/objects take it"),
+    ("limit", "lists and GET /rest/changes/ take it"),
+    ("order", "lists and GET /rest/export/objects take it"),
+    ("page", "lists take it"),
+    ("pipeline", "a pipeline goes to POST /rest/objects/aggregate, or into filter on a list of objects"),
+    ("projection", "lists of objects take it"),
+    ("since", "GET /rest/changes/ takes it"),
+    ("sort", "lists and GET /rest/export/objects take it"),
+    ("view", "lists of objects, GET /rest/categories/ and GET /rest/changes/ take it"),
 ];
 
 /// A longer filter is no example.
@@ -604,7 +626,11 @@ fn object_condition(name: &str, value: &str) -> String {
 /// `filter`: what may be meant by it and its value.
 fn unknown_parameter(name: &str, known: &[&str], filter: Option<&str>) -> String {
     let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && known.contains(ours));
-    match elsewhere.map(|(_, ours)| *ours).or_else(|| suggest::nearest(name, known)) {
+    let elsewhere = elsewhere.map(|(_, ours)| *ours);
+    if let (None, Some((_, takers))) = (elsewhere, TAKEN_BY.iter().find(|(ours, _)| *ours == name)) {
+        return format!("is no parameter of this route; {takers}");
+    }
+    match elsewhere.or_else(|| suggest::nearest(name, known)) {
         Some(nearest) => format!("is no parameter of this route; did you mean {nearest}?"),
         None if known.is_empty() => "is no parameter of this route, which has none".to_owned(),
         None => {

@@ -157,7 +157,10 @@ pub(super) async fn explain_right(
     let (method, path) = (needed("method")?, needed("path")?);
     let method_sent = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
         .map_err(|_| ApiError::parameter("method", "is no method"))?;
-    let route = route_table::find((state.routes)(), &method_sent, path)
+    let find = |path: &str| route_table::find((state.routes)(), &method_sent, path);
+    // Such a request is sent on to the path with its slash.
+    let route = find(path)
+        .or_else(|| find(&format!("{path}/")))
         .ok_or_else(|| ApiError::new(ErrorCode::RouteNotFound, format!("there is no {method} {path}")))?;
     let rights = &caller.0.rights;
     let (access, right) = match route.access {

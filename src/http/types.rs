@@ -52,7 +52,7 @@ pub(super) async fn list_types(
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let state = at::of_list(state, &params, AccessLists::OfThen).await?;
     let listed = resource::list::<Types>(&state.services, &params.query).await?;
-    listing::advised::<Types>(&state, &request, &params, listed).await
+    listing::advised::<Types>(&state, &request, Types::PATH, &params, listed).await
 }
 
 operation! {

@@ -43,7 +43,7 @@ pub(super) async fn list_users(
 ) -> Result<HttpResponse, ApiError> {
     let params = state.list_params(&caller.0, sent.0, &LIST).await?;
     let listed = service::list_users(&state.services, &params.query).await?;
-    listing::advised::<Users>(&state, &request, &params, listed).await
+    listing::advised::<Users>(&state, &request, Users::PATH, &params, listed).await
 }
 
 operation! {

@@ -22,7 +22,7 @@ use super::package::{FORMAT, FileEntry, MANIFEST, Manifest, PackagePart, hexadec
 use super::place::{above, draft_of};
 use super::{MovingError, tables};
 
-pub use super::tables::Tables;
+pub use super::tables::{DIRECTORY, Tables};
 
 /// How long counting may take; it is only for the progress.
 const COUNT_TIME: std::time::Duration = std::time::Duration::from_secs(10);

@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use super::MovingError;
 
 /// Where the tables are in a package.
-pub(super) const DIRECTORY: &str = "objects";
+pub const DIRECTORY: &str = "objects";
 
 /// Tables that are to be written, and how.
 #[derive(Clone, Copy)]

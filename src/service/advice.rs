@@ -3,13 +3,17 @@
 //!
 //! *Invariant:* advice rests on the objects and types that the caller may see, so it tells nothing of others.
 
+mod rendered;
+mod stages;
+mod values;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::oid::ObjectId;
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, Document, doc};
 
+use self::values::{of_member, one_of, other_kind};
 use super::directory::Caller;
 use super::error::ServiceError;
 use super::kinds::{Objects, Resource};
@@ -17,9 +21,9 @@ use super::list_query::ListQuery;
 use super::services::Services;
 use super::type_catalog::{TypeEntry, Types};
 use crate::domain::acl::Permission;
-use crate::domain::object_fields::{ValueKind, parse_date};
+use crate::domain::object_fields::ValueKind;
 use crate::domain::object_input;
-use crate::query::{Filter, Limits, STORED, SortKey};
+use crate::query::{Filter, Limits, STORED, Sort, SortKey};
 use crate::store::FindQuery;
 use crate::suggest;
 
@@ -29,10 +33,6 @@ const LOOKING: Duration = Duration::from_millis(250);
 /// So many headers come at the most, each with names of so many characters.
 const MOST_SAID: usize = 5;
 const LONGEST_QUOTED: usize = 60;
-/// The members that hold dates, in whatever resource.
-const DATES: [&str; 3] = ["creation_time", "last_edit_time", "registration_time"];
-/// The members that hold numbers.
-const NUMBERS: [&str; 7] = ["public_id", "type_id", "author_id", "editor_id", "group_id", "parent", "types"];
 /// What is meant by names that objects do not have.
 const MEANT: [(&str, &str); 6] = [
     ("id", "public_id"),
@@ -56,35 +56,44 @@ pub async fn of(
     services: &Services,
     caller: &Caller,
     query: &ListQuery,
+    is_rendered: bool,
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
-    // Stages make members that no object has.
-    if query.stages.is_some() {
-        return Ok(Vec::new());
-    }
-    of_objects(services, caller, Said::of(query), is_empty).await
+    let said = match &query.stages {
+        None => Said::of(query, is_rendered),
+        // What goes with stages may speak of the members that they made.
+        Some(stages) => Said::of_stages(stages.pipeline.documents().iter()),
+    };
+    of_objects(services, caller, said, is_empty).await
 }
 
-/// The same about a pipeline on objects: about what stands before the stages that give documents another form.
+/// The same about a filter and an order alone, whatever becomes of the objects.
+///
+/// # Errors
+/// What the store reports.
+pub async fn of_selection(
+    services: &Services,
+    caller: &Caller,
+    filter: &Filter,
+    sort: &Sort,
+) -> Result<Vec<String>, ServiceError> {
+    let mut said = Said::default();
+    said.conditions(filter.document());
+    said.order(sort);
+    of_objects(services, caller, said, false).await
+}
+
+/// The same about a pipeline on objects, up to the stage that makes other documents of them.
 ///
 /// # Errors
 /// What the store reports.
 pub async fn of_pipeline(
     services: &Services,
     caller: &Caller,
-    stages: &[Bson],
+    stages: &[Document],
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
-    let mut said = Said::default();
-    for stage in stages.iter().filter_map(Bson::as_document) {
-        match stage.iter().next() {
-            Some((name, Bson::Document(filter))) if name == "$match" => said.conditions(filter),
-            Some((name, Bson::Document(keys))) if name == "$sort" => said.paths.extend(keys.keys().cloned()),
-            Some((name, _)) if name == "$skip" || name == "$limit" => {}
-            _ => break,
-        }
-    }
-    of_objects(services, caller, said, is_empty).await
+    of_objects(services, caller, Said::of_stages(stages.iter()), is_empty).await
 }
 
 async fn of_objects(
@@ -99,6 +108,8 @@ async fn of_objects(
         said.values.iter().filter_map(|(place, value)| other_kind(place, value, seen.holds(place), is_empty)).collect();
     let unknown = said.entries.iter().filter(|name| !seen.has_field(name));
     advice.extend(unknown.map(|name| format!("no type has a field {}", quoted(name))));
+    advice.extend(said.through.iter().filter_map(|name| seen.through(name)));
+    advice.extend(said.constants.iter().filter_map(|text| seen.constant(text)));
     let mut lookup = Lookup::new(services, Objects::COLLECTION);
     for path in said.all_paths() {
         let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
@@ -110,8 +121,13 @@ async fn of_objects(
         } else if !object_input::members().contains(&first)
             && lookup.is_absent(first, |question| types.scope(caller, question)).await?
         {
-            advice.push(format!("no object has {}; {}", quoted(first), seen.instead_of(first)));
+            let instead = rendered::instead_of(path, said.value_of(path));
+            let instead = instead.unwrap_or_else(|| seen.instead_of(first));
+            advice.push(format!("no object has {}; {instead}", quoted(first)));
         }
+    }
+    for path in &said.shown {
+        advice.extend(rendered::absent(path, |name| seen.has_field(name)));
     }
     advice.truncate(MOST_SAID);
     Ok(advice)
@@ -126,10 +142,11 @@ pub async fn of_list<R: Resource>(
     query: &ListQuery,
     is_empty: bool,
 ) -> Result<Vec<String>, ServiceError> {
-    let said = Said::of(query);
+    let said = Said::of(query, false);
     let values = said.values.iter();
     let mut advice: Vec<String> =
         values.filter_map(|(place, value)| other_kind(place, value, of_member(place), is_empty)).collect();
+    advice.extend(said.values.iter().filter_map(|(place, value)| one_of(place, value, R::VALUES)));
     let mut lookup = Lookup::new(services, R::COLLECTION);
     for path in said.all_paths() {
         let first = path.split('.').next().unwrap_or(path);
@@ -178,7 +195,7 @@ impl<'a> Lookup<'a> {
 
 /// The member or the operator that is meant by a name which objects do not have.
 pub fn meant(name: &str) -> Option<&'static str> {
-    MEANT.iter().find(|(said, _)| *said == name).map(|(_, meant)| *meant)
+    MEANT.iter().find(|(said, _)| said.eq_ignore_ascii_case(name)).map(|(_, meant)| *meant)
 }
 
 /// Whether a member of a projection asks for a path of the objects.
@@ -209,32 +226,55 @@ enum Place {
     Field(String),
 }
 
-/// What a filter says.
+/// What a question says.
 #[derive(Default)]
 struct Said {
     /// The paths in the conditions.
     paths: BTreeSet<String>,
-    /// Further ones: what it is sorted by, and what is shown.
+    /// Further ones: what it is sorted by, and what is shown or computed with.
     further: Vec<String>,
+    /// What is shown of rendered objects.
+    shown: Vec<String>,
     /// Names of fields that it is sorted by.
     entries: BTreeSet<String>,
+    /// Names of fields of whose values members are asked for.
+    through: BTreeSet<String>,
     /// The first text, or else the first number, that each place is compared with; a document as a whole.
     values: Vec<(Place, Bson)>,
+    /// Texts that groups are made of as they stand.
+    constants: Vec<String>,
+    /// The members that stages made.
+    made: BTreeSet<String>,
 }
 
 impl Said {
-    fn of(query: &ListQuery) -> Self {
+    fn of(query: &ListQuery, is_rendered: bool) -> Self {
         let mut said = Self::default();
         said.conditions(query.filter.document());
-        for key in query.sort.keys() {
+        said.order(&query.sort);
+        let shown = query.projection.iter().flat_map(|projection| projection.document().iter());
+        let shown = shown.filter(|(path, value)| is_shown(path, value)).map(|(path, _)| path.clone());
+        if is_rendered {
+            said.shown.extend(shown)
+        } else {
+            said.further.extend(shown)
+        }
+        said
+    }
+
+    fn order(&mut self, sort: &Sort) {
+        for key in sort.keys() {
             match key {
-                SortKey::Path { path, .. } => said.further.push(path.as_str().to_owned()),
-                SortKey::Entry { name, .. } => drop(said.entries.insert(name.clone())),
+                SortKey::Path { path, .. } => self.further.push(path.as_str().to_owned()),
+                SortKey::Entry { name, .. } => drop(self.entries.insert(name.clone())),
             }
         }
-        let shown = query.projection.iter().flat_map(|projection| projection.document().iter());
-        said.further.extend(shown.filter(|(path, value)| is_shown(path, value)).map(|(path, _)| path.clone()));
-        said
+    }
+
+    /// The value that a member is compared with.
+    fn value_of(&self, path: &str) -> Option<&Bson> {
+        let is_it = |place: &Place| matches!(place, Place::Member(name) if name == path);
+        self.values.iter().find(|(place, _)| is_it(place)).map(|(_, value)| value)
     }
 
     fn all_paths(&self) -> impl Iterator<Item = &str> {
@@ -264,8 +304,12 @@ impl Said {
             self.entry(negated);
         }
         let Ok(entry) = operators.get_document("$elemMatch") else { return };
-        if let (Ok(name), Some(value)) = (entry.get_str("name"), entry.get("value")) {
+        let Ok(name) = entry.get_str("name") else { return };
+        if let Some(value) = entry.get("value") {
             self.value(|| Place::Field(name.to_owned()), value);
+        }
+        if entry.keys().any(|path| path.starts_with("value.")) {
+            self.through.insert(name.to_owned());
         }
     }
 
@@ -276,11 +320,16 @@ impl Said {
                 let is_value = operators.keys().next().is_some_and(|name| !name.starts_with('$'));
                 if is_value { Some(value) } else { compared.map(|(_, operand)| operand).find_map(text_or_number) }
             }
+            // It is equal to the whole array, or to an element that is such an array.
+            Bson::Array(_) => Some(&ARRAY),
             value => text_or_number(value),
         };
         self.values.extend(compared.map(|value| (place(), value.clone())));
     }
 }
+
+/// Stands for any array, none of which is kept.
+static ARRAY: Bson = Bson::Array(Vec::new());
 
 fn text_or_number(value: &Bson) -> Option<&Bson> {
     match value {
@@ -314,6 +363,33 @@ impl Seen<'_> {
 
     fn has_field(&self, name: &str) -> bool {
         self.types_with(name).next().is_some()
+    }
+
+    /// About a path through a field that refers to objects.
+    fn through(&self, name: &str) -> Option<String> {
+        let kinds = self.kinds(name);
+        let refers = !kinds.is_empty() && kinds.iter().all(|kind| ValueKind::named(kind) == ValueKind::Reference);
+        let name = plain(name);
+        refers.then(|| {
+            format!(
+                "f.{name} holds ids, which have no members; a pipeline finds the objects: {{\"$lookup\": {{\"from\": \
+                 \"{}\", \"localField\": \"f.{name}\", \"foreignField\": \"public_id\", \"as\": \"found\"}}}}",
+                Objects::COLLECTION
+            )
+        })
+    }
+
+    /// About a text that is the name of a member or of a field, where an expression is meant.
+    fn constant(&self, text: &str) -> Option<String> {
+        let name = text.strip_prefix("f.").unwrap_or(text);
+        let meant = if object_input::members().contains(&text) {
+            text.to_owned()
+        } else if self.has_field(name) {
+            format!("f.{}", plain(name))
+        } else {
+            return None;
+        };
+        Some(format!("{} is a constant here, the same for all objects; did you mean \"${meant}\"?", quoted(text)))
     }
 
     /// What to ask for in place of a member that no object has.
@@ -350,110 +426,4 @@ impl Seen<'_> {
         let first = kinds.next()?;
         kinds.all(|kind| kind == first).then_some(first)
     }
-}
-
-/// What the values of a member are, in whatever resource.
-fn of_member(place: &Place) -> Option<ValueKind> {
-    match place {
-        Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
-        Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
-        Place::Member(path) if path == "active" => Some(ValueKind::Checkbox),
-        _ => None,
-    }
-}
-
-/// About a value that is compared with one of another kind, or as it was not meant.
-fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, is_empty: bool) -> Option<String> {
-    let what = match place {
-        Place::Member(path) if path == "_id" => return of_id(value),
-        Place::Member(path) => path.clone(),
-        Place::Field(name) => format!("f.{}", plain(name)),
-    };
-    if let Bson::Document(value) = value {
-        let name = value.keys().next()?;
-        let operator = Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name))?;
-        return Some(format!("{what} is compared with a document here; did you mean {operator}?"));
-    }
-    match (holds, value) {
-        (Some(ValueKind::Date), Bson::String(text)) => {
-            let example = example_of(parse_date(text));
-            Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
-        }
-        (Some(ValueKind::Date), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
-            let example = example_of(moment_of(value));
-            Some(format!("{what} holds dates, and a number is no date; write {{\"$date\": \"{example}\"}}"))
-        }
-        (Some(ValueKind::Number | ValueKind::Reference), Bson::String(text)) => {
-            let meant = text.parse::<i64>().map(|number| format!("; write {number}")).unwrap_or_default();
-            Some(format!("{what} holds numbers, and a text is no number{meant}"))
-        }
-        (Some(ValueKind::Text), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
-            Some(format!("{what} holds texts, and a number is no text; write \"{value}\""))
-        }
-        (Some(ValueKind::Checkbox), Bson::String(text)) => {
-            Some(format!("{what} holds true or false; write {}", !text.eq_ignore_ascii_case("false")))
-        }
-        (Some(ValueKind::Checkbox), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
-            Some(format!("{what} holds true or false; write {}", !["0", "0.0"].contains(&value.to_string().as_str())))
-        }
-        (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
-            let (pattern, options) = pattern_of(text)?;
-            let options = if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") };
-            let pattern =
-                serde_json::to_string(&pattern).ok().filter(|text| text.is_ascii() && text.len() <= LONGEST_QUOTED)?;
-            Some(format!(
-                "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
-            ))
-        }
-        _ => None,
-    }
-}
-
-/// About MongoDB's own id in the place of ours.
-fn of_id(value: &Bson) -> Option<String> {
-    match value {
-        Bson::String(text) if ObjectId::parse_str(text).is_ok() => {
-            Some(format!("_id holds ids of the store; write {{\"$oid\": \"{text}\"}}"))
-        }
-        Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => {
-            Some("_id holds ids of the store, which answers do not show; did you mean public_id?".to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn example_of(meant: Option<DateTime>) -> String {
-    let meant = meant.and_then(|date| date.try_to_rfc3339_string().ok());
-    meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned())
-}
-
-/// The moment that a number is meant to be: milliseconds since 1970, or seconds where these would still be in 1973.
-fn moment_of(value: &Bson) -> Option<DateTime> {
-    const SECONDS_UNTIL: i64 = 100_000_000_000;
-    let number = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
-    Some(DateTime::from_millis(if number.abs() < SECONDS_UNTIL { number * 1000 } else { number }))
-}
-
-/// The regular expression and its options that a text stands for in other languages: `/^web/i`, `web*`, `web%`.
-fn pattern_of(text: &str) -> Option<(String, &str)> {
-    if let Some((pattern, options)) = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')) {
-        let is_pattern = pattern.contains(['^', '$', '.', '*', '+', '?', '[', '(', '|', '\\']);
-        return (is_pattern && options.chars().all(|option| "imsx".contains(option)))
-            .then(|| (pattern.to_owned(), options));
-    }
-    let any = ['*', '%'];
-    if !text.contains(any) || text.trim_matches(any).is_empty() {
-        return None;
-    }
-    let literal = |part: &str| part.chars().flat_map(escaped).collect::<String>();
-    let begin = if text.starts_with(any) { "" } else { "^" };
-    let end = if text.ends_with(any) { "" } else { "$" };
-    let parts: Vec<String> = text.trim_matches(any).split(any).map(literal).collect();
-    Some((format!("{begin}{}{end}", parts.join(".*")), ""))
-}
-
-/// A letter as a regular expression that stands for itself.
-fn escaped(letter: char) -> impl Iterator<Item = char> {
-    let escape = if r"\^$.+?()[]{}|".contains(letter) { "\\" } else { "" };
-    escape.chars().chain(std::iter::once(letter))
 }

@@ -28,6 +28,7 @@ use crate::exchange::xlsx::Sheet;
 use crate::exchange::{WriteError, ndjson};
 use crate::query::{Filter, Sort};
 use crate::store::{Documents, FindQuery, StoreError};
+use crate::suggest;
 
 /// How many chunks are written ahead of the one that is being sent.
 const AHEAD: usize = 2;
@@ -105,6 +106,10 @@ pub async fn export_objects(
             Some(entry)
         }
     };
+    let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
+    if is_of_hosts {
+        access.know_fields(&types, query.type_id, &query.hosts)?;
+    }
     if let Some(visible) = access.visible(&types) {
         filter = filter.guarded_by(visible);
     }
@@ -113,7 +118,6 @@ pub async fn export_objects(
     let question = FindQuery::new(filter, services.max_time).sorted(query.sort);
     let chunks = services.store.chunks(Objects::COLLECTION, &question).await?;
     let documents = chunks.documents.map_err(ServiceError::from).boxed();
-    let is_of_hosts = matches!(query.form, ExportForm::Ansible | ExportForm::Prometheus);
     if is_of_hosts && chunks.total > MOST_HOSTS {
         let message = format!("{} objects are more than {MOST_HOSTS}, the most hosts; narrow the filter", chunks.total);
         return Err(ServiceError::refused(ErrorCode::ExportDoesNotFit, message));
@@ -179,6 +183,32 @@ impl ExportAccess<'_> {
             Self::Of(caller) => types.shows(caller, object),
             Self::Operator => true,
         }
+    }
+
+    /// Refuses names of fields that no type has whose objects may be read.
+    fn know_fields(self, types: &Types, type_id: Option<i64>, hosts: &HostFields) -> Result<(), ServiceError> {
+        let is_visible = |id: &i64| {
+            let acl = types.get(*id).map(|entry| &entry.object_type.acl);
+            let reads = |caller: &Caller| acl.is_some_and(|acl| acl.allows(caller.group_id, Permission::Read));
+            type_id.is_none_or(|type_id| *id == type_id)
+                && match self {
+                    Self::Of(caller) => reads(caller),
+                    Self::Operator => true,
+                }
+        };
+        let is_known = |name: &str| types.with_field(name).iter().any(is_visible);
+        let said =
+            [("host", Some(&hosts.host)), ("address", hosts.address.as_ref()), ("group_by", hosts.group_by.as_ref())];
+        for (parameter, name) in said {
+            let Some(name) = name.filter(|name| !is_known(name)) else { continue };
+            let mut known: Vec<&str> = types.field_names().filter(|name| is_known(name)).collect();
+            known.sort_unstable();
+            let whose = if type_id.is_some() { "the type has no field" } else { "no type has a field" };
+            let hint = suggest::hint(name, &known);
+            let message = format!("{parameter}: {whose} named {name:?}{hint}");
+            return Err(ServiceError::refused(ErrorCode::ParameterInvalid, message));
+        }
+        Ok(())
     }
 
     fn may_see_categories(self) -> bool {

@@ -25,6 +25,9 @@ pub trait Resource {
     /// The members that its documents have; none for resources about whose lists there is no advice of this kind.
     const MEMBERS: &[&'static str] = &[];
 
+    /// The members that hold one of some texts.
+    const VALUES: &[(&'static str, &'static [&'static str])] = &[];
+
     /// What clients see of a stored document; entity tags are made of this too.
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Borrowed(stored)

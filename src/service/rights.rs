@@ -106,7 +106,12 @@ pub fn require(rights: &Rights, right: &str) -> Result<(), ServiceError> {
     if rights.grants(right) {
         return Ok(());
     }
-    let message = format!("this needs the right {right}, which your group does not hold");
+    let lacking = if rights.is_withheld(right) {
+        "your group holds, but this token was made without it"
+    } else {
+        "your group does not hold"
+    };
+    let message = format!("this needs the right {right}, which {lacking}");
     Err(ServiceError::refused(ErrorCode::RightMissing, message))
 }
 

@@ -28,6 +28,16 @@ pub(super) enum NotReady {
         /// What the system says.
         source: io::Error,
     },
+    /// It is no HTTP that answers.
+    #[error(
+        "what answers on {address} speaks no {expected}; are these the settings of the service, server.tls among them?"
+    )]
+    Foreign {
+        /// Host and port.
+        address: String,
+        /// What was spoken.
+        expected: &'static str,
+    },
     /// The service says no.
     #[error("not ready: {0}")]
     Refused(String),
@@ -42,9 +52,13 @@ pub(super) fn ask(settings: &ServerSettings) -> Result<String, NotReady> {
     let address =
         if host.contains(':') { format!("[{host}]:{}", settings.port) } else { format!("{host}:{}", settings.port) };
     let tls = settings.tls.files().ok().flatten().is_some();
-    let answer = exchange(&address, tls).map_err(|source| NotReady::Silent { address, source })?;
+    let silent = |source| NotReady::Silent { address: address.clone(), source };
+    let answer = exchange(&address, tls).map_err(silent)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.lines().next().unwrap_or_default();
+    if !status.starts_with("HTTP/") {
+        return Err(NotReady::Foreign { address, expected: if tls { "HTTP over TLS" } else { "HTTP without TLS" } });
+    }
     if status.split(' ').nth(1) == Some("200") {
         return Ok(body.trim().to_owned());
     }

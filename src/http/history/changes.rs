@@ -23,11 +23,12 @@ use crate::http::params::Parameters;
 use crate::http::schema::{Changes, Following, operation};
 use crate::http::state::HttpState;
 use crate::json::write::DateStyle;
+use crate::query::Sort;
 use crate::service::history::changes::{Question, RESOURCES, Told, position, told};
 use crate::service::history::feed::{Event, Position, Seat};
 use crate::service::rendering::{self, Views};
 use crate::service::resource::{Categories, Objects, Types};
-use crate::service::{Caller, ErrorCode, sign_on};
+use crate::service::{Caller, ErrorCode, advice, sign_on};
 use crate::store::Documents;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -71,7 +72,16 @@ pub(in crate::http) async fn list_changes(
     let is_stream = wants_stream(&request);
     let asked = understood(&state, &request, &caller.0, is_stream).await?;
     asked.question.permitted(&caller.0.rights)?;
-    if is_stream { streamed(state, &request, &caller.0, asked).await } else { page(&state, &caller.0, asked).await }
+    let advice = match &asked.question.filter {
+        Some(filter) => advice::of_selection(&state.services, &caller.0, filter, &Sort::default()).await?,
+        None => Vec::new(),
+    };
+    let response = if is_stream {
+        streamed(state, &request, &caller.0, asked).await?
+    } else {
+        page(&state, &caller.0, asked).await?
+    };
+    Ok(envelope::advised(response, &advice))
 }
 
 fn wants_stream(request: &HttpRequest) -> bool {

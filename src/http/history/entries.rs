@@ -41,7 +41,7 @@ pub(in crate::http) async fn list_logs(
 ) -> Result<HttpResponse, ApiError> {
     let params = params(&state, &caller, sent).await?;
     let listed = history::list_entries(&state.services, &caller.0, params.query.clone()).await?;
-    listing::answer::<Logs>(&state, &request, Logs::PATH, &params, listed).await
+    listing::advised::<Logs>(&state, &request, Logs::PATH, &params, listed).await
 }
 
 operation! {
@@ -95,7 +95,7 @@ async fn history_of<R: Resource + Wire>(
 ) -> Result<HttpResponse, ApiError> {
     let params = params(state, caller, sent).await?;
     let listed = history::history_of::<R>(&state.services, &caller.0, id.0, params.query.clone()).await?;
-    listing::answer::<Logs>(state, request, &format!("{}{}/history", R::PATH, id.0), &params, listed).await
+    listing::advised::<Logs>(state, request, &format!("{}{}/history", R::PATH, id.0), &params, listed).await
 }
 
 async fn params(state: &HttpState, caller: &Authenticated, sent: Sent) -> Result<ListParams, ApiError> {

@@ -316,6 +316,11 @@ impl Facts {
         self.explains || self.id.starts_with("query_objects")
     }
 
+    /// Whether it may say something about the question.
+    fn advises(&self) -> bool {
+        self.explains() || self.filters || self.id == "aggregate_objects"
+    }
+
     fn can_answer(&self, code: ErrorCode) -> bool {
         errors::operations(code).iter().any(|of| self.is_one(*of))
     }
@@ -386,8 +391,10 @@ fn add_headers(operation: &mut Value, facts: &Facts) {
         if facts.is_queried {
             names.push("Accept-Query");
         }
-        if status == "200" && facts.explains() {
+        if matches!(status.as_str(), "200" | "202") && facts.advises() {
             names.push("Inventory-Query-Hint");
+        }
+        if status == "200" && facts.explains() {
             // A choice of two schemas would hide the list from generators of clients.
             response["content"]["application/json"]["x-explain"] =
                 json!({"$ref": "#/components/schemas/ListExplanation"});

@@ -42,7 +42,8 @@ pub(super) fn rewritten(fields: &Fields, array: &str, value: &Bson, at: &mut Loc
     })
 }
 
-fn value_of(path: &FieldPath<'_>, array: &str) -> Document {
+/// The expression for the value of a field; missing where the object has none.
+pub(super) fn value_of(path: &FieldPath<'_>, array: &str) -> Document {
     let value = format!("$$entry.{}", path.in_entry());
     doc! { "$let": { "vars": { "entry": first_entry(array, path.name) }, "in": value } }
 }

@@ -31,6 +31,9 @@ pub const STORED: &str = "fields";
 /// The array of entries in a rendered object.
 pub const RENDERED: &str = "type_information.fields";
 
+/// The collection whose documents have fields.
+const OBJECTS: &str = "framework.objects";
+
 /// How many names are proposed in place of an unknown one.
 const PROPOSED: usize = 3;
 
@@ -182,7 +185,7 @@ fn mentions_fields(document: &Document) -> bool {
 
 fn value_mentions_fields(value: &Bson) -> bool {
     match value {
-        Bson::String(text) => text.starts_with(expressions::PREFIX),
+        Bson::String(text) => text.starts_with(expressions::PREFIX) || text.starts_with(PREFIX),
         Bson::Document(document) => mentions_fields(document),
         Bson::Array(items) => items.iter().any(value_mentions_fields),
         _ => false,

@@ -2,7 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use super::{Fields, STORED, conditions, expressions, first_entry, mentions_fields, unlimited, value_mentions_fields};
+use super::{
+    FieldPath, Fields, OBJECTS, PREFIX, STORED, conditions, expressions, first_entry, mentions_fields, unlimited,
+    value_mentions_fields,
+};
 use crate::query::budget::Effort;
 use crate::query::error::{Location, QueryError, code};
 use crate::query::pipeline::{Pipeline, Terms};
@@ -10,10 +13,13 @@ use crate::query::sort::{Sort, SortKey};
 
 /// Where the keys of an order are for the time of a `$sort`.
 const KEYS: &str = "_sort_by_fields";
+/// Where the value of a field is for the time of a `$lookup`.
+const JOINED: &str = "_joined_by_field";
 
 impl Fields {
-    /// Compiles a client's pipeline on objects, see [`Pipeline::read_with`]. `f.<name>` may stand in `$match`, `$sort` and
-    /// `$project`, and as `$f.<name>` in expressions. Pipelines inside a stage are read in the same way.
+    /// Compiles a client's pipeline on objects, see [`Pipeline::read_with`]. `f.<name>` may stand in `$match`, `$sort`, `$project`,
+    /// `$unset` and as the `localField` of a `$lookup`, and `$f.<name>` in expressions. Pipelines inside a stage are read in the
+    /// same way.
     ///
     /// # Errors
     /// As [`Pipeline::read_with`]; a name that no type has; what is not offered for a field.
@@ -50,7 +56,18 @@ impl Fields {
                 }
                 ("$sort", Bson::Document(keys)) => self.order(keys, at, written)?,
                 ("$project", Bson::Document(members)) => self.project(members, at, written)?,
-                ("$lookup" | "$unionWith" | "$facet", Bson::Document(options)) => {
+                ("$lookup", Bson::Document(options)) => self.lookup(options, at, written)?,
+                ("$unwind", operand) => {
+                    self.refuse_unwinding(operand, at)?;
+                    written.push(stage.clone().into());
+                }
+                ("$unset", Bson::Array(names)) => self.unset(names, at, written)?,
+                ("$unset", name) => self.unset(std::slice::from_ref(name), at, written)?,
+                ("$set" | "$addFields", Bson::Document(members)) => {
+                    members.keys().try_for_each(|name| self.refuse_writing(name, at))?;
+                    written.push(doc! { name: expressions::rewritten(self, STORED, operand, at)? }.into());
+                }
+                ("$unionWith" | "$facet", Bson::Document(options)) => {
                     written.push(doc! { name: self.options(options, at)? }.into());
                 }
                 (_, operand) => {
@@ -75,6 +92,80 @@ impl Fields {
             at.leave();
         }
         Ok(written)
+    }
+
+    /// The value of a field stands beside the document while others are looked up by it.
+    fn lookup(&self, options: &Document, at: &mut Location, written: &mut Vec<Bson>) -> Result<(), QueryError> {
+        let text = |name: &str| options.get_str(name).unwrap_or_default();
+        at.enter("as");
+        self.refuse_writing(text("as"), at)?;
+        at.leave();
+        at.enter("foreignField");
+        if text("from") == OBJECTS
+            && let Some(field) = self.resolved(text("foreignField"), at)?
+        {
+            let (name, here) = (field.name, text("localField"));
+            let message = format!(
+                "finds no fields; write \"foreignField\": \"fields.value\", \"let\": {{\"here\": \"${here}\"}}, \"pipeline\": \
+                 [{{\"$match\": {{\"$expr\": {{\"$eq\": [\"$f.{name}\", \"$$here\"]}}}}}}]"
+            );
+            return Err(at.malformed(code::BAD_VALUE, message));
+        }
+        at.leave();
+        at.enter("localField");
+        let here = self.resolved(text("localField"), at)?;
+        at.leave();
+        let mut options = self.options(options, at)?;
+        let Some(here) = here else {
+            written.push(doc! { "$lookup": options }.into());
+            return Ok(());
+        };
+        options.insert("localField", format!("{JOINED}.v"));
+        let value = doc! { "v": expressions::value_of(&here, STORED) };
+        let stages = [doc! { "$set": { JOINED: value } }, doc! { "$lookup": options }, doc! { "$unset": JOINED }];
+        written.extend(stages.map(Bson::from));
+        Ok(())
+    }
+
+    /// Elements of a value stand nowhere in the document, so they must get a place first.
+    fn refuse_unwinding(&self, operand: &Bson, at: &mut Location) -> Result<(), QueryError> {
+        let options = operand.as_document();
+        if let Some(name) = options.and_then(|options| options.get_str("includeArrayIndex").ok()) {
+            self.refuse_writing(name, at)?;
+        }
+        let path = options.map_or(operand.as_str(), |options| options.get_str("path").ok());
+        let Some(path) = path.filter(|path| path.starts_with(expressions::PREFIX)) else { return Ok(()) };
+        if options.is_some() {
+            at.enter("path");
+        }
+        self.resolved(&path[1..], at)?;
+        let message = format!(
+            "unwinds members, and a field is none; write {{\"$set\": {{\"values\": \"{path}\"}}}}, {{\"$unwind\": \"$values\"}}"
+        );
+        Err(at.malformed(code::BAD_VALUE, message))
+    }
+
+    /// What a stage makes cannot be called like a field: it would be a member `f` beside the fields.
+    fn refuse_writing(&self, name: &str, at: &mut Location) -> Result<(), QueryError> {
+        if let Some(field) = name.strip_prefix(PREFIX) {
+            at.enter(name);
+            let message = format!("a stage changes no field; use a name without f., for instance {field}");
+            return Err(at.malformed(code::BAD_VALUE, message));
+        }
+        Ok(())
+    }
+
+    /// As a `$project` with 0.
+    fn unset(&self, names: &[Bson], at: &mut Location, written: &mut Vec<Bson>) -> Result<(), QueryError> {
+        let mut members = Document::new();
+        for name in names.iter().filter_map(Bson::as_str) {
+            if let Some(FieldPath { name, rest: Some(_) }) = self.resolved(name, at)? {
+                let message = format!("leaves out whole fields only: f.{name}");
+                return Err(at.malformed(code::BAD_VALUE, message));
+            }
+            members.insert(name, 0);
+        }
+        self.project(&members, at, written)
     }
 
     /// The values of fields stand beside the document while it is sorted, null for missing ones.

@@ -56,6 +56,9 @@ impl Resource for Logs {
     const MODEL: &'static str = "Log";
     const NAME: &'static str = "log entry";
     const NOT_FOUND: ErrorCode = ErrorCode::NotFound;
+    const MEMBERS: &[&'static str] = &KNOWN;
+    const VALUES: &[(&'static str, &'static [&'static str])] =
+        &[("action", &Action::NAMES), ("resource", &["objects", "types", "categories"])];
 
     fn view(stored: &RawDocument) -> Cow<'_, RawDocument> {
         Cow::Borrowed(stored)

@@ -29,15 +29,26 @@ pub async fn moment(services: &Services, name: &str, text: &str) -> Result<Momen
     // Without a zone it is UTC, as in log entries.
     let in_utc = || chrono::DateTime::parse_from_rfc3339(&format!("{text}Z"));
     let wanted = chrono::DateTime::parse_from_rfc3339(text).or_else(|_| in_utc()).map_err(|_| {
-        refused(format!(
-            "{text} is neither a time of RFC 3339, as 2026-01-31T12:00:00Z, nor the sequence of a log entry"
-        ))
+        let example = meant(text);
+        refused(format!("{text} is neither a time of RFC 3339, as {example}, nor the sequence of a log entry"))
     })?;
     let wanted = DateTime::from_chrono(wanted);
     if wanted > services.now() {
         return Err(refused(format!("{text} is in the future")));
     }
     if wanted < time { Err(gone(time)) } else { Ok(Moment::Time(wanted)) }
+}
+
+/// The time that may be meant: a day begins in UTC, and a + that was sent as it is has become a space.
+fn meant(text: &str) -> String {
+    let encoded = text.replace(' ', "+");
+    if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
+        format!("{text}T00:00:00Z")
+    } else if chrono::DateTime::parse_from_rfc3339(&encoded).is_ok() {
+        encoded.replace('+', "%2B")
+    } else {
+        "2026-01-31T12:00:00Z".to_owned()
+    }
 }
 
 fn gone(time: DateTime) -> ServiceError {

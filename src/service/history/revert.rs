@@ -13,6 +13,7 @@ use crate::query::{Filter, Sort};
 use crate::service::categories::update_category;
 use crate::service::directory::Caller;
 use crate::service::error::ServiceError;
+use crate::service::error_code::ErrorCode;
 use crate::service::objects::{self, restored_object, update_object};
 use crate::service::precondition::IfMatch;
 use crate::service::resource::{self, Categories, Objects, Types};
@@ -96,7 +97,7 @@ pub async fn restore_object(services: &Services, caller: &Caller, id: i64) -> Re
     let types = services.types.current(&*services.store, services.max_time).await?;
     if let Some(present) = resource::find::<Objects>(services, id).await? {
         return Err(if types.shows(caller, &present) {
-            resource::taken::<Objects>("public_id")
+            ServiceError::refused(ErrorCode::ObjectPublicIdTaken, format!("object {id} is not deleted"))
         } else {
             types.absent(caller, id)
         });

@@ -203,6 +203,132 @@ on_each_store! {
         }
     }
 
+    async fn a_projection_of_rendered_objects_is_told_by_what_these_have(app) {
+        a_rack(app).await;
+        let told = async |projection: &str| {
+            hints(&app.get_with("/objects/", &[("projection", projection), ("view", "render")]).await)
+        };
+        for right in ["f.hostname", "type_information.summary_line", "object_information.object_id,current_render_time"] {
+            assert_eq!(told(right).await, [] as [&str; 0], "{right}");
+        }
+        for (wrong, meant) in [
+            ("public_id", "did you mean object_information.object_id?"),
+            ("active", "did you mean object_information.active?"),
+            ("fields", "did you mean type_information.fields?"),
+            ("hostname", "a field is asked for as f.hostname"),
+            ("colour", "it has current_render_time, object_information, type_information"),
+        ] {
+            assert_eq!(told(wrong).await, [format!("no rendered object has \"{wrong}\"; {meant}")]);
+        }
+        // Filters and orders are about stored objects in each view.
+        let parameters = [("view", "render"), ("sort", "object_information.object_id")];
+        let told = "no object has \"object_information\"; did you mean public_id? only view=render has object_information";
+        assert_eq!(hints(&app.get_with("/objects/", &parameters).await), [told]);
+    }
+
+    async fn the_name_of_a_type_is_no_member_of_objects(app) {
+        a_rack(app).await;
+        let found = "its value is found by GET /rest/types/?filter={\"name\":\"rack\"}";
+        for (filter, told) in [
+            (json!({"type_name": "rack"}), format!("no object has \"type_name\"; did you mean type_id? {found}")),
+            (
+                json!({"type_information.type_name": "rack"}),
+                format!("no object has \"type_information\"; did you mean type_id? {found}"),
+            ),
+            (json!({"type_id": "rack"}), format!("type_id holds numbers, and a text is no number; {found}")),
+        ] {
+            assert_eq!(hints_for(app, &filter, "public_id").await, [told], "{filter}");
+        }
+    }
+
+    async fn a_path_through_a_reference_is_told_how_to_join(app) {
+        app.create_type("server", &[("host", "ref"), ("more", "json")]).await;
+        let told = hints_for(app, &json!({"f.host.hostname": "web-1"}), "public_id").await;
+        let join = r#"{"$lookup": {"from": "framework.objects", "localField": "f.host", "foreignField": "public_id", "as": "found"}}"#;
+        assert_eq!(told, [format!("f.host holds ids, which have no members; a pipeline finds the objects: {join}")]);
+        assert_eq!(hints_for(app, &json!({"f.more.hostname": "web-1"}), "public_id").await, [] as [&str; 0]);
+    }
+
+    async fn an_array_that_equals_nothing_is_told_the_operator(app) {
+        a_rack(app).await;
+        let told = "f.hostname is compared with the array as a whole; for one of several values write {\"$in\": [...]}";
+        assert_eq!(hints_for(app, &json!({"f.hostname": ["a", "b"]}), "public_id").await, [told]);
+        let told = "no object has \"AND\"; did you mean $and?";
+        assert_eq!(hints_for(app, &json!({"AND": []}), "public_id").await, [told]);
+    }
+
+    async fn an_export_the_changes_and_a_deletion_have_the_advice_of_a_list(app) {
+        a_rack(app).await;
+        let told = "no object has \"hostname\"; a field is asked for as f.hostname";
+        let filter = r#"{"hostname":"web-1"}"#;
+        for (path, more) in [
+            ("/export/objects", ("type_id", "1")),
+            ("/export/objects", ("format", "ndjson")),
+            ("/changes/", ("resource", "objects")),
+        ] {
+            assert_eq!(hints(&app.get_with(path, &[("filter", filter), more]).await), [told], "{path} {more:?}");
+        }
+        assert_eq!(hints(&app.get_with("/export/objects", &[("type_id", "1"), ("sort", "hostname")]).await), [told]);
+        let path = |count: u8| format!("/objects/?filter=%7B%22hostname%22%3A%22web-1%22%7D&expected_count={count}");
+        assert_eq!(hints(&app.delete(&path(0)).await), [told]);
+        for refused in [app.delete(&path(1)).await, app.patch(&path(1), &json!({"active": false})).await] {
+            refused.error(412, "precondition_failed");
+            assert_eq!(refused.header("inventory-query-hint"), told);
+        }
+    }
+
+    async fn log_entries_are_asked_for_as_they_are_stored(app) {
+        a_rack(app).await;
+        for (filter, told) in [
+            (json!({"time": {"$gt": "2026-01-31T04:23:56.488000"}}), "time holds dates, and a text is no date; write {\"$date\": \"2026-01-31T04:23:56.488Z\"}"),
+            (json!({"action": "edit"}), "action holds one of CREATE, EDIT, DELETE, ACTIVE_CHANGE, CLEAN, IMPORT, REVERT, OUTSIDE, did you mean EDIT?"),
+            (json!({"resource": "object"}), "resource holds one of objects, types, categories, did you mean objects?"),
+            (json!({"user_id": "1"}), "user_id holds numbers, and a text is no number; write 1"),
+        ] {
+            for path in ["/logs/", "/objects/1/history"] {
+                assert_eq!(hints(&app.get_with(path, &[("filter", &filter.to_string())]).await), [told], "{path} {filter}");
+            }
+        }
+        let filter = json!({"action": "CREATE", "resource": "objects", "user_id": 1}).to_string();
+        assert_eq!(hints(&app.get_with("/logs/", &[("filter", &filter)]).await), [] as [&str; 0]);
+    }
+
+    async fn silent_mistakes_in_pipelines_are_told(app) {
+        a_rack(app).await;
+        let told = async |pipeline: Value| hints(&app.post("/objects/aggregate", &json!({"pipeline": pipeline})).await);
+        let constant = |text: &str, meant: &str| {
+            [format!("\"{text}\" is a constant here, the same for all objects; did you mean \"${meant}\"?")]
+        };
+        assert_eq!(told(json!([{"$group": {"_id": "type_id"}}])).await, constant("type_id", "type_id"));
+        assert_eq!(told(json!([{"$group": {"_id": {"a": "f.hostname"}}}])).await, constant("f.hostname", "f.hostname"));
+        let summed = json!([{"$group": {"_id": null, "n": {"$sum": "hostname"}}}]);
+        assert_eq!(told(summed).await, constant("hostname", "f.hostname"));
+        let absent = "no object has \"typ_id\"; did you mean type_id?";
+        assert_eq!(told(json!([{"$group": {"_id": "$typ_id"}}])).await, [absent]);
+        assert_eq!(told(json!([{"$set": {"a": 1}}, {"$sortByCount": "$typ_id"}])).await, [absent]);
+        let field = "no object has \"hostname\"; a field is asked for as f.hostname";
+        for stage in [
+            json!({"$group": {"_id": "$hostname"}}),
+            json!({"$unset": "hostname"}),
+            json!({"$unwind": "$hostname"}),
+            json!({"$project": {"hostname": 1}}),
+            json!({"$facet": {"a": [{"$sortByCount": "$hostname"}]}}),
+        ] {
+            assert_eq!(told(json!([stage])).await, [field], "{stage}");
+        }
+        for right in [
+            json!([{"$set": {"hostname": "$f.hostname"}}, {"$match": {"hostname": "x"}}, {"$group": {"_id": "$hostname"}}]),
+            json!([{"$group": {"_id": "all", "n": {"$sum": 1}}}, {"$project": {"m": "$n"}}]),
+            json!([{"$sort": {"f.hostname": 1}}, {"$group": {"_id": "$f.hostname", "all": {"$push": "$$ROOT.fields"}}}]),
+            json!([{"$set": {"x": {"$literal": "$hostname"}}}, {"$unwind": {"path": "$fields", "includeArrayIndex": "n"}}, {"$sort": {"n": 1}}]),
+        ] {
+            assert_eq!(told(right.clone()).await, [] as [&str; 0], "{right}");
+        }
+        let listed = json!([{"$set": {"cost": "$price"}}, {"$sort": {"cost": 1}}]).to_string();
+        let told = hints(&app.get_with("/objects/", &[("filter", &listed)]).await);
+        assert_eq!(told, ["no object has \"price\"; fields are asked for as f.<name>"]);
+    }
+
     async fn advice_is_short_and_lets_no_question_fail(app) {
         a_rack(app).await;
         let long = "x".repeat(3000);
@@ -224,7 +350,7 @@ on_each_store! {
         let fields = json!([{"type": "date", "name": "secret", "label": "S"}]);
         app.created("/types/", &json!({"name": "vault", "author_id": 1, "fields": fields, "acl": acl})).await;
         let question = |name: &str| format!("/objects/?filter=%7B%22{name}%22%3A%22x%22%7D&sort=fields.{name}");
-        let pipeline = |name: &str| json!({"pipeline": [{"$match": {name: "x*"}}]});
+        let pipeline = |name: &str| json!({"pipeline": [{"$match": {name: "x*"}}, {"$group": {"_id": name, "n": {"$sum": format!("${name}")}}}]});
         let mut told = Vec::new();
         for name in ["secret", "sacred"] {
             let request = person.request(app, reqwest::Method::POST, "/objects/aggregate").json(&pipeline(name));

@@ -46,6 +46,72 @@ on_each_store! {
         assert_eq!(results(app, seen).await, json!([{"public_id": 1, "t": "missing"}]));
     }
 
+    async fn objects_are_joined_by_their_fields(app) {
+        let rack = app.create_type("rack", &[("hostname", "text")]).await;
+        let server = app.create_type("server", &[("hostname", "text"), ("rack", "ref")]).await;
+        let first = app.create_object(rack, &json!({"hostname": "r1"})).await;
+        let web = app.create_object(server, &json!({"hostname": "web-1", "rack": first})).await;
+        app.create_object(server, &json!({"hostname": "web-2"})).await;
+        let by = |here: &str, there: &str| json!({"$lookup": {
+            "from": "framework.objects", "localField": here, "foreignField": there, "as": "found",
+        }});
+        let shown = json!({"$project": {"_id": 0, "public_id": 1, "found": "$found.public_id"}});
+        let one = json!({"$match": {"public_id": web}});
+        let joined = json!([one, by("f.rack", "public_id"), shown]);
+        assert_eq!(results(app, joined).await, json!([{"public_id": web, "found": [first]}]));
+        // What the service keeps meanwhile does not show, and an object without the field finds what has none.
+        let whole = results(app, json!([{"$match": {"f.hostname": "web-2"}}, by("f.rack", "type_id")])).await;
+        assert_eq!((&whole[0]["found"], whole[0].get("_joined_by_field")), (&json!([]), None));
+        let listed = json!([one, by("f.rack", "public_id")]).to_string();
+        let listed = app.get_with("/objects/", &[("filter", &listed)]).await;
+        assert_eq!(listed.results("/found/0/public_id"), [first]);
+        // The other way round is refused with what finds it.
+        let refused = aggregate(app, json!([by("public_id", "f.rack")])).await.error(400, "query_2");
+        assert_eq!(refused["errors"][0]["pointer"], "/0/$lookup/foreignField");
+        let message = refused["message"].as_str().expect("a text");
+        let (_, written) = message.split_once("; write ").expect("a remedy");
+        let mut lookup = json!({"from": "framework.objects", "localField": "public_id", "as": "found"});
+        let written: Value = serde_json::from_str(&format!("{{{written}}}")).expect("members in JSON");
+        lookup.as_object_mut().expect("an object").extend(written.as_object().expect("an object").clone());
+        let found = json!([{"$match": {"public_id": first}}, {"$lookup": lookup}, shown]);
+        assert_eq!(results(app, found).await, json!([{"public_id": first, "found": [web]}]));
+        aggregate(app, json!([by("f.rak", "public_id")])).await.error(400, "query_2");
+        aggregate(app, json!([by("public_id", "f.rak")])).await.error(400, "query_2");
+    }
+
+    async fn stages_that_would_change_a_field_are_refused_with_what_to_write(app) {
+        racks(app).await;
+        for (stage, pointer, said) in [
+            (json!({"$unwind": "$f.hostname"}), "/0/$unwind", r#"write {"$set": {"values": "$f.hostname"}}, {"$unwind": "$values"}"#),
+            (json!({"$unwind": {"path": "$f.hostname"}}), "/0/$unwind/path", r#"{"$unwind": "$values"}"#),
+            (json!({"$unwind": {"path": "$fields", "includeArrayIndex": "f.n"}}), "/0/$unwind/f.n", "use a name without f."),
+            (json!({"$set": {"f.hostname": "x"}}), "/0/$set/f.hostname", "use a name without f., for instance hostname"),
+            (json!({"$addFields": {"f.hostname": "x"}}), "/0/$addFields/f.hostname", "changes no field"),
+            (json!({"$unset": "f.hostname.x"}), "/0/$unset", "whole fields only"),
+            (json!({"$unset": ["public_id", "f.hostnam"]}), "/0/$unset", "did you mean hostname"),
+        ] {
+            let error = aggregate(app, json!([stage])).await.error(400, "query_2");
+            assert_eq!(error["errors"][0]["pointer"], pointer, "{stage}: {error}");
+            assert!(error["message"].as_str().is_some_and(|message| message.contains(said)), "{stage}: {error}");
+        }
+    }
+
+    async fn a_field_is_unset_by_its_name(app) {
+        racks(app).await;
+        let one = json!({"$match": {"public_id": 1}});
+        let shown = json!({"$project": {"_id": 0, "public_id": 1, "fields": 1}});
+        let left = results(app, json!([one, {"$unset": "f.hostname"}, shown])).await;
+        assert_eq!(left, json!([{"public_id": 1, "fields": [{"name": "units", "value": 3}]}]));
+        let left = results(app, json!([one, {"$unset": ["f.hostname", "public_id"]}, shown])).await;
+        assert_eq!(left, json!([{"fields": [{"name": "units", "value": 3}]}]));
+    }
+
+    async fn a_bare_array_is_told_what_to_send(app) {
+        let refused = app.post("/objects/aggregate", &json!([{"$count": "n"}])).await.error(400, "json_malformed");
+        let message = refused["message"].as_str().expect("a text");
+        assert!(message.ends_with(r#"it is an array; send {"pipeline": [...]}"#), "{message}");
+    }
+
     async fn fields_are_meant_by_their_names(app) {
         let (rack, _) = racks(app).await;
         let sorted = json!([

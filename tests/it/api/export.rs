@@ -84,7 +84,16 @@ on_each_store! {
         let seen = reader.get(app, path).await.json();
         assert_eq!(seen["_meta"]["hostvars"]["web1"]["inventory"]["fields"].get("pin"), None);
         assert_eq!(seen["all"]["children"], json!(["site_Oslo_1", "type_rack", "type_web_server"]));
-        assert_eq!(app.get("/export/objects?format=ansible&host=nothing").await.json(), json!({"_meta": {"hostvars": {}}, "all": {"children": []}}));
+        let nobody = "/export/objects?format=ansible&host=name&filter=%7B%22public_id%22%3A-1%7D";
+        assert_eq!(app.get(nobody).await.json(), json!({"_meta": {"hostvars": {}}, "all": {"children": []}}));
+        for (parameters, told) in [
+            ("host=nam", "host: no type has a field named \"nam\", did you mean name?"),
+            ("host=name&address=ipp", "address: no type has a field named \"ipp\", did you mean ip?"),
+            ("host=name&group_by=colour", "group_by: no type has a field named \"colour\""),
+        ] {
+            let refused = app.get(&format!("/export/objects?format=ansible&{parameters}")).await;
+            assert_eq!(refused.error(400, "parameter_invalid")["message"], told);
+        }
         app.create_object(rack, &json!({"name": "web1"})).await;
         app.get(path).await.error(400, "export_does_not_fit");
         for wrong in ["format=ansible", "format=csv&host=name", "format=ansible&host=name&port=1", "format=ansible&host=name&columns=all"] {
@@ -116,7 +125,10 @@ on_each_store! {
             {"targets": ["[2001:db8::1]:9100"], "labels": second},
         ]);
         assert_eq!(answer.json(), expected);
-        assert_eq!(app.get("/export/objects?format=prometheus-sd&host=nothing").await.json(), json!([]));
+        app.create_type("rack", &[("name", "text")]).await;
+        let refused = app.get(&format!("/export/objects?format=prometheus-sd&type_id={web}&host=name")).await;
+        assert_eq!(refused.error(400, "parameter_invalid")["message"], "host: the type has no field named \"name\"");
+        assert_eq!(app.get("/export/objects?format=prometheus-sd&host=name").await.json(), json!([]));
         app.get("/export/objects?format=prometheus-sd&host=ip&port=70000").await.error(400, "parameter_invalid");
     }
 

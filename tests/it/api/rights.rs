@@ -88,6 +88,7 @@ on_each_store! {
         assert_eq!((&own["access"], &own["granted"]), (&json!("own_or_right"), &json!(true)));
         assert_eq!(explain("PATCH", "/users/1").await["granted"], false);
         assert_eq!(explain("HEAD", "/rights/levels").await["route"], "/rest/rights/levels");
+        assert_eq!(explain("GET", "/objects").await["route"], "/rest/objects/");
         app.get_with("/rights/explain", &[("method", "GET")]).await.error(400, "parameter_invalid");
         app.get_with("/rights/explain", &[("method", "GET"), ("path", "/nowhere")]).await.error(404, "route_not_found");
     }

@@ -26,7 +26,9 @@ on_each_store! {
         let body = json!({"name": "backup", "rights": ["base.framework.type.view"]});
         let (id, token) = create(app, &ada, &body).await;
         assert_eq!(get(app, &token, "/types/").await.status, 200);
-        get(app, &token, "/objects/").await.error(403, "right_missing");
+        let refused = get(app, &token, "/objects/").await.error(403, "right_missing");
+        let told = "this needs the right base.framework.object.view, which your group holds, but this token was made without it";
+        assert_eq!(refused["message"], told);
         let list = ada.get(app, &format!("/users/{}/tokens/", ada.id)).await;
         assert_eq!(list.results("/public_id"), [id]);
         assert_eq!(list.results("/name"), ["backup"]);
@@ -44,7 +46,8 @@ on_each_store! {
         let (_, token) = create(app, &ada, &json!({"name": "all of mine"})).await;
         assert_eq!(get(app, &token, "/types/").await.status, 200);
         app.patch(&format!("/groups/{}", ada.group_id), &json!({"rights": []})).await;
-        get(app, &token, "/types/").await.error(403, "right_missing");
+        let refused = get(app, &token, "/types/").await.error(403, "right_missing");
+        assert_eq!(refused["message"], "this needs the right base.framework.type.view, which your group does not hold");
     }
 
     async fn a_token_does_not_do_what_users_may_do_to_themselves(app) {

@@ -57,6 +57,59 @@ on_each_store! {
         assert!(message(&bulk, 400, "parameter_invalid").ends_with(r#"did you mean filter={"type_id":3}?"#));
     }
 
+    async fn a_parameter_of_other_routes_is_no_member(app) {
+        for (path, name, value, meant) in [
+            ("/types/", "projection", "name", "lists of objects take it"),
+            ("/types/", "view", "tree", "lists of objects, GET /rest/categories/ and GET /rest/changes/ take it"),
+            ("/changes/", "after", "1", "did you mean since?"),
+            ("/export/objects", "at", "10", "lists and single reads of objects, types and categories take it"),
+            ("/export/objects", "limit", "10", "lists and GET /rest/changes/ take it"),
+            ("/objects/", "cursor", "x", "did you mean after?"),
+        ] {
+            let told = refusal(app, path, name, value).await;
+            assert_eq!(told, format!("{name}: is no parameter of this route; {meant}"), "{path}");
+        }
+        let told = message(&app.post("/objects/query", &json!({"pipeline": []})).await, 400, "parameter_invalid");
+        assert!(told.ends_with("; a pipeline goes to POST /rest/objects/aggregate, or into filter on a list of objects"), "{told}");
+    }
+
+    async fn an_empty_body_is_called_empty(app) {
+        let id = app.create_type("rack", &[]).await;
+        for (method, path) in [
+            (Method::POST, "/objects/".to_owned()),
+            (Method::POST, "/objects/query".to_owned()),
+            (Method::PATCH, format!("/types/{id}")),
+            (Method::PUT, "/objects/1/state".to_owned()),
+        ] {
+            let request = app.request(method, &path).header("Content-Type", "application/json");
+            let told = message(&send(request).await, 400, "json_malformed");
+            assert!(told.contains("it is empty; send a JSON "), "{path}: {told}");
+        }
+    }
+
+    async fn a_field_or_an_id_in_a_wrong_form_is_answered_with_the_right_one(app) {
+        let rack = app.create_type("rack", &[("pages", "number")]).await;
+        let id = app.create_object(rack, &json!({"pages": 1})).await;
+        let told = async |body: Value| {
+            let answer = app.patch(&format!("/objects/{id}"), &body).await;
+            answer.error(400, "validation_failed")["errors"][0]["message"].as_str().expect("a message").to_owned()
+        };
+        assert!(told(json!({"pages": 14})).await.ends_with("; a field is sent as fields: {\"pages\": ...}"));
+        assert_eq!(told(json!({"type_id": "2"})).await, "must be a whole number without a fraction; write 2 without quotes");
+        assert_eq!(told(json!({"type_id": "x"})).await, "must be a whole number without a fraction");
+    }
+
+    async fn a_moment_in_a_wrong_form_is_answered_with_the_right_one(app) {
+        for (sent, meant) in [
+            ("2026-01-31", "2026-01-31T00:00:00Z"),
+            ("2026-01-31T12:00:00 01:00", "2026-01-31T12:00:00%2B01:00"),
+            ("yesterday", "2026-01-31T12:00:00Z"),
+        ] {
+            let told = refusal(app, "/objects/", "at", sent).await;
+            assert!(told.contains(&format!("{sent} is neither a time of RFC 3339, as {meant}, nor")), "{told}");
+        }
+    }
+
     async fn a_path_with_a_slash_too_many_or_without_rest_is_answered_with_the_right_one(app) {
         for (path, meant) in [
             ("/rest/objects/1/", "/rest/objects/1"),

@@ -69,7 +69,8 @@ on_each_store! {
         let id = app.create_object(kind, &json!({"hostname": "web-1"})).await;
         let path = format!("/objects/{id}");
         let before = app.get(&format!("{path}/native")).await.json();
-        app.post(&format!("{path}/restore"), &json!({})).await.error(400, "object_public_id_taken");
+        let refused = app.post(&format!("{path}/restore"), &json!({})).await.error(400, "object_public_id_taken");
+        assert_eq!(refused["message"], format!("object {id} is not deleted"));
         assert_eq!(app.delete(&path).await.status, 200);
         assert_eq!(app.get(&path).await.status, 404);
         let restored = app.post(&format!("{path}/restore"), &json!({})).await;

@@ -1,0 +1,49 @@
+//! Stored objects and rendered ones have different members: what is meant by a name of the other form.
+
+use bson::Bson;
+
+use super::{plain, quoted};
+use crate::domain::object_input;
+
+/// The members of a rendered object.
+const MEMBERS: [&str; 3] = ["current_render_time", "object_information", "type_information"];
+
+/// What to ask for in place of a path of rendered objects, or of a type's name.
+pub(super) fn instead_of(path: &str, compared: Option<&Bson>) -> Option<String> {
+    let (first, last) = (path.split('.').next()?, path.rsplit('.').next()?);
+    if ["type_name", "type_label"].contains(&last) && (MEMBERS.contains(&first) || first == last) {
+        return Some(format!("did you mean type_id? {}", type_found_by(&last["type_".len()..], compared)));
+    }
+    if !MEMBERS.contains(&first) {
+        return None;
+    }
+    let stored = if last == "object_id" { "public_id" } else { last };
+    Some(match object_input::members().contains(&stored) {
+        true if stored != "fields" => format!("did you mean {stored}? only view=render has {}", plain(first)),
+        _ => format!("only what view=render shows has {}", plain(first)),
+    })
+}
+
+/// How a type is found by its name.
+pub(super) fn type_found_by(member: &str, compared: Option<&Bson>) -> String {
+    let name = compared.and_then(Bson::as_str).map_or_else(|| "...".to_owned(), plain);
+    format!("its value is found by GET /rest/types/?filter={{\"{member}\":\"{name}\"}}")
+}
+
+/// About a path in the projection of rendered objects that none of them has.
+pub(super) fn absent(path: &str, is_field: impl Fn(&str) -> bool) -> Option<String> {
+    let first = path.split('.').next().unwrap_or(path);
+    if MEMBERS.contains(&first) {
+        return None;
+    }
+    let instead = match first {
+        "public_id" => "did you mean object_information.object_id?".to_owned(),
+        "type_id" | "fields" => format!("did you mean type_information.{first}?"),
+        "creation_time" | "last_edit_time" | "author_id" | "editor_id" | "active" | "version" => {
+            format!("did you mean object_information.{first}?")
+        }
+        name if is_field(name) => format!("a field is asked for as f.{}", plain(name)),
+        _ => format!("it has {}", MEMBERS.join(", ")),
+    };
+    Some(format!("no rendered object has {}; {instead}", quoted(first)))
+}

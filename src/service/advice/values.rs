@@ -1,0 +1,137 @@
+//! About values that are compared with those of another kind, or as they were not meant.
+
+use bson::oid::ObjectId;
+use bson::{Bson, DateTime};
+
+use super::rendered::type_found_by;
+use super::{LONGEST_QUOTED, Place, plain};
+use crate::domain::object_fields::{ValueKind, parse_date};
+use crate::query::Filter;
+use crate::suggest;
+
+/// The members that hold dates, in whatever resource.
+const DATES: [&str; 4] = ["creation_time", "last_edit_time", "registration_time", "time"];
+/// The members that hold numbers.
+const NUMBERS: [&str; 10] =
+    ["public_id", "type_id", "author_id", "editor_id", "user_id", "group_id", "parent", "types", "sequence", "number"];
+
+/// What the values of a member are, in whatever resource.
+pub(super) fn of_member(place: &Place) -> Option<ValueKind> {
+    match place {
+        Place::Member(path) if DATES.contains(&path.as_str()) => Some(ValueKind::Date),
+        Place::Member(path) if NUMBERS.contains(&path.as_str()) => Some(ValueKind::Number),
+        Place::Member(path) if path == "active" => Some(ValueKind::Checkbox),
+        _ => None,
+    }
+}
+
+/// About a value that is compared with one of another kind, or as it was not meant.
+pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, is_empty: bool) -> Option<String> {
+    let what = match place {
+        Place::Member(path) if path == "_id" => return of_id(value),
+        Place::Member(path) => path.clone(),
+        Place::Field(name) => format!("f.{}", plain(name)),
+    };
+    if let Bson::Document(value) = value {
+        let name = value.keys().next()?;
+        let operator = Filter::operators().find(|operator| operator.strip_prefix('$') == Some(name))?;
+        return Some(format!("{what} is compared with a document here; did you mean {operator}?"));
+    }
+    match (holds, value) {
+        (Some(ValueKind::Date), Bson::String(text)) => {
+            let example = example_of(parse_date(text));
+            Some(format!("{what} holds dates, and a text is no date; write {{\"$date\": \"{example}\"}}"))
+        }
+        (Some(ValueKind::Date), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+            let example = example_of(moment_of(value));
+            Some(format!("{what} holds dates, and a number is no date; write {{\"$date\": \"{example}\"}}"))
+        }
+        (Some(ValueKind::Number | ValueKind::Reference), Bson::String(text)) => {
+            let meant = match text.parse::<i64>() {
+                Ok(number) => format!("; write {number}"),
+                Err(_) if what == "type_id" => format!("; {}", type_found_by("name", Some(value))),
+                Err(_) => String::new(),
+            };
+            Some(format!("{what} holds numbers, and a text is no number{meant}"))
+        }
+        (Some(ValueKind::Text), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+            Some(format!("{what} holds texts, and a number is no text; write \"{value}\""))
+        }
+        (Some(ValueKind::Checkbox), Bson::String(text)) => {
+            Some(format!("{what} holds true or false; write {}", !text.eq_ignore_ascii_case("false")))
+        }
+        (Some(ValueKind::Checkbox), Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_)) => {
+            Some(format!("{what} holds true or false; write {}", !["0", "0.0"].contains(&value.to_string().as_str())))
+        }
+        (Some(ValueKind::Text) | None, Bson::String(text)) if is_empty => {
+            let (pattern, options) = pattern_of(text)?;
+            let options = if options.is_empty() { String::new() } else { format!(", \"$options\": \"{options}\"") };
+            let pattern =
+                serde_json::to_string(&pattern).ok().filter(|text| text.is_ascii() && text.len() <= LONGEST_QUOTED)?;
+            Some(format!(
+                "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
+            ))
+        }
+        (_, Bson::Array(_)) if is_empty => Some(format!(
+            "{what} is compared with the array as a whole; for one of several values write {{\"$in\": [...]}}"
+        )),
+        _ => None,
+    }
+}
+
+/// About a text that is none of those which a member can have.
+pub(super) fn one_of(place: &Place, value: &Bson, all: &[(&str, &[&str])]) -> Option<String> {
+    let (Place::Member(path), Bson::String(text)) = (place, value) else { return None };
+    let (_, known) = all.iter().find(|(member, _)| member == path)?;
+    (!known.contains(&text.as_str()))
+        .then(|| format!("{path} holds one of {}{}", known.join(", "), suggest::hint(text, known)))
+}
+
+/// About MongoDB's own id in the place of ours.
+fn of_id(value: &Bson) -> Option<String> {
+    match value {
+        Bson::String(text) if ObjectId::parse_str(text).is_ok() => {
+            Some(format!("_id holds ids of the store; write {{\"$oid\": \"{text}\"}}"))
+        }
+        Bson::String(_) | Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => {
+            Some("_id holds ids of the store, which answers do not show; did you mean public_id?".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn example_of(meant: Option<DateTime>) -> String {
+    let meant = meant.and_then(|date| date.try_to_rfc3339_string().ok());
+    meant.unwrap_or_else(|| "2026-01-31T00:00:00Z".to_owned())
+}
+
+/// The moment that a number is meant to be: milliseconds since 1970, or seconds where these would still be in 1973.
+fn moment_of(value: &Bson) -> Option<DateTime> {
+    const SECONDS_UNTIL: i64 = 100_000_000_000;
+    let number = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
+    Some(DateTime::from_millis(if number.abs() < SECONDS_UNTIL { number * 1000 } else { number }))
+}
+
+/// The regular expression and its options that a text stands for in other languages: `/^web/i`, `web*`, `web%`.
+fn pattern_of(text: &str) -> Option<(String, &str)> {
+    if let Some((pattern, options)) = text.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')) {
+        let is_pattern = pattern.contains(['^', '$', '.', '*', '+', '?', '[', '(', '|', '\\']);
+        return (is_pattern && options.chars().all(|option| "imsx".contains(option)))
+            .then(|| (pattern.to_owned(), options));
+    }
+    let any = ['*', '%'];
+    if !text.contains(any) || text.trim_matches(any).is_empty() {
+        return None;
+    }
+    let literal = |part: &str| part.chars().flat_map(escaped).collect::<String>();
+    let begin = if text.starts_with(any) { "" } else { "^" };
+    let end = if text.ends_with(any) { "" } else { "$" };
+    let parts: Vec<String> = text.trim_matches(any).split(any).map(literal).collect();
+    Some((format!("{begin}{}{end}", parts.join(".*")), ""))
+}
+
+/// A letter as a regular expression that stands for itself.
+fn escaped(letter: char) -> impl Iterator<Item = char> {
+    let escape = if r"\^$.+?()[]{}|".contains(letter) { "\\" } else { "" };
+    escape.chars().chain(std::iter::once(letter))
+}
