@@ -26,8 +26,6 @@ use crate::store::{Documents, Explanation, Hint, StoreError};
 /// The header with the total of a list.
 pub const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// The header with the hint at a missing index of a list.
-
 /// The wire format of a [`Resource`].
 pub trait Wire: Resource {
     /// The collection's path below `/rest`, with slashes around it.

@@ -208,6 +208,7 @@ impl ApiError {
     }
 
     /// The same error with advice about the question.
+    #[must_use]
     pub fn with_hint(self, advice: &str) -> Self {
         match HeaderValue::try_from(advice) {
             Ok(text) => self.with(QUERY_HINT, text),

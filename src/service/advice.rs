@@ -255,9 +255,9 @@ impl Said {
         let shown = query.projection.iter().flat_map(|projection| projection.document().iter());
         let shown = shown.filter(|(path, value)| is_shown(path, value)).map(|(path, _)| path.clone());
         if is_rendered {
-            said.shown.extend(shown)
+            said.shown.extend(shown);
         } else {
-            said.further.extend(shown)
+            said.further.extend(shown);
         }
         said
     }

@@ -136,7 +136,7 @@ fn add_components(document: &mut Value) {
         "X-API-Version": text("The version of the interface, 1.0."),
         "X-Request-ID": text("The id of the request: the client's own, when it sent a short and plain one."),
         "Inventory-Query-Hint": text(
-            "Advice about the query: a path that no object has, a date that is compared with a text, an index that would help.",
+            "Advice about the query: a path that no object has, a date that is compared with a text, a constant where an expression is meant, an index that would help.",
         ),
         "Inventory-Warning": text(
             "What is accepted, but is perhaps a mistake: a field of a type whose kind is unknown, a lost field that objects still have.",

@@ -64,7 +64,7 @@ impl Fields {
                 ("$unset", Bson::Array(names)) => self.unset(names, at, written)?,
                 ("$unset", name) => self.unset(std::slice::from_ref(name), at, written)?,
                 ("$set" | "$addFields", Bson::Document(members)) => {
-                    members.keys().try_for_each(|name| self.refuse_writing(name, at))?;
+                    members.keys().try_for_each(|name| refuse_writing(name, at))?;
                     written.push(doc! { name: expressions::rewritten(self, STORED, operand, at)? }.into());
                 }
                 ("$unionWith" | "$facet", Bson::Document(options)) => {
@@ -98,7 +98,7 @@ impl Fields {
     fn lookup(&self, options: &Document, at: &mut Location, written: &mut Vec<Bson>) -> Result<(), QueryError> {
         let text = |name: &str| options.get_str(name).unwrap_or_default();
         at.enter("as");
-        self.refuse_writing(text("as"), at)?;
+        refuse_writing(text("as"), at)?;
         at.leave();
         at.enter("foreignField");
         if text("from") == OBJECTS
@@ -131,7 +131,7 @@ impl Fields {
     fn refuse_unwinding(&self, operand: &Bson, at: &mut Location) -> Result<(), QueryError> {
         let options = operand.as_document();
         if let Some(name) = options.and_then(|options| options.get_str("includeArrayIndex").ok()) {
-            self.refuse_writing(name, at)?;
+            refuse_writing(name, at)?;
         }
         let path = options.map_or(operand.as_str(), |options| options.get_str("path").ok());
         let Some(path) = path.filter(|path| path.starts_with(expressions::PREFIX)) else { return Ok(()) };
@@ -143,16 +143,6 @@ impl Fields {
             "unwinds members, and a field is none; write {{\"$set\": {{\"values\": \"{path}\"}}}}, {{\"$unwind\": \"$values\"}}"
         );
         Err(at.malformed(code::BAD_VALUE, message))
-    }
-
-    /// What a stage makes cannot be called like a field: it would be a member `f` beside the fields.
-    fn refuse_writing(&self, name: &str, at: &mut Location) -> Result<(), QueryError> {
-        if let Some(field) = name.strip_prefix(PREFIX) {
-            at.enter(name);
-            let message = format!("a stage changes no field; use a name without f., for instance {field}");
-            return Err(at.malformed(code::BAD_VALUE, message));
-        }
-        Ok(())
     }
 
     /// As a `$project` with 0.
@@ -238,6 +228,14 @@ impl Fields {
         }
         Ok(())
     }
+}
+
+/// What a stage makes cannot be called like a field: it would be a member `f` beside the fields.
+fn refuse_writing(name: &str, at: &mut Location) -> Result<(), QueryError> {
+    let Some(field) = name.strip_prefix(PREFIX) else { return Ok(()) };
+    at.enter(name);
+    let message = format!("a stage changes no field; use a name without f., for instance {field}");
+    Err(at.malformed(code::BAD_VALUE, message))
 }
 
 /// The stages that order documents as a sort does. With `wholly`, documents with equal keys are ordered by all that they have.

@@ -18,10 +18,9 @@ pub(super) fn instead_of(path: &str, compared: Option<&Bson>) -> Option<String> 
         return None;
     }
     let stored = if last == "object_id" { "public_id" } else { last };
-    Some(match object_input::members().contains(&stored) {
-        true if stored != "fields" => format!("did you mean {stored}? only view=render has {}", plain(first)),
-        _ => format!("only what view=render shows has {}", plain(first)),
-    })
+    let is_stored = stored != "fields" && object_input::members().contains(&stored);
+    let meant = if is_stored { format!("did you mean {stored}? ") } else { String::new() };
+    Some(format!("{meant}only view=render has {}", plain(first)))
 }
 
 /// How a type is found by its name.

@@ -24,7 +24,7 @@ impl Said {
                 }
                 ("$unset", Bson::String(path)) => self.path(path),
                 ("$unset", Bson::Array(paths)) => {
-                    paths.iter().filter_map(Bson::as_str).for_each(|path| self.path(path))
+                    paths.iter().filter_map(Bson::as_str).for_each(|path| self.path(path));
                 }
                 ("$unwind", Bson::Document(options)) => {
                     options.get("path").into_iter().for_each(|path| self.expression(path));

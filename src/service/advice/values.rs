@@ -4,7 +4,7 @@ use bson::oid::ObjectId;
 use bson::{Bson, DateTime};
 
 use super::rendered::type_found_by;
-use super::{LONGEST_QUOTED, Place, plain};
+use super::{LONGEST_QUOTED, Place, meant, plain};
 use crate::domain::object_fields::{ValueKind, parse_date};
 use crate::query::Filter;
 use crate::suggest;
@@ -72,7 +72,7 @@ pub(super) fn other_kind(place: &Place, value: &Bson, holds: Option<ValueKind>, 
                 "{what} is compared with this very text; for a pattern write {{\"$regex\": {pattern}{options}}}"
             ))
         }
-        (_, Bson::Array(_)) if is_empty => Some(format!(
+        (_, Bson::Array(_)) if is_empty && !meant(&what).is_some_and(|meant| meant.starts_with('$')) => Some(format!(
             "{what} is compared with the array as a whole; for one of several values write {{\"$in\": [...]}}"
         )),
         _ => None,
