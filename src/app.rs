@@ -314,6 +314,7 @@ impl Application {
         reload_on_hangup(self.certificates.clone())?;
         let _control = self.control();
         self.prune_daily();
+        let feed = Arc::clone(&self.state.services.feed);
         let (server, tools) = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -324,6 +325,7 @@ impl Application {
             log::info!("{name}: finishing what is under way");
             // Tools only read, and begin again.
             tools.inspect(AbortHandle::abort);
+            feed.end();
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");

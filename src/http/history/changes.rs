@@ -264,6 +264,7 @@ impl Stream {
                 events = subscription.next(&self.state.services.feed) => events.map(Some),
                 _ = checks.tick() => Ok(None),
                 () = self.sender.closed() => return,
+                () = self.state.services.feed.ended() => return,
             };
             let written = match events {
                 Ok(None) => self.caller().await.map(drop).map(|()| String::new()),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Document, doc};
-use tokio::sync::{OnceCell, broadcast};
+use tokio::sync::{OnceCell, broadcast, watch};
 
 use super::flights::Flights;
 use super::kept::{has_sequence, kept, last};
@@ -118,6 +118,8 @@ pub struct Feed {
     deleted: Mutex<Option<(u64, DeletedTypes)>>,
     /// Missing sequences of other instances: the last one before each gap, and since when it is missing.
     gaps: Mutex<BTreeMap<i64, Instant>>,
+    /// Whether the service is ending.
+    ending: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -169,7 +171,19 @@ impl Feed {
             seats: Arc::default(),
             deleted: Mutex::default(),
             gaps: Mutex::default(),
+            ending: watch::Sender::new(false),
         })
+    }
+
+    /// The service is ending: a stream would never end by itself, and its client goes on from where it was.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Waits for [`Feed::end`].
+    pub async fn ended(&self) {
+        // The sender is here, so this cannot fail.
+        let _ = self.ending.subscribe().wait_for(|is_ending| *is_ending).await;
     }
 
     /// The position behind all settled entries.
@@ -231,8 +245,13 @@ impl Feed {
         let begun = self.beginning().await?;
         self.settled.store(begun, Ordering::Release);
         let feed = Arc::clone(self);
-        // It ends with the process.
-        tokio::spawn(async move { feed.run().await });
+        // It holds the store, which is closed when nothing holds it.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = feed.run() => {}
+                () = feed.ended() => {}
+            }
+        });
         Ok(())
     }
 
@@ -257,7 +276,7 @@ impl Feed {
         }
     }
 
-    async fn run(self: Arc<Self>) {
+    async fn run(&self) {
         let mut ended = self.flights.watch();
         let mut revision = None;
         loop {
