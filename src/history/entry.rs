@@ -166,7 +166,7 @@ impl Draft<'_> {
         let changes = RawDocumentBuf::try_from(&self.changes.into_document());
         entry.append(cstr!("changes"), &*changes.expect("it was made of BSON documents"));
         add(&mut entry, cstr!("state"), state.as_ref().map(|state| generic(state)));
-        let hash = hash_of(&entry, head.map(|head| &head.hash)).unwrap_or_default();
+        let hash = hash_of(&entry, head.map(|head| &head.hash)).expect("it was written just now");
         entry.append(cstr!("hash"), generic(&hash));
         (entry, Head { number, time, hash, state })
     }
