@@ -314,7 +314,7 @@ impl Application {
         reload_on_hangup(self.certificates.clone())?;
         let _control = self.control();
         self.prune_daily();
-        let feed = Arc::clone(&self.state.services.feed);
+        let (feed, file) = (Arc::clone(&self.state.services.feed), self.file.clone());
         let (server, tools) = self.server()?;
         let handle = server.handle();
         tokio::spawn(async move {
@@ -330,7 +330,9 @@ impl Application {
         });
         log::info!("listening on {scheme}://{address}");
         log::info!("the interface is described on {scheme}://{address}/docs/");
-        server.await
+        server.await?;
+        // Tasks that were cut off may hold the store until the process has ended.
+        tokio::task::spawn_blocking(move || file.inspect(|file| file.close())).await.map(drop).map_err(io::Error::other)
     }
 
     /// Removes old changes from the history as the settings say: soon after the start, and then once a day.

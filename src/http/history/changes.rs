@@ -226,7 +226,9 @@ async fn streamed(
     let authorization = authorization.and_then(Authorization::parse);
     let (sender, receiver) = mpsc::channel(WAITING);
     let stream = Stream { state: web::Data::clone(&state), authorization, asked, sender, _seat: seat };
-    actix_web::rt::spawn(stream.run(since));
+    let feed = Arc::clone(feed);
+    // Also while it waits for a reader, or for the store.
+    actix_web::rt::spawn(async move { feed.until_end(stream.run(since)).await });
     let parts = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|part| (Ok::<Bytes, actix_web::Error>(part), receiver))
     });
@@ -264,7 +266,6 @@ impl Stream {
                 events = subscription.next(&self.state.services.feed) => events.map(Some),
                 _ = checks.tick() => Ok(None),
                 () = self.sender.closed() => return,
-                () = self.state.services.feed.ended() => return,
             };
             let written = match events {
                 Ok(None) => self.caller().await.map(drop).map(|()| String::new()),

@@ -180,10 +180,13 @@ impl Feed {
         self.ending.send_replace(true);
     }
 
-    /// Waits for [`Feed::end`].
-    pub async fn ended(&self) {
-        // The sender is here, so this cannot fail.
-        let _ = self.ending.subscribe().wait_for(|is_ending| *is_ending).await;
+    /// Does `work` until its end or [`Feed::end`], whichever comes first.
+    pub async fn until_end(&self, work: impl Future<Output = ()>) {
+        let mut ending = self.ending.subscribe();
+        tokio::select! {
+            () = work => {}
+            _ = ending.wait_for(|is_ending| *is_ending) => {}
+        }
     }
 
     /// The position behind all settled entries.
@@ -245,13 +248,8 @@ impl Feed {
         let begun = self.beginning().await?;
         self.settled.store(begun, Ordering::Release);
         let feed = Arc::clone(self);
-        // It holds the store, which is closed when nothing holds it.
-        tokio::spawn(async move {
-            tokio::select! {
-                () = feed.run() => {}
-                () = feed.ended() => {}
-            }
-        });
+        // Behind the end of the service the store is closed.
+        tokio::spawn(async move { feed.until_end(feed.run()).await });
         Ok(())
     }
 
