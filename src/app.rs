@@ -64,6 +64,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const BEFORE_PRUNING: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
+/// How long the end of the service waits for requests to webhooks that are under way.
+const LAST_DELIVERIES: Duration = Duration::from_secs(10);
+
 /// A service that is ready to answer.
 pub struct Application {
     state: web::Data<HttpState>,
@@ -321,6 +324,7 @@ impl Application {
         let webhooks = Deliverer::start(&self.state.services)?;
         let (server, tools) = self.server()?;
         let handle = server.handle();
+        let no_more_webhooks = webhooks.stop.clone();
         tokio::spawn(async move {
             let name = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
@@ -329,6 +333,7 @@ impl Application {
             log::info!("{name}: finishing what is under way");
             // Tools only read, and begin again.
             tools.inspect(AbortHandle::abort);
+            let _ = no_more_webhooks.send(true);
             handle.stop(true).await;
         });
         log::info!("listening on {scheme}://{address}");
@@ -445,10 +450,10 @@ impl Deliverer {
         Ok(Self { stop, ended })
     }
 
-    /// Waits for the end of what is under way.
+    /// Waits for the end of what is under way, for at most 10 s.
     async fn stop(mut self) {
         let _ = self.stop.send(true);
-        let _ = (&mut self.ended).await;
+        let _ = tokio::time::timeout(LAST_DELIVERIES, &mut self.ended).await;
     }
 }
 
@@ -636,8 +641,9 @@ pub async fn services_on(
     let admission = Admission::new(settings.admission.bounds());
     let networks = Networks::new(settings.webhooks.networks()?);
     let sender = Sender::new(networks, settings.webhooks.timeout(), &settings.webhooks.ca_certificates);
-    let unusable = |error: CertificatesError| {
-        SettingsError::Invalid { key: "webhooks.ca_certificates", message: error.to_string() }
+    let unusable = |error: CertificatesError| SettingsError::Invalid {
+        key: "webhooks.ca_certificates",
+        message: error.to_string(),
     };
     let webhooks = Arc::new(Parts::new(sender.map_err(unusable)?, settings.query.limits()));
     Ok(Services {

@@ -19,6 +19,7 @@ use super::schema::{
 };
 use super::sent::Sent;
 use super::state::HttpState;
+use crate::domain::document::integer;
 use crate::json::write::DateStyle;
 use crate::service::once::Once;
 use crate::service::resource::{self, Deliveries, Webhooks};
@@ -82,11 +83,12 @@ pub(super) async fn create_webhook(
     state.no_parameters(&request)?;
     let work = service::create_webhook(&state.services, &caller.0, &body.0);
     let again = async |_| {
-        let message = "the webhook was made under this key, and its secret shown then; delete it, and make one under another key";
+        let message =
+            "the webhook was made under this key, and its secret shown then; delete it, and make one under another key";
         Err(ServiceError::refused(ErrorCode::WebhookMadeBefore, message))
     };
     let created = Once::carry_out(key.creation(&body.0)?, &state.services, work, again).await?;
-    let id = crate::domain::document::integer(&created.stored, "public_id").unwrap_or_default();
+    let id = integer(&created.stored, "public_id").unwrap_or_default();
     let path = format!("/webhooks/{id}");
     let secret = json!({"secret": created.secret.expose()});
     let place = (StatusCode::CREATED, path.as_str());

@@ -279,7 +279,10 @@ mod tests {
         metrics.answered("/rest/types/", "GET", "200", Duration::from_millis(3));
         metrics.store_call("find", "ok", Duration::from_millis(1));
         metrics.refused("query_unknown_operator");
-        assert!(!metrics.text(&[], &sign_ins, &deliveries, 0, None).contains("inventory_embedded"), "there is no embedded store");
+        assert!(
+            !metrics.text(&[], &sign_ins, &deliveries, 0, None).contains("inventory_embedded"),
+            "there is no embedded store"
+        );
         metrics.committed(3);
         sign_ins.note(SignIn::Refused);
         deliveries.note(Delivery::Failed);

@@ -76,7 +76,8 @@ pub(super) struct Fetcher {
 impl Fetcher {
     /// For this issuer, whose certificate is checked with those in the file; an empty path: with the public ones.
     pub(super) fn new(issuer: &str, ca_certificates: &str) -> Result<Self, CertificatesError> {
-        let config = outgoing::config(outgoing::roots(ca_certificates)?).https_only(issuer.starts_with("https:")).build();
+        let config =
+            outgoing::config(outgoing::roots(ca_certificates)?).https_only(issuer.starts_with("https:")).build();
         Ok(Self { agent: config.new_agent(), issuer: issuer.to_owned() })
     }
 

@@ -180,7 +180,10 @@ impl<R: Resolver> Resolver for Checked<R> {
             None => Ok(found),
             Some(address) => {
                 let host = uri.host().unwrap_or_default();
-                log::warn!("webhooks: {host} is not asked at {}: webhooks.allowed_networks does not name it", address.ip());
+                log::warn!(
+                    "webhooks: {host} is not asked at {}: webhooks.allowed_networks does not name it",
+                    address.ip()
+                );
                 Err(ureq::Error::HostNotFound)
             }
         }
@@ -275,7 +278,9 @@ mod tests {
     #[test]
     fn an_address_in_a_url_is_checked_in_every_notation() {
         let (sender, _) = sender("10.0.0.0/8", Vec::new());
-        for url in ["http://0x7f.1/", "https://2130706433/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "http://8.8.8.8/"] {
+        for url in
+            ["http://0x7f.1/", "https://2130706433/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "http://8.8.8.8/"]
+        {
             assert!(sender.refuses(&Url::parse(url).expect("a URL")), "{url}");
         }
         for url in ["http://10.0.0.1/", "https://8.8.8.8/", "https://hooks.example.org/"] {

@@ -136,9 +136,9 @@ impl<'a> Lease<'a> {
         let before = std::mem::replace(&mut self.stored, after.clone());
         match self.store.commit(Unit::of(Change::Replace { collection: MIGRATIONS, before, after })).await {
             Ok(_) => Ok(()),
-            Err(StoreError::Stale) => {
-                Err(StoreError::Unavailable { reason: format!("{}: it took the lease over", self.work.done_elsewhere()) })
-            }
+            Err(StoreError::Stale) => Err(StoreError::Unavailable {
+                reason: format!("{}: it took the lease over", self.work.done_elsewhere()),
+            }),
             Err(error) => Err(error),
         }
     }

@@ -204,10 +204,7 @@ pub const ALL: &[CollectionSpec] = &[
     CollectionSpec { name: IMPORTS, indexes: &[plain("of", &[up("of")]), plain("done_at", &[up("done_at")])] },
     CollectionSpec { name: WEBHOOKS, indexes: &[PUBLIC_ID] },
     CollectionSpec { name: WEBHOOK_CURSORS, indexes: &[PUBLIC_ID] },
-    CollectionSpec {
-        name: WEBHOOK_DELIVERIES,
-        indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])],
-    },
+    CollectionSpec { name: WEBHOOK_DELIVERIES, indexes: &[unique("of_webhook", &[up("webhook_id"), up("number")])] },
     CollectionSpec { name: MIGRATIONS, indexes: &[] },
     CollectionSpec { name: super::SCOPES, indexes: &[] },
 ];

@@ -35,7 +35,7 @@ pub(super) use self::parameters::{
 };
 pub(super) use self::views::{
     Aggregated, Category, CategoryOrNode, ChangedObjects, Changes, Cleaned, CreatedObjects, Deleted, DeletedObjects,
-    DeletedWith, Delivery, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf, ListedObject, LogEntry,
-    RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo, Single, StoredObject, Tested, Type,
-    Updated, User, UserSetting, UserToken, Webhook, WrittenObject,
+    DeletedWith, Delivery, Diff, Group, Health, Inserted, InsertedSetting, InsertedToken, InsertedWebhook, ListOf,
+    ListedObject, LogEntry, RemovedObjects, RenderedObject, Results, RightOrBranch, SecurityLevels, ServiceInfo,
+    Single, StoredObject, Tested, Type, Updated, User, UserSetting, UserToken, Webhook, WrittenObject,
 };

@@ -18,7 +18,6 @@ use crate::store::{Change, FindQuery};
 pub(super) const MOST_DELIVERIES: i64 = 200;
 
 /// Where a webhook is.
-#[derive(Debug, Clone)]
 pub(super) struct Cursor {
     /// The document as it is stored.
     stored: RawDocumentBuf,

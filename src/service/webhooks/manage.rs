@@ -154,11 +154,7 @@ fn url_of(webhook: &Document) -> Result<Url, ServiceError> {
 ///
 /// # Errors
 /// Those of [`resource::remove`].
-pub async fn delete_webhook(
-    services: &Services,
-    id: i64,
-    if_match: &IfMatch,
-) -> Result<RawDocumentBuf, ServiceError> {
+pub async fn delete_webhook(services: &Services, id: i64, if_match: &IfMatch) -> Result<RawDocumentBuf, ServiceError> {
     let decide = async |_: &RawDocument| Ok(Unit { conditions: Vec::new(), changes: documents::forget(id).into() });
     resource::remove::<Webhooks>(services, id, if_match, decide).await.map(|(removed, _)| removed)
 }

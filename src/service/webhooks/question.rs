@@ -31,7 +31,8 @@ impl Asked {
     /// # Errors
     /// A resource that the author may not see; a filter that cannot be understood, as a violation.
     pub(super) async fn read(services: &Services, author: &Caller, webhook: &Document) -> Result<Self, ServiceError> {
-        let names: Vec<&str> = webhook.get_array("resources").into_iter().flatten().filter_map(bson::Bson::as_str).collect();
+        let names: Vec<&str> =
+            webhook.get_array("resources").into_iter().flatten().filter_map(bson::Bson::as_str).collect();
         let asked = RESOURCES.iter().filter(|(name, _)| names.contains(name));
         let mut question = Question { resources: asked.map(|(name, _)| *name).collect(), filter: None };
         question.resources = question.permitted(&author.rights)?;
@@ -46,15 +47,19 @@ impl Asked {
 
 async fn filter(services: &Services, author: &Caller, text: &str) -> Result<Filter, ServiceError> {
     let wrong = |message: String| ServiceError::violation("/filter", message);
-    let document = document_from_str(text).map_err(|error| wrong(format!("{error}; write a MongoDB filter as text")))?;
+    let document =
+        document_from_str(text).map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))?;
     let fields = field_names::fields(services, author).await?;
     let (limits, now, max_time) = (services.webhooks.limits, services.now(), services.max_time);
     let read = admission::work(move |means| {
         fields.filter(&document, &limits, now, &Effort::Work(means.clone(), Instant::now().checked_add(max_time)))
     });
-    let filter = read.await.map_err(StoreError::from)?.map_err(|error| wrong(error.to_string()))?;
+    let filter = read
+        .await
+        .map_err(StoreError::from)?
+        .map_err(|error| wrong(format!("cannot be understood as a filter: {error}")))?;
     match filter.needs_server() {
-        Some(operator) => Err(wrong(format!("{operator} cannot be asked of changes"))),
+        Some(operator) => Err(wrong(format!("cannot be understood as a filter of changes: it has {operator}"))),
         None => Ok(filter),
     }
 }

@@ -49,7 +49,8 @@ mod tests {
         let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let now = DateTime::from_timestamp(1_614_265_330, 0).expect("a time");
         let url = Url::parse("https://hooks.example.org/").expect("a URL");
-        let message = message(url, &secret, "msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(), now, &json!({"test": 2432232314_u64}));
+        let message =
+            message(url, &secret, "msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(), now, &json!({"test": 2432232314_u64}));
         let message = message.expect("the secret is one");
         assert_eq!(message.headers[2], ("webhook-timestamp", "1614265330".to_owned()));
         let body = String::from_utf8(message.body).expect("JSON");

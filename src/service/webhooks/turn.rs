@@ -106,7 +106,7 @@ struct Turn<'a> {
     stop: &'a watch::Receiver<bool>,
 }
 
-/// Takes a turn of the webhook. It ends early when `stop` says so, between two events.
+/// Takes a turn of the webhook. The caller follows the feed, so that positions settle. It ends early when `stop` says so, between two events.
 pub(super) async fn take(services: &Services, id: i64, stop: &watch::Receiver<bool>) -> Result<End, ServiceError> {
     let revision = services.store.revision(WEBHOOKS);
     let Some(stored) = resource::find::<Webhooks>(services, id).await? else { return Ok(End::Off) };
@@ -119,8 +119,7 @@ pub(super) async fn take(services: &Services, id: i64, stop: &watch::Receiver<bo
     };
     let author = integer(&stored, "author_id").unwrap_or_default();
     let turn = Turn { services, id, stored, webhook, cursor, revision, stop };
-    // What the turn costs counts as its author's.
-    services.admission.ticket(author).scope(turn.run(author)).await
+    turn.run(author).await
 }
 
 impl Turn<'_> {
@@ -146,13 +145,13 @@ impl Turn<'_> {
         }
         let begin = self.cursor.position;
         loop {
-            services.feed.position().await?;
             let events = services.feed.after(self.cursor.position, BATCH).await?;
             for event in &events {
                 if *self.stop.borrow() || services.store.revision(WEBHOOKS) != self.revision {
                     return Ok(End::Again);
                 }
-                self.handle(author, event).await?;
+                // What an event costs counts as its author's.
+                services.admission.ticket(author).scope(self.handle(author, event)).await?;
             }
             if events.is_empty() {
                 self.note_skipped(begin).await?;
@@ -199,7 +198,8 @@ impl Turn<'_> {
         let services = self.services;
         let (now, begun) = (services.clock.now(), services.clock.steady());
         let url = Url::parse(text(&self.stored, "url").unwrap_or_default());
-        let url = url.map_err(|error| StoreError::Corrupt { what: format!("the url of webhook {}: {error}", self.id) })?;
+        let url =
+            url.map_err(|error| StoreError::Corrupt { what: format!("the url of webhook {}: {error}", self.id) })?;
         // The same for all attempts, so that receivers can drop repetitions.
         let message_id = format!("evt-{}-{sequence}", self.id);
         let message = message(url, &self.cursor.secret, message_id.clone(), now, body);

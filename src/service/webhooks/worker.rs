@@ -2,11 +2,13 @@
 //!
 //! On MongoDB one of several instances does it, the one with the lease. The embedded store has one process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bson::DateTime;
+use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -30,7 +32,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// What is known of an active webhook.
 #[derive(Default)]
 struct Known {
-    is_running: bool,
     /// Nothing is to be sent up to here.
     done_to: Option<Position>,
     due_at: Option<DateTime>,
@@ -40,8 +41,7 @@ struct Known {
 
 impl Known {
     fn is_due(&self, latest: Position, now: DateTime) -> bool {
-        !self.is_running
-            && self.done_to.is_none_or(|done_to| done_to < latest)
+        self.done_to.is_none_or(|done_to| done_to < latest)
             && self.due_at.is_none_or(|due_at| due_at <= now)
             && self.not_before.is_none_or(|not_before| not_before <= Instant::now())
     }
@@ -95,44 +95,50 @@ async fn active(services: &Services) -> Result<Vec<i64>, StoreError> {
     Ok(found.iter().filter_map(|webhook| integer(webhook, "public_id")).collect())
 }
 
+/// A turn that has ended.
+struct Ended {
+    id: i64,
+    /// The revision of the webhooks when it began.
+    revision: u64,
+    /// The last position that was known then.
+    latest: Position,
+    /// Nothing after a panic.
+    end: Option<Result<End, ServiceError>>,
+}
+
 /// Delivers until there is no active webhook, or `stop` says so.
 async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> Result<(), StoreError> {
     let mut latest = services.feed.position().await?;
     let mut changes = services.feed.follow(latest);
-    let mut known: HashMap<i64, Known> = HashMap::new();
-    let mut turns: JoinSet<(i64, u64, Result<End, ServiceError>)> = JoinSet::new();
+    let (mut known, mut running) = (HashMap::<i64, Known>::new(), HashSet::<i64>::new());
+    let mut turns: JoinSet<Ended> = JoinSet::new();
     let mut revision = None;
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !*stop.borrow() {
         let now = services.store.revision(WEBHOOKS);
         if revision != Some(now) {
-            let ids = active(services).await?;
-            if ids.is_empty() && turns.is_empty() {
+            known = active(services).await?.into_iter().map(|id| (id, Known::default())).collect();
+            revision = Some(now);
+            if known.is_empty() && running.is_empty() {
                 return Ok(());
             }
-            known = ids
-                .into_iter()
-                .map(|id| (id, Known { is_running: known.get(&id).is_some_and(|it| it.is_running), ..Known::default() }))
-                .collect();
-            revision = Some(now);
         }
         let time = services.now();
-        for (id, webhook) in known.iter_mut().filter(|(_, webhook)| webhook.is_due(latest, time)) {
-            webhook.is_running = true;
-            let (services, id, stop) = (Arc::clone(services), *id, stop.clone());
-            turns.spawn_local(async move { (id, now, take(&services, id, &stop).await) });
+        for (id, _) in known.iter().filter(|(_, webhook)| webhook.is_due(latest, time)) {
+            // A webhook has one turn at a time, whatever is changed meanwhile.
+            if running.insert(*id) {
+                turns.spawn_local(turn(Arc::clone(services), *id, (now, latest), stop.clone()));
+            }
         }
         tokio::select! {
             events = changes.next(&services.feed) => {
                 latest = latest.max(events?.last().map_or(latest, |event| event.sequence()));
             }
-            Some(ended) = turns.join_next() => match ended {
-                Ok((id, begun, end)) => note(&mut known, id, begun == now, end),
-                Err(error) => {
-                    log::error!("webhooks: a turn ended: {error}");
-                    revision = None;
-                    known.clear();
+            Some(Ok(ended)) = turns.join_next() => {
+                running.remove(&ended.id);
+                if let Some(webhook) = known.get_mut(&ended.id).filter(|_| ended.revision == now) {
+                    *webhook = after(ended);
                 }
             },
             _ = ticks.tick() => {}
@@ -144,19 +150,33 @@ async fn deliver(services: &Arc<Services>, stop: &mut watch::Receiver<bool>) -> 
     Ok(())
 }
 
-/// Notes how a turn ended. Of one that began before the last change of webhooks only the end is known.
-fn note(known: &mut HashMap<i64, Known>, id: i64, is_current: bool, end: Result<End, ServiceError>) {
-    let Some(webhook) = known.get_mut(&id) else { return };
-    *webhook = Known::default();
-    match end {
-        Ok(_) if !is_current => {}
-        Ok(End::Idle(position)) => webhook.done_to = Some(position),
-        Ok(End::Later(due_at)) => webhook.due_at = Some(due_at),
-        // The revision moves, and the webhook is no longer among the active ones.
-        Ok(End::Off | End::Again) => {}
-        Err(error) => {
-            log::warn!("webhook {id}: {error}; it goes on in {} s", AFTER_FAILURE.as_secs());
-            webhook.not_before = Some(Instant::now() + AFTER_FAILURE);
+async fn turn(
+    services: Arc<Services>,
+    id: i64,
+    (revision, latest): (u64, Position),
+    stop: watch::Receiver<bool>,
+) -> Ended {
+    let end = AssertUnwindSafe(take(&services, id, &stop)).catch_unwind().await.ok();
+    Ended { id, revision, latest, end }
+}
+
+/// What is known of a webhook after its turn.
+fn after(ended: Ended) -> Known {
+    let failed = || Known { not_before: Some(Instant::now() + AFTER_FAILURE), ..Known::default() };
+    match ended.end {
+        // Not every position has an event.
+        Some(Ok(End::Idle(position))) => Known { done_to: Some(position.max(ended.latest)), ..Known::default() },
+        Some(Ok(End::Later(due_at))) => Known { due_at: Some(due_at), ..Known::default() },
+        Some(Ok(End::Again)) => Known::default(),
+        // Others see that it is off as soon as the revision moves.
+        Some(Ok(End::Off)) => failed(),
+        Some(Err(error)) => {
+            log::warn!("webhook {}: {error}; it goes on in {} s", ended.id, AFTER_FAILURE.as_secs());
+            failed()
+        }
+        None => {
+            log::error!("webhook {}: a defect ended its turn; it goes on in {} s", ended.id, AFTER_FAILURE.as_secs());
+            failed()
         }
     }
 }
