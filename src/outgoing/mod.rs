@@ -1,6 +1,6 @@
 //! Requests of the service to other machines: what all of them have in common, and those to addresses that callers name.
 //!
-//! [`config`] has the rules of every request. [`Sender`] is the one door for requests to addresses that callers name: it
+//! [`config()`] has the rules of every request. [`Sender`] is the one door for requests to addresses that callers name: it
 //! asks only public addresses, and those of networks that the operator names.
 
 mod networks;

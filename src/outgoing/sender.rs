@@ -90,7 +90,7 @@ impl Sender {
     /// When the file cannot be used.
     pub fn new(networks: Networks, timeout: Duration, ca_certificates: &str) -> Result<Self, CertificatesError> {
         let networks = Arc::new(networks);
-        Ok(Self::with(networks, timeout, ca_certificates, DefaultResolver::default())?)
+        Self::with(networks, timeout, ca_certificates, DefaultResolver::default())
     }
 
     fn with(
@@ -147,7 +147,9 @@ fn failure(error: &ureq::Error) -> Outcome {
         ureq::Error::Timeout(_) => Outcome::Late,
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) => Outcome::Untrusted,
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Outcome::Late,
-        ureq::Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+        ureq::Error::Io(error)
+            if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) =>
+        {
             Outcome::Untrusted
         }
         ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => Outcome::Unreadable,

@@ -34,11 +34,11 @@ impl Work {
         }
     }
 
-    /// For the log.
-    fn done_elsewhere(self) -> &'static str {
+    /// What it does, for messages.
+    fn doing(self) -> &'static str {
         match self {
-            Self::Migrations => "another instance is preparing the store",
-            Self::Webhooks => "another instance delivers to webhooks",
+            Self::Migrations => "preparing the store",
+            Self::Webhooks => "delivering to webhooks",
         }
     }
 }
@@ -97,7 +97,7 @@ impl<'a> Lease<'a> {
                     }
                     _ => {
                         if seen.is_none() {
-                            log::info!("{}; waiting for it", work.done_elsewhere());
+                            log::info!("another instance is {}; waiting for it", work.doing());
                         }
                         seen = Some((RawDocument::to_owned(now), Instant::now()));
                         continue;
@@ -136,9 +136,9 @@ impl<'a> Lease<'a> {
         let before = std::mem::replace(&mut self.stored, after.clone());
         match self.store.commit(Unit::of(Change::Replace { collection: MIGRATIONS, before, after })).await {
             Ok(_) => Ok(()),
-            Err(StoreError::Stale) => Err(StoreError::Unavailable {
-                reason: format!("{}: it took the lease over", self.work.done_elsewhere()),
-            }),
+            Err(StoreError::Stale) => {
+                Err(StoreError::Unavailable { reason: format!("another instance took over {}", self.work.doing()) })
+            }
             Err(error) => Err(error),
         }
     }

@@ -257,7 +257,7 @@ impl Turn<'_> {
         match self.services.store.commit(unit).await {
             // Somebody set the cursor, or removed the webhook.
             Err(StoreError::Stale) => Err(Stop::End(End::Again)),
-            outcome => Ok(drop(outcome?)),
+            outcome => Ok(outcome.map(drop)?),
         }
     }
 

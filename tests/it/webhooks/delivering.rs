@@ -113,7 +113,7 @@ with_a_receiver! {
         let objects: Vec<Value> = (0..210).map(|_| json!({"type_id": kind, "author_id": 1, "fields": []})).collect();
         assert_eq!(world.app.post("/objects/bulk", &json!(objects)).await.status, 200);
         let ids: Vec<Value> = (0..210).map(|_| receiver.next().data("/public_id")).collect();
-        assert!(ids.is_sorted_by_key(|id| id.as_i64()), "{ids:?}");
+        assert!(ids.is_sorted_by_key(Value::as_i64), "{ids:?}");
         let newest = async || world.app.get(&format!("/webhooks/{hook}/deliveries/")).await.results("/number");
         while newest().await.first() != Some(&json!(210)) {}
         let numbers = newest().await;
